@@ -1,0 +1,112 @@
+"""Writing files so that a crash at any moment leaves the old file or the new one, whole.
+
+The order is always: write to a temporary sibling, fsync it, rename over the target, fsync the
+folder. Folders are published the same way: filled beside the target, then renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["write_atomic", "replace_folder", "recover_folder", "sync_folder", "sha256_file", "sha256_bytes"]
+
+
+def sync_folder(path: Path) -> None:
+    """Make a rename inside ``path`` durable (a no-op where folders cannot be fsynced)."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def write_atomic(path: Path | str, data: bytes | str) -> None:
+    """Replace the file ``path`` by ``data`` (str is written as UTF-8) in one step.
+
+    Raises:
+        OSError: the disk is full or the folder not writable; ``path`` is then as it was before.
+    """
+    path = Path(path)
+    payload = data.encode("utf-8") if isinstance(data, str) else data
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def replace_folder(path: Path | str) -> Iterator[Path]:
+    """Yield an empty folder beside ``path``; on leaving without an error it becomes ``path``.
+
+    An existing ``path`` is moved aside first and removed last. POSIX cannot exchange two folders
+    portably, so a crash exactly between the two renames leaves the old one beside as
+    ``.<name>.old``; the next call, or :func:`recover_folder`, puts it back.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    recover_folder(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                _sync_file(file)
+            elif file.is_dir():
+                sync_folder(file)
+        sync_folder(temporary)
+        old = _aside(path)
+        if path.exists():
+            path.rename(old)
+        temporary.rename(path)
+        sync_folder(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        recover_folder(path)
+        raise
+
+
+def recover_folder(path: Path) -> None:
+    """Undo a :func:`replace_folder` that was killed between its two renames."""
+    old = _aside(path)
+    if old.is_dir():
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(path)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Hexadecimal SHA-256 of ``data``."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path | str) -> str:
+    """Hexadecimal SHA-256 of a file, read in pieces."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
