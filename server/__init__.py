@@ -1,1 +1,1 @@
-"""PLACEHOLDER"""
+"""What runs on the server: corpora, teachers and document encoders, their evaluation."""

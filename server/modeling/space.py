@@ -1,0 +1,77 @@
+"""The space id: one name for a vector space, carried by everything that lives in it.
+
+Two encoders share an id exactly when they give the same vector for the same text: same weights,
+pooling, prompts and tokenizer. The id is computed from content, never from files, so saving a
+model in another layout or with another library version does not change it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+__all__ = ["space_id", "tokenizer_fingerprint", "weights_fingerprint"]
+
+# What a tokenizer does with these stands for its normaliser, pre-tokeniser and specials, whose
+# serialisation changes between library versions while their behaviour does not.
+_PROBES = (
+    "How do I reset my password?",
+    "Ünïcödé ÉCLAIR straße İstanbul",
+    "don't e-mail me@example.org, call 0800-1234!",
+    "東京タワーは何メートルですか",
+    "Привет, как дела? Ёж",
+    "مرحبا بالعالم हिन्दी ไทย 한국어 ελληνικά",
+    "  tabs\tand\nnewlines  \u200b\u00ad zero width ",
+    "[CLS] <s> </s> [SEP] <unk> \U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467",
+)
+
+
+def space_id(
+    *,
+    weights_sha256: str,
+    dimension: int,
+    pooling: str,
+    normalize: bool,
+    prompts: Mapping[str, str],
+    tokenizer_sha256: str,
+) -> str:
+    """``space-`` and 32 hexadecimal digits naming the vector space of an encoder."""
+    identity = {
+        "weights_sha256": weights_sha256,
+        "dimension": dimension,
+        "pooling": pooling,
+        "normalize": normalize,
+        "prompts": dict(sorted(prompts.items())),
+        "tokenizer_sha256": tokenizer_sha256,
+    }
+    return "space-" + _sha256_json(identity)[:32]
+
+
+def weights_fingerprint(state: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 over the tensors of ``state`` in the order of their names, as float32.
+
+    The unused ``pooler`` of BERT checkpoints is left out: it does not touch the vectors.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        if ".pooler." in f".{name}." or not state[name].is_floating_point():
+            continue
+        tensor = state[name].detach().to("cpu", torch.float32).contiguous()
+        digest.update(f"{name}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """SHA-256 of a Hugging Face tokenizer's vocabulary and of its ids on fixed probe texts."""
+    ids = [tokenizer(text, truncation=False)["input_ids"] for text in _PROBES]
+    return _sha256_json({"vocabulary": sorted(tokenizer.get_vocab().items()), "probes": ids})
+
+
+def _sha256_json(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
