@@ -1,1 +1,5 @@
-"""PLACEHOLDER"""
+"""What runs on the user's device around the search: views of the queries typed there."""
+
+from pocketquery.client.typing_noise import mistype
+
+__all__ = ["mistype"]
