@@ -1,0 +1,212 @@
+"""``manifest.json``: what a bundle is, which space it lives in, and the hash of every file.
+
+The record and its checks. A manifest is data from elsewhere: every field is checked, and a message
+names the field, what was found and what was expected. Fields this release does not know are
+ignored, a newer ``format_version`` is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
+from pocketquery.sdk.fields import Fields
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "MANIFEST_FILE",
+    "SIGNATURE_FILE",
+    "ENCODER_FILE",
+    "GOLDEN_FILE",
+    "ADAPTER_FILE",
+    "FileEntry",
+    "Manifest",
+    "Space",
+    "TokenizerSpec",
+]
+
+FORMAT = "pocketquery-bundle"
+FORMAT_VERSION = 1
+MANIFEST_FILE = "manifest.json"
+SIGNATURE_FILE = "signature"
+ENCODER_FILE = "encoder.onnx"
+GOLDEN_FILE = "golden.json"
+ADAPTER_FILE = "adapter.safetensors"
+
+_KINDS = ("wordpiece", "sentencepiece")
+_LAYOUTS = ("xlm-roberta", "plain")
+_HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True)
+class Space:
+    """The vector space of the teacher: its id and the number of dimensions."""
+
+    id: str
+    dimension: int
+
+
+@dataclass(frozen=True)
+class TokenizerSpec:
+    """Which tokenizer, in which file; ``options`` are the entry's further fields."""
+
+    kind: str
+    file: str
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """The SHA-256 (hexadecimal) and the size in bytes of one file."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of ``manifest.json``; see the bundle's section in ARCHITECTURE.md.
+
+    Raises:
+        CorruptArtifactError: a field is missing or not as described.
+    """
+
+    name: str
+    space: Space
+    max_length: int
+    tokenizer: TokenizerSpec
+    files: Mapping[str, FileEntry]
+    license: str
+    encoder_version: str = "1"
+    parent_version: str | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
+    quality: Mapping[str, Any] = field(default_factory=dict)
+    signature_key_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what ties fields together, and what a caller could pass as well as a file."""
+        for name, entry in self.files.items():
+            _check_file(name, entry)
+        for name in (ENCODER_FILE, GOLDEN_FILE, self.tokenizer.file):
+            if name not in self.files:
+                raise _wrong("files", f"no entry {name!r}", "an entry for it")
+        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
+            expected = f"null or one of {sorted(self.prompts)}"
+            raise _wrong("default_prompt_name", repr(self.default_prompt_name), expected)
+        if self.space.dimension < 1:
+            raise _wrong("space.dimension", str(self.space.dimension), "an integer above 0")
+        if self.max_length < 3:
+            expected = "at least 3 (two special tokens and one of the text)"
+            raise _wrong("max_length", str(self.max_length), expected)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Manifest:
+        """The manifest in ``data``, the bytes of ``manifest.json``.
+
+        Raises:
+            CorruptArtifactError: not JSON, of another format, or a field is not as described.
+            UnsupportedVersionError: written in a newer format version.
+        """
+        fields = Fields.of_json(data, MANIFEST_FILE)
+        _check_format(fields)
+        space = fields.child("space")
+        return cls(
+            name=fields.text("name"),
+            encoder_version=fields.text("encoder_version"),
+            parent_version=fields.text_or_none("parent_version"),
+            space=Space(space.text("id"), space.integer("dimension")),
+            prompts=fields.texts("prompts"),
+            default_prompt_name=fields.text_or_none("default_prompt_name"),
+            max_length=fields.integer("max_length"),
+            tokenizer=_tokenizer(fields.child("tokenizer")),
+            files=_files(fields.child("files")),
+            quality=fields.mapping("quality"),
+            license=fields.text("license"),
+            signature_key_id=fields.text_or_none("signature_key_id"),
+        )
+
+    def to_json(self) -> bytes:
+        """The bytes of ``manifest.json``: the same manifest gives the same bytes."""
+        tokenizer = {"kind": self.tokenizer.kind, "file": self.tokenizer.file}
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "name": self.name,
+            "encoder_version": self.encoder_version,
+            "parent_version": self.parent_version,
+            "space": {"id": self.space.id, "dimension": self.space.dimension},
+            "prompts": dict(self.prompts),
+            "default_prompt_name": self.default_prompt_name,
+            "max_length": self.max_length,
+            "tokenizer": tokenizer | dict(self.tokenizer.options),
+            "files": {
+                name: {"sha256": entry.sha256, "bytes": entry.bytes}
+                for name, entry in sorted(self.files.items())
+            },
+            "quality": dict(self.quality),
+            "license": self.license,
+            "signature_key_id": self.signature_key_id,
+        }
+        try:
+            text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
+            return (text + "\n").encode("utf-8")
+        except (TypeError, ValueError) as error:
+            raise _wrong(
+                "quality", str(error), "what JSON can hold (finite numbers, text)"
+            ) from error
+
+
+def _check_format(fields: Fields) -> None:
+    if fields.text("format") != FORMAT:
+        raise _wrong("format", repr(fields.text("format")), repr(FORMAT))
+    version = fields.integer("format_version")
+    if version > FORMAT_VERSION:
+        raise UnsupportedVersionError(
+            f"{MANIFEST_FILE}: format_version is {version}, this release reads up to "
+            f"{FORMAT_VERSION}; update pocketquery"
+        )
+    if version < 1:
+        raise _wrong("format_version", str(version), f"an integer from 1 to {FORMAT_VERSION}")
+
+
+def _tokenizer(fields: Fields) -> TokenizerSpec:
+    kind = fields.choice("kind", _KINDS)
+    options = {key: value for key, value in fields.items() if key not in ("kind", "file")}
+    if kind == "sentencepiece":
+        options["layout"] = fields.choice("layout", _LAYOUTS)
+    return TokenizerSpec(kind, fields.text("file"), options)
+
+
+def _files(fields: Fields) -> dict[str, FileEntry]:
+    entries = {}
+    for name in fields:
+        entry = fields.child(name)
+        entries[name] = FileEntry(entry.text("sha256"), entry.integer("bytes"))
+    return entries
+
+
+def _check_file(name: str, entry: FileEntry) -> None:
+    # One flat folder: a name that could leave it, hide in it or shadow the manifest is refused.
+    if (
+        not name
+        or name.startswith(".")
+        or any(c in "/\\:" or not c.isprintable() for c in name)
+        or name in (MANIFEST_FILE, SIGNATURE_FILE)
+    ):
+        expected = "plain file names inside the bundle's folder"
+        raise _wrong("files", f"the name {name!r}", expected)
+    if len(entry.sha256) != 64 or not set(entry.sha256) <= _HEX:
+        raise _wrong(f"files.{name}.sha256", repr(entry.sha256), "64 lowercase hexadecimal digits")
+    if entry.bytes < 0:
+        raise _wrong(f"files.{name}.bytes", str(entry.bytes), "an integer not below 0")
+
+
+def _wrong(name: str, found: str, expected: str) -> CorruptArtifactError:
+    return CorruptArtifactError(
+        f"{MANIFEST_FILE}: field {name!r}: found {found}, expected {expected}"
+    )
