@@ -1,0 +1,83 @@
+"""From text to terms, for indexing and for queries alike.
+
+SQLite's FTS5 does the work: its ``unicode61`` tokenizer folds case and accents, its ``porter``
+stems English, both in C and on every device that has Python. A private FTS5 table in memory takes
+the texts and its ``fts5vocab`` gives the terms back; a user's text is only ever a value in a
+column, never an FTS5 expression.
+
+Two things are ours. Combining marks belong to words (by default FTS5 cuts Hindi or Thai words at
+their vowel signs). And in scripts that write no spaces, where FTS5 would see a sentence as one
+word, each run of letters becomes its single characters and its overlapping pairs: the usual
+character bigrams of CJK retrieval, with single ones so that a query of one character finds.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+__all__ = ["Analyzer", "spaced"]
+
+# Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
+_UNSPACED = re.compile(
+    "[\u0e00-\u0e4f\u0e80-\u0ecf\u0edc-\u0eff\u1000-\u103f\u1050-\u108f\u1780-\u17d3"
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3041-\u3096\u3099-\u309a\u309d-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua9e0-\ua9fe\uaa60-\uaa7f\uf900-\ufaff\U0001b000-\U0001b16f"
+    "\U00020000-\U0003ffff]+"
+)
+_TOKENIZER = "porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
+
+
+def spaced(text: str) -> str:
+    """``text`` in NFKC, runs of unspaced scripts written as single characters and pairs."""
+    return _UNSPACED.sub(lambda run: _pieces(run[0]), unicodedata.normalize("NFKC", text))
+
+
+def _pieces(run: str) -> str:
+    characters: list[str] = []
+    for character in run:
+        if characters and unicodedata.category(character).startswith("M"):
+            characters[-1] += character  # a vowel sign or tone mark is part of its letter
+        else:
+            characters.append(character)
+    pairs = [left + right for left, right in zip(characters, characters[1:], strict=False)]
+    return f" {' '.join(characters + pairs)} "
+
+
+class Analyzer:
+    """Terms of texts. Safe to use from threads, which take turns."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._scratch = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._scratch.execute(
+            f"CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='{_TOKENIZER}')"
+        )
+        self._scratch.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, instance)")
+
+    def occurrences(self, texts: Sequence[str]) -> Counter[tuple[str, int]]:
+        """How often each term occurs in each text, by (term, position of the text)."""
+        with self._lock:
+            self._scratch.execute("BEGIN")
+            try:
+                self._scratch.executemany(
+                    "INSERT INTO texts (rowid, text) VALUES (?, ?)",
+                    ((row, spaced(text)) for row, text in enumerate(texts)),
+                )
+                return Counter(self._scratch.execute("SELECT term, doc FROM terms"))
+            finally:
+                self._scratch.execute("ROLLBACK")
+
+    def terms(self, text: str) -> Counter[str]:
+        """How often each term occurs in ``text``."""
+        return Counter({term: n for (term, _), n in self.occurrences([text]).items()})
+
+    def close(self) -> None:
+        """Free the memory; the analyzer cannot be used afterwards."""
+        with self._lock:
+            self._scratch.close()
