@@ -1,1 +1,26 @@
-"""PLACEHOLDER"""
+"""Reading corpora, queries and judgements, and cutting text into sentences."""
+
+from pocketquery.server.corpus.collection import (
+    Collection,
+    CollectionFiles,
+    find_files,
+    read_collection,
+)
+from pocketquery.server.corpus.documents import read_documents
+from pocketquery.server.corpus.judgements import Judgements, read_judgements, read_pairs
+from pocketquery.server.corpus.queries import Query, read_queries
+from pocketquery.server.corpus.text import split_sentences
+
+__all__ = [
+    "read_documents",
+    "read_queries",
+    "read_judgements",
+    "read_pairs",
+    "read_collection",
+    "find_files",
+    "split_sentences",
+    "Collection",
+    "CollectionFiles",
+    "Judgements",
+    "Query",
+]

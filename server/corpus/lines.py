@@ -1,0 +1,90 @@
+"""Numbered lines of a text file, plain or gzip, and the errors that name them."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorpusError
+
+__all__ = ["numbered_lines", "bad_line", "identifier", "encodable"]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end) of a UTF-8 file, blank lines left out.
+
+    Gzip is known by its first two bytes, not by the file's name. A byte order mark is dropped.
+
+    Raises:
+        ArtifactNotFoundError: there is no such file.
+        CorpusError: the bytes are not UTF-8, or the gzip stream is cut or damaged.
+    """
+    path = Path(path)
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, raw in enumerate(file, start=1):
+                line = _decode(path, number, raw)
+                if line.strip():
+                    yield number, line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        found = f"a damaged or truncated gzip stream after this line ({error})"
+        raise bad_line(path, number, found, "a whole gzip file; copy it again") from error
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        file = path.open("rb")
+    except (FileNotFoundError, IsADirectoryError, ValueError) as error:
+        raise ArtifactNotFoundError(f"{path}: there is no such file") from error
+    packed = file.read(2) == _GZIP_MAGIC
+    file.seek(0)
+    if not packed:
+        return file
+    file.close()
+    return cast("BinaryIO", gzip.open(path, "rb"))
+
+
+def _decode(path: Path, number: int, raw: bytes) -> str:
+    try:
+        line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        found = f"bytes that are not UTF-8 (byte {error.start} of the line)"
+        raise bad_line(path, number, found, "UTF-8 text; convert the file") from error
+    return line.rstrip("\r\n")
+
+
+def bad_line(path: Path | str, number: int, found: str, expected: str) -> CorpusError:
+    """The error for one line: where, what was found, what was expected."""
+    return CorpusError(f"{path}, line {number}: {found}; expected {expected}")
+
+
+def identifier(path: Path | str, number: int, value: object, field: str) -> str:
+    """``value`` as an id: a non-empty string, or an integer written out.
+
+    Raises:
+        CorpusError: it is anything else, or cannot be written as UTF-8.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        found = f"{field} is {type(value).__name__}"
+        raise bad_line(path, number, found, "a string or an integer")
+    if not value.strip():
+        raise bad_line(path, number, f"{field} is empty", "a string that names the entry")
+    return encodable(path, number, value, field)
+
+
+def encodable(path: Path | str, number: int, value: str, field: str) -> str:
+    r"""``value`` itself, refused when it holds half of a surrogate pair (JSON's "\ud83d" alone)."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        found = f"{field} holds a lone surrogate at character {error.start}"
+        raise bad_line(path, number, found, "text that UTF-8 can hold") from error
+    return value
