@@ -1,0 +1,97 @@
+"""What the `tokenizers` library does to every code point, asked of the library itself.
+
+``python tests/sdk/reference_unicode.py`` prints the tables of ``sdk/bert_unicode.py`` anew.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable
+
+from tokenizers import normalizers, pre_tokenizers
+
+CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]  # surrogates are no text
+_LOWEST, _HIGHEST = "\u0334", "\u0345"  # marks of combining class 1 and 240
+
+
+def _normalizer(**options: bool) -> normalizers.BertNormalizer:
+    off = {"clean_text", "handle_chinese_chars", "strip_accents", "lowercase"}
+    return normalizers.BertNormalizer(**dict.fromkeys(off, False) | options)
+
+
+def _each(transform: Callable[[str], str]) -> dict[int, str]:
+    """What becomes of each code point between two letters (one call for many of them)."""
+    result = {}
+    for first in range(0, len(CODE_POINTS), 4096):
+        block = CODE_POINTS[first : first + 4096]
+        after = transform("".join(f"q{chr(point)}a" for point in block))
+        result.update(zip(block, after[1:-1].split("aq"), strict=True))
+    return result
+
+
+def _ranges(points: Iterable[int]) -> str:
+    spans: list[list[int]] = []
+    for point in sorted(points):
+        if spans and spans[-1][1] == point - 1:
+            spans[-1][1] = point
+        else:
+            spans.append([point, point])
+    return " ".join(f"{a:X}" if a == b else f"{a:X}-{b:X}" for a, b in spans)
+
+
+def _pairs(mapping: dict[int, str]) -> str:
+    return " ".join(f"{point:X}>{ord(after):X}" for point, after in sorted(mapping.items()))
+
+
+def _reordered(marks: set[int], decomposed: set[int]) -> set[int]:
+    """Code points that are, or contain, a mark that is not stripped and that NFD may move."""
+    nfd = normalizers.NFD().normalize_str
+    moved = {
+        point
+        for point in CODE_POINTS
+        if point not in marks
+        and (
+            nfd(f"a{_HIGHEST}{chr(point)}") == f"a{chr(point)}{_HIGHEST}"
+            or nfd(f"a{chr(point)}{_LOWEST}") == f"a{_LOWEST}{chr(point)}"
+        )
+    }
+    return moved | {p for p in decomposed if moved.intersection(map(ord, nfd(chr(p))))}
+
+
+def reference_tables() -> dict[str, str]:
+    """The tables of ``sdk/bert_unicode.py``, by name."""
+    cleaned = _each(_normalizer(clean_text=True).normalize_str)
+    stripped = _each(_normalizer(strip_accents=True).normalize_str)
+    lowered = _each(_normalizer(lowercase=True).normalize_str)
+    spaced = _each(_normalizer(handle_chinese_chars=True).normalize_str)
+    marks = {point for point, after in stripped.items() if not after}
+    decomposed = {point for point, after in stripped.items() if after not in ("", chr(point))}
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    return {
+        "REMOVED": _ranges(point for point, after in cleaned.items() if not after),
+        "IDEOGRAPHS": _ranges(point for point, after in spaced.items() if len(after) == 3),
+        "MARKS": _ranges(marks),
+        "DECOMPOSED": _ranges(decomposed),
+        "REORDERED": _ranges(_reordered(marks, decomposed)),
+        "PUNCTUATION": _ranges(p for p in CODE_POINTS if len(split(f"a{chr(p)}b")) == 3),
+        "WHITESPACE": _ranges(p for p in CODE_POINTS if len(split(f"a{chr(p)}b")) == 2),
+        "LOWERCASED": _pairs(
+            {p: after for p, after in lowered.items() if after != chr(p) and _is_recent(p)}
+        ),
+    }
+
+
+def _is_recent(point: int) -> bool:
+    """Upper-case letters that came after Unicode 14, the version of the oldest Python we run on."""
+    return (
+        point in (0x1C89, *range(0xA7CB, 0xA7D0), *range(0xA7D2, 0xA7D6), 0xA7DA, 0xA7DC)
+        or 0x10D50 <= point <= 0x10D65
+        or 0x16EA0 <= point <= 0x16EB8
+    )
+
+
+if __name__ == "__main__":
+    for name, table in reference_tables().items():
+        lines = textwrap.wrap(table, 92, break_on_hyphens=False)
+        body = "".join(f'    "{line} "\n' for line in lines[:-1]) + f'    "{lines[-1]}"\n'
+        print(f"{name} = (\n{body})")
