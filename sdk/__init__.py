@@ -1,1 +1,80 @@
-"""placeholder"""
+"""The device side of pocketquery: open a bundle, encode a query, search an index.
+
+    from pocketquery import sdk
+
+    encoder = sdk.load("bundle")
+    with sdk.open_index("index", encoder=encoder) as index:
+        for hit in index.search("how do plants make sugar", k=3):
+            print(hit.score, hit.text)
+
+Names are resolved on first use, so importing this costs nothing: not numpy, not onnxruntime.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pocketquery.sdk.encoder import Encoder
+    from pocketquery.sdk.errors import (
+        ArtifactError,
+        ArtifactNotFoundError,
+        CorpusError,
+        CorruptArtifactError,
+        InvalidInputError,
+        MissingExtraError,
+        PocketQueryError,
+        SignatureError,
+        SpaceMismatchError,
+        UnknownModelError,
+        UnsupportedVersionError,
+    )
+    from pocketquery.sdk.index import Document, Hit, Index, create_index, open_index
+    from pocketquery.sdk.loading import encode, encode_query, load
+    from pocketquery.sdk.verification import VerificationReport, verify
+
+__all__ = [
+    "load",
+    "encode",
+    "encode_query",
+    "open_index",
+    "create_index",
+    "verify",
+    "Encoder",
+    "Index",
+    "Hit",
+    "Document",
+    "VerificationReport",
+    "PocketQueryError",
+    "InvalidInputError",
+    "CorpusError",
+    "UnknownModelError",
+    "MissingExtraError",
+    "SpaceMismatchError",
+    "ArtifactError",
+    "ArtifactNotFoundError",
+    "CorruptArtifactError",
+    "UnsupportedVersionError",
+    "SignatureError",
+]
+
+_HOMES = {
+    "loading": ("load", "encode", "encode_query"),
+    "encoder": ("Encoder",),
+    "index": ("open_index", "create_index", "Index", "Hit", "Document"),
+    "verification": ("verify", "VerificationReport"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOME.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,222 @@
+"""The commands of the device side: ``encode``, ``search`` and ``verify``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+
+if TYPE_CHECKING:
+    from pocketquery.sdk.encoder import Encoder
+
+__all__ = ["encode", "search", "verify"]
+
+_Subparsers: TypeAlias = (
+    "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse gives it no public name
+)
+_SNIPPET = 160  # characters
+
+
+def encode(subparsers: _Subparsers) -> None:
+    """Add ``pocketquery encode``."""
+    parser = _add(
+        subparsers,
+        "encode",
+        "Encode texts into vectors.",
+        """\
+examples:
+  pocketquery encode --bundle demo/bundle "how do plants make sugar"
+  pocketquery encode --bundle demo/bundle --json < queries.txt > vectors.json
+""",
+        _encode,
+    )
+    parser.add_argument("texts", nargs="*", help="the texts; without any, the lines of stdin")
+    _add_bundle(parser)
+    parser.add_argument("--prompt-name", help="which prompt of the bundle to put before each text")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, whole vectors")
+
+
+def search(subparsers: _Subparsers) -> None:
+    """Add ``pocketquery search``."""
+    parser = _add(
+        subparsers,
+        "search",
+        "Search an index; the query never leaves this machine.",
+        """\
+examples:
+  pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
+  pocketquery search --bundle demo/bundle --index demo/index "sugar" -k 3 --mode lexical
+  pocketquery search --bundle demo/bundle --index demo/index "sugar" \\
+      --filter '{"year": {"$gte": 2000}}' --json
+""",
+        _search,
+    )
+    parser.add_argument("query", help="what to look for")
+    _add_bundle(parser)
+    parser.add_argument("--index", required=True, help="the index, a folder")
+    parser.add_argument("-k", type=int, default=10, help="how many hits (default: 10)")
+    parser.add_argument(
+        "--mode",
+        choices=("dense", "lexical", "hybrid"),
+        help="by meaning, by words, or both (default: hybrid)",
+    )
+    parser.add_argument("--filter", type=_json_object, help="conditions on the metadata, as JSON")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def verify(subparsers: _Subparsers) -> None:
+    """Add ``pocketquery verify``."""
+    parser = _add(
+        subparsers,
+        "verify",
+        "Check a bundle or an index: hashes, signature, graph, golden texts.",
+        """\
+examples:
+  pocketquery verify demo/bundle
+  pocketquery verify encoder.zip --public-key publisher.pem
+""",
+        _verify,
+    )
+    parser.add_argument("path", help="the bundle (folder or zip) or the index (folder)")
+    parser.add_argument("--public-key", help="Ed25519: 64 hexadecimal digits or a PEM file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _encode(options: argparse.Namespace) -> int:
+    encoder = _load(options.bundle)
+    texts = options.texts or _stdin_lines()
+    vectors = encoder.encode(texts, prompt_name=options.prompt_name)
+    if options.json:
+        _print_json(
+            {
+                "space_id": encoder.space_id,
+                "dimension": encoder.dimension,
+                "vectors": [[float(value) for value in vector] for vector in vectors],
+            }
+        )
+        return 0
+    for text, vector in zip(texts, vectors, strict=True):
+        head = " ".join(f"{value:+.4f}" for value in vector[:6])
+        print(f"{_shorten(text, 60)}\n    {encoder.dimension} dimensions: {head} ...")
+    return 0
+
+
+def _search(options: argparse.Namespace) -> int:
+    from pocketquery.sdk.index import open_index
+
+    encoder = _load(options.bundle)
+    with open_index(options.index, encoder=encoder) as index:
+        hits = index.search(options.query, options.k, filter=options.filter, mode=options.mode)
+    if options.json:
+        _print_json(
+            {
+                "query": options.query,
+                "hits": [
+                    {"id": h.id, "score": h.score, "text": h.text, "metadata": dict(h.metadata)}
+                    for h in hits
+                ],
+            }
+        )
+        return 0
+    if not hits:
+        print("no hits")
+    for rank, hit in enumerate(hits, start=1):
+        title = hit.metadata.get("title") or hit.id
+        print(f"{rank:3}. {hit.score:7.4f}  {_shorten(str(title), 80)}")
+        print(f"              {_shorten(hit.text, _SNIPPET)}")
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from pocketquery.sdk.verification import verify as verify_artifact
+
+    report = verify_artifact(options.path, public_key=options.public_key)
+    if options.json:
+        _print_json(report.to_dict())
+        return 0
+    print(f"{report.path}: a sound {report.kind}")
+    print(f"  space      {report.space_id}, {report.dimension} dimensions")
+    if report.documents is not None:
+        print(f"  documents  {report.documents}")
+    if report.golden is not None:
+        print(f"  encoder    {report.name}, version {report.version}")
+        print(f"  files      {report.files}, {(report.bytes or 0) / 1e6:.1f} MB, every hash equal")
+        print(
+            f"  golden     {report.golden.texts} texts, ids equal, cosine at least "
+            f"{report.golden.least_cosine:.6f}, largest difference "
+            f"{report.golden.largest_difference:.1e}"
+        )
+        signed = f"by the key {report.signed_by}" if report.signed_by else "not checked (no key)"
+        print(f"  signature  {signed}")
+    return 0
+
+
+def _add(
+    subparsers: _Subparsers,
+    name: str,
+    description: str,
+    examples: str,
+    run: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    parser = subparsers.add_parser(
+        name,
+        help=description,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_bundle(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--bundle", help="the query encoder, a folder or zip (default: $POCKETQUERY_BUNDLE)"
+    )
+
+
+def _load(path: str | None) -> Encoder:
+    from pocketquery.sdk.loading import BUNDLE_VARIABLE, load
+
+    path = path or os.environ.get(BUNDLE_VARIABLE)
+    if not path:
+        raise ArtifactNotFoundError(
+            f"no bundle is named: pass --bundle, or set {BUNDLE_VARIABLE} to its path"
+        )
+    return load(path)
+
+
+def _stdin_lines() -> list[str]:
+    lines = []
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            lines.append(line.decode("utf-8").rstrip("\r\n"))
+        except UnicodeDecodeError as error:
+            raise InvalidInputError(
+                f"stdin, line {number}: not UTF-8 at byte {error.start}; expected UTF-8 text"
+            ) from error
+    return lines
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError('expected a JSON object, say {"lang": "en"}')
+    return value
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def _shorten(text: str, length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 3].rstrip() + "..."

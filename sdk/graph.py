@@ -1,0 +1,176 @@
+"""The encoder's ONNX graph in an onnxruntime session: token ids in, one vector out.
+
+Two decisions, both measured:
+
+- One text a call, unpadded. Dynamic int8 takes its activation scale over the whole batch, so a
+  vector would otherwise depend on its neighbours and on their padding.
+- The adapter's tensors are bound when the session is made (``add_initializer``), so they cost a
+  call nothing; feeding them as inputs would add a copy and a dictionary entry for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+__all__ = ["Graph"]
+
+_INPUTS = ("input_ids", "attention_mask")
+_OUTPUT = "sentence_embedding"
+_SILENT = 4  # onnxruntime logs what it then also raises; the exception is enough
+
+
+class Graph:
+    """A session over ``encoder.onnx``. Calls may run in parallel threads.
+
+    Args:
+        model: the bytes of the ONNX file.
+        adapter: values for overridable initialisers by name, float16 or float32; those not named
+            keep the graph's defaults.
+        dimension: the dimension the output must have.
+        max_length: the most ids a call will bring.
+        num_threads: threads inside one call.
+        source: how to call the bundle in an error.
+
+    Raises:
+        CorruptArtifactError: onnxruntime cannot load the graph; its inputs or output are not as a
+            bundle's; or an adapter tensor has no counterpart of its shape and type.
+        InvalidInputError: ``num_threads`` is below 1.
+    """
+
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        adapter: Mapping[str, NDArray[Any]],
+        dimension: int,
+        max_length: int,
+        num_threads: int,
+        source: str,
+    ) -> None:
+        if num_threads < 1:
+            raise InvalidInputError(f"num_threads is {num_threads}, expected at least 1")
+        self._source = source
+        self._adapter = {name: _float32(name, value, source) for name, value in adapter.items()}
+        self._session = _open(model, self._adapter, num_threads, source)
+        _check_signature(self._session, dimension, source)
+        self._mask = np.ones((1, max_length), dtype=np.int64)
+        self._mask.setflags(write=False)
+
+    def embed(self, ids: list[int]) -> NDArray[np.float32]:
+        """The vector of one text.
+
+        Args:
+            ids: its token ids, special tokens included.
+
+        Returns:
+            float32 (dimension,), L2-normalised by the graph.
+
+        Raises:
+            CorruptArtifactError: the graph cannot take the ids (they are of another vocabulary).
+        """
+        feed = {
+            "input_ids": np.array([ids], dtype=np.int64),  # (1, length)
+            "attention_mask": self._mask[:, : len(ids)],  # (1, length)
+        }
+        try:
+            vector: NDArray[np.float32] = self._session.run([_OUTPUT], feed)[0][0]
+        except Exception as error:  # onnxruntime's exceptions share no base class
+            raise CorruptArtifactError(
+                f"{self._source}: the encoder cannot take the tokenizer's ids (largest "
+                f"{max(ids, default=0)}); they are of different vocabularies. Export the bundle "
+                f"again. onnxruntime says: {error}"
+            ) from error
+        return vector
+
+
+def _open(
+    model: bytes, adapter: Mapping[str, NDArray[np.float32]], num_threads: int, source: str
+) -> onnxruntime.InferenceSession:
+    try:
+        session = _session(model, adapter, num_threads)
+    except Exception as error:  # onnxruntime's exceptions share no base class
+        if adapter:  # find out whether it was the adapter, and which tensor
+            _check_adapter(_open(model, {}, num_threads, source), adapter, source)
+        raise CorruptArtifactError(
+            f"{source}: onnxruntime cannot load encoder.onnx: {error}"
+        ) from error
+    _check_adapter(session, adapter, source)
+    return session
+
+
+def _session(
+    model: bytes, adapter: Mapping[str, NDArray[np.float32]], num_threads: int
+) -> onnxruntime.InferenceSession:
+    import onnxruntime  # 25 ms, and help or a wrong path need none of it
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = _SILENT
+    for name, value in adapter.items():
+        # The session holds the OrtValue; the Graph holds the array it may point into.
+        options.add_initializer(name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _float32(name: str, value: NDArray[Any], source: str) -> NDArray[np.float32]:
+    if value.dtype not in (np.float16, np.float32):
+        raise CorruptArtifactError(
+            f"{source}: adapter tensor {name!r} is {value.dtype}, expected float16 or float32"
+        )
+    if not np.isfinite(value).all():
+        raise CorruptArtifactError(f"{source}: adapter tensor {name!r} holds NaN or infinity")
+    return np.ascontiguousarray(value, dtype=np.float32)
+
+
+def _check_adapter(
+    session: onnxruntime.InferenceSession, adapter: Mapping[str, NDArray[np.float32]], source: str
+) -> None:
+    # onnxruntime takes a name it does not know, or another shape, without a word.
+    slots = {slot.name: tuple(slot.shape) for slot in session.get_overridable_initializers()}
+    for name, value in adapter.items():
+        if name not in slots:
+            known = ", ".join(sorted(slots)) or "none"
+            raise CorruptArtifactError(
+                f"{source}: the adapter has a tensor {name!r}, the encoder takes: {known}; "
+                "they are of different encoders"
+            )
+        if slots[name] != value.shape:
+            raise CorruptArtifactError(
+                f"{source}: adapter tensor {name!r} has shape {value.shape}, the encoder takes "
+                f"{slots[name]}; they are of different encoders"
+            )
+
+
+def _check_signature(session: onnxruntime.InferenceSession, dimension: int, source: str) -> None:
+    inputs = {item.name: item.type for item in session.get_inputs()}
+    if inputs != dict.fromkeys(_INPUTS, "tensor(int64)"):
+        raise CorruptArtifactError(
+            f"{source}: encoder.onnx takes {inputs}, expected int64 {' and '.join(_INPUTS)}"
+        )
+    outputs = {item.name: item for item in session.get_outputs()}
+    if _OUTPUT not in outputs:
+        raise CorruptArtifactError(
+            f"{source}: encoder.onnx gives {sorted(outputs)}, expected {_OUTPUT}"
+        )
+    found = outputs[_OUTPUT]
+    # An exporter may leave the last axis symbolic (a text); then the first call tells.
+    if found.type != "tensor(float)" or len(found.shape) != 2:
+        raise CorruptArtifactError(
+            f"{source}: {_OUTPUT} is {found.type} {found.shape}, "
+            f"expected float (batch, {dimension})"
+        )
+    if isinstance(found.shape[1], int) and found.shape[1] != dimension:
+        raise CorruptArtifactError(
+            f"{source}: {_OUTPUT} has {found.shape[1]} dimensions, the manifest says {dimension}"
+        )
