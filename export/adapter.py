@@ -1,0 +1,90 @@
+"""Low-rank adapters as overridable graph inputs: the small float part that rounds may change.
+
+A projection ``y = x W^T + b`` becomes ``y = x W^T + b + (x down^T) up^T`` with ``down``
+(rank, d_in) and ``up`` (d_out, rank), as in "LoRA: Low-Rank Adaptation of Large Language Models",
+section 4.1, with the scale alpha/rank folded into ``up``. The tensors are graph inputs with
+default values: a plain call needs token ids and mask only, and feeding others swaps the adapter in
+a running session. ``up`` is zero by default, so the default output is the plain model's; ``down``
+is random, because with both at zero no gradient would ever reach either.
+
+The product stays in float next to the int8 trunk (``FusedMatMul`` is no operator the quantiser
+touches), which is what lets a round change it without quantising anything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
+
+__all__ = ["ADAPTER_PREFIX", "adapter_tensors", "add_adapter", "add_low_rank_path"]
+
+ADAPTER_PREFIX = "adapter."
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def add_adapter(editor: GraphEditor, rank: int, rng: np.random.Generator) -> None:
+    """Add adapters to the query and value projection of every attention layer.
+
+    Their names are ``adapter.layers.<i>.query.down``, ``...query.up`` and the same for ``value``.
+
+    Args:
+        editor: over a graph made by :func:`pocketquery.export.trunk.export_trunk`.
+        rank: rank of the update, 1 or more.
+        rng: draws the ``down`` tensors.
+    """
+    for layer, attention in enumerate(editor.nodes("MultiHeadAttention")):
+        for position, part in ((0, "query"), (2, "value")):
+            name = f"layers.{layer}.{part}"
+            attention.input[position] = add_low_rank_path(
+                editor, attention.input[position], name, rank, rng
+            )
+
+
+def add_low_rank_path(
+    editor: GraphEditor, projected: str, name: str, rank: int, rng: np.random.Generator
+) -> str:
+    """Add ``(x down^T) up^T`` to ``projected``, the output of MatMul + Add; the sum's name."""
+    bias_add = editor.producer(projected)
+    assert bias_add is not None, projected
+    matmul = next(
+        node
+        for node in map(editor.producer, bias_add.input)
+        if node is not None and node.op_type == "MatMul"
+    )
+    source, weight = matmul.input
+    d_in, d_out = editor.array(weight).shape
+    prefix = ADAPTER_PREFIX + name
+    # Half precision halves the release file; rounding here keeps file and graph equal to the bit.
+    down = rng.normal(0.0, d_in**-0.5, (rank, d_in)).astype(np.float16).astype(np.float32)
+    down_name = _add_input(editor, f"{prefix}.down", down)
+    up_name = _add_input(editor, f"{prefix}.up", np.zeros((d_out, rank), np.float32))
+    narrow = _matmul_transposed(editor, source, down_name, f"{prefix}.narrow")  # (..., rank)
+    change = _matmul_transposed(editor, narrow, up_name, f"{prefix}.change")  # (..., d_out)
+    return editor.add("Add", [projected, change], f"{name}.adapted")
+
+
+def adapter_tensors(model: onnx.ModelProto) -> Mapping[str, FloatArray]:
+    """The default values of the adapter's inputs by name, float32, in graph order."""
+    editor = GraphEditor(model)
+    return {
+        value.name: editor.array(value.name).astype(np.float32)
+        for value in model.graph.input
+        if value.name.startswith(ADAPTER_PREFIX)
+    }
+
+
+def _add_input(editor: GraphEditor, name: str, default: FloatArray) -> str:
+    """An initialiser that is also a graph input may be overridden by a call (ONNX, IR 4 on)."""
+    value = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, default.shape)
+    editor.graph.input.append(value)
+    return editor.store(name, default)
+
+
+def _matmul_transposed(editor: GraphEditor, left: str, right: str, output: str) -> str:
+    return editor.add("FusedMatMul", [left, right], output, domain=MICROSOFT, transB=1)

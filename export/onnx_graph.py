@@ -1,0 +1,145 @@
+"""The whole query encoder as one float32 graph: token ids to an L2-normalised vector.
+
+``input_ids, attention_mask`` int64 (batch, length) -> ``sentence_embedding`` float32 (batch, dim):
+the fused trunk, pooling, the optional alignment head, normalisation and, as graph inputs with
+default values, the adapter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from torch import nn
+
+from pocketquery.export.adapter import add_adapter, add_low_rank_path
+from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
+from pocketquery.export.trunk import STATES, export_trunk
+from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["OUTPUT", "GraphOptions", "build_graph"]
+
+OUTPUT = "sentence_embedding"
+
+_ACTIVATIONS = {nn.GELU: "Gelu", nn.Tanh: "Tanh", nn.ReLU: "Relu"}
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """What the graph holds beside the student.
+
+    Attributes:
+        opset: ONNX operator set, 17 or later.
+        adapter_rank: rank of every adapter; 0 leaves adapters out.
+        adapter_seed: seed of the adapter's random ``down`` tensors.
+    """
+
+    opset: int = 17
+    adapter_rank: int = 8
+    adapter_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.opset < 17:
+            raise InvalidInputError(f"opset is {self.opset}; expected 17 or later")
+        if self.adapter_rank < 0:
+            raise InvalidInputError(f"adapter_rank is {self.adapter_rank}; expected 0 or more")
+
+
+def build_graph(
+    student: SentenceEncoder, options: GraphOptions = GraphOptions()
+) -> onnx.ModelProto:
+    """Build the float32 graph of ``student``; the same student and options give the same bytes.
+
+    Raises:
+        UnknownModelError: an architecture or head that cannot be exported.
+        MissingExtraError: the packages of the extra "export" are not installed.
+    """
+    rng = np.random.default_rng(options.adapter_seed)
+    editor = GraphEditor(export_trunk(student.backbone, opset=options.opset))
+    if options.adapter_rank:
+        add_adapter(editor, options.adapter_rank, rng)
+    pooled = _pool(editor, student.pooling)
+    vector = _head(editor, pooled, student.head, options.adapter_rank, rng)
+    _normalise(editor, vector)
+    del editor.graph.output[:]
+    shape = ["batch_size", student.dimension]
+    editor.graph.output.append(
+        onnx.helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.FLOAT, shape)
+    )
+    model = editor.finish()
+    model.graph.name = "pocketquery-encoder"
+    onnx.checker.check_model(model)
+    return model
+
+
+def _pool(editor: GraphEditor, pooling: str) -> str:
+    if pooling == "cls":
+        first = editor.store("pooling.first", np.array(0, np.int64))
+        return editor.add("Gather", [STATES, first], "pooled", axis=1)  # (batch, width)
+    one = editor.store("pooling.axis", np.array([1], np.int64))
+    least = editor.store("pooling.least", np.array(1.0, np.float32))
+    mask = editor.add("Cast", ["attention_mask"], "pooling.mask", to=onnx.TensorProto.FLOAT)
+    row = editor.add("Unsqueeze", [mask, one], "pooling.row")  # (batch, 1, length)
+    total = editor.add("MatMul", [row, STATES], "pooling.total")  # (batch, 1, width)
+    total = editor.add("Squeeze", [total, one], "pooling.sum")  # (batch, width)
+    count = editor.add("ReduceSum", [mask, one], "pooling.count", keepdims=1)  # (batch, 1)
+    count = editor.add("Max", [count, least], "pooling.divisor")
+    return editor.add("Div", [total, count], "pooled")
+
+
+def _head(
+    editor: GraphEditor,
+    vector: str,
+    head: nn.Sequential | None,
+    rank: int,
+    rng: np.random.Generator,
+) -> str:
+    """Append the alignment head; its j-th linear layer gets the adapter ``adapter.head.<j>``."""
+    linear_layers = 0
+    for index, module in enumerate(head or ()):
+        if isinstance(module, nn.Linear):
+            vector = _linear(editor, vector, module, f"head.{linear_layers}")
+            if rank:
+                vector = add_low_rank_path(editor, vector, f"head.{linear_layers}", rank, rng)
+            linear_layers += 1
+        elif type(module) in _ACTIVATIONS:
+            operator = _ACTIVATIONS[type(module)]
+            if getattr(module, "approximate", "none") != "none":
+                raise UnknownModelError(
+                    "the head uses GELU's approximation; export takes the exact one"
+                )
+            domain = MICROSOFT if operator == "Gelu" else ""
+            vector = editor.add(operator, [vector], f"head.activation.{index}", domain=domain)
+        elif not isinstance(module, nn.Identity | nn.Dropout):
+            known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
+            raise UnknownModelError(
+                f"the head holds a {type(module).__name__}; supported are Linear, {known} and "
+                "Identity"
+            )
+    return vector
+
+
+def _linear(editor: GraphEditor, vector: str, module: nn.Linear, name: str) -> str:
+    weight = module.weight.detach().cpu().float().numpy().T
+    bias = np.zeros(module.out_features, np.float32)
+    if module.bias is not None:
+        bias = module.bias.detach().cpu().float().numpy()
+    product = editor.add(
+        "MatMul", [vector, editor.store(f"{name}.weight", weight)], f"{name}.matmul"
+    )
+    return editor.add("Add", [product, editor.store(f"{name}.bias", bias)], f"{name}.output")
+
+
+def _normalise(editor: GraphEditor, vector: str) -> None:
+    least = editor.store("norm.least", np.array(1e-12, np.float32))
+    # ReduceL2 takes its axes as an attribute up to opset 17 and as an input from 18 on.
+    opset = next(o.version for o in editor.model.opset_import if o.domain in ("", "ai.onnx"))
+    if opset < 18:
+        norm = editor.add("ReduceL2", [vector], "norm", axes=[-1], keepdims=1)
+    else:
+        axis = editor.store("norm.axis", np.array([-1], np.int64))
+        norm = editor.add("ReduceL2", [vector, axis], "norm", keepdims=1)
+    norm = editor.add("Max", [norm, least], "norm.divisor")
+    editor.add("Div", [vector, norm], OUTPUT)

@@ -1,0 +1,101 @@
+"""Activation smoothing: move the difficulty of quantisation from activations into weights.
+
+"SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models",
+section 4: for ``Y = X W`` with per-channel factors ``s`` over the input channels,
+
+    Y = (X / s) (s W),    s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)
+
+which is exact in float. A few input channels are far larger than the others, and int8 with one
+scale for the whole activation tensor spends its range on them; dividing evens the channels out.
+
+Here the division is a ``Mul`` by ``1 / s`` in front of the MatMul, one for all MatMuls that read
+the same tensor (query, key and value). The paper folds it into the layer norm before; in a
+post-norm encoder that norm also feeds the residual sum, so folding would not be exact. The adapters
+read the tensor before the division and are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from pocketquery.export.graph_editing import GraphEditor
+from pocketquery.export.sessions import GraphSession
+
+__all__ = ["activation_ranges", "smooth"]
+
+FloatArray = npt.NDArray[np.float32]
+
+_TINY = 1e-5  # a channel never seen active keeps a finite factor
+
+
+def activation_ranges(
+    model: onnx.ModelProto, texts: Iterable[Sequence[int]]
+) -> Mapping[str, FloatArray]:
+    """The largest absolute value of each channel of each tensor a weight MatMul reads.
+
+    Args:
+        model: the float graph.
+        texts: token ids of the calibration texts.
+
+    Returns:
+        Tensor name to float32 (channels,).
+    """
+    names = sorted(_readers(GraphEditor(model)))
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:]
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    session = GraphSession(probe)
+    ranges: dict[str, FloatArray] = {}
+    for ids in texts:
+        for name, value in zip(names, session.outputs(ids), strict=True):
+            largest = np.abs(value).reshape(-1, value.shape[-1]).max(axis=0)
+            ranges[name] = np.maximum(ranges.get(name, largest), largest)
+    return ranges
+
+
+def smooth(
+    model: onnx.ModelProto, ranges: Mapping[str, FloatArray], *, alpha: float = 0.75
+) -> onnx.ModelProto:
+    """A smoothed copy of ``model``; equal to it in float up to rounding.
+
+    Args:
+        model: the float graph.
+        ranges: from :func:`activation_ranges`.
+        alpha: share of the difficulty moved into the weights, between 0 and 1. 0.75 is measured:
+            on 3 to 6 layers of width 384 it takes the cosine to float from .994 to .998, while
+            the paper's 0.5 for large models lowers it.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    editor = GraphEditor(copy)
+    for tensor, matmuls in _readers(editor).items():
+        weights = np.concatenate([editor.array(node.input[1]) for node in matmuls], axis=1)
+        factors = _factors(ranges[tensor], np.abs(weights).max(axis=1), alpha)
+        name = f"smoothed.{matmuls[0].name.strip('/')}"
+        divided = editor.add("Mul", [tensor, editor.store(f"{name}.factors", 1 / factors)], name)
+        for node in matmuls:
+            node.input[0] = divided
+            weight = editor.array(node.input[1]) * factors[:, None]
+            node.input[1] = editor.store(f"{node.input[1]}.smoothed", weight)
+    return editor.finish()
+
+
+def _factors(activations: FloatArray, weights: FloatArray, alpha: float) -> FloatArray:
+    """The factors ``s`` (channels,) by the paper's equation 4."""
+    factors = np.maximum(activations, _TINY) ** alpha / np.maximum(weights, _TINY) ** (1 - alpha)
+    return np.asarray(np.maximum(factors, _TINY), np.float32)
+
+
+def _readers(editor: GraphEditor) -> dict[str, list[Any]]:
+    """Activation name to the MatMuls that multiply it with a stored weight."""
+    readers: dict[str, list[Any]] = {}
+    for node in editor.nodes("MatMul"):
+        if editor.has_initialiser(node.input[1]):
+            readers.setdefault(node.input[0], []).append(node)
+    return readers
