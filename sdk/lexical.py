@@ -19,6 +19,7 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 __all__ = ["Analyzer", "spaced"]
 
@@ -45,7 +46,7 @@ def _pieces(run: str) -> str:
             characters[-1] += character  # a vowel sign or tone mark is part of its letter
         else:
             characters.append(character)
-    pairs = [left + right for left, right in zip(characters, characters[1:], strict=False)]
+    pairs = [left + right for left, right in pairwise(characters)]
     return f" {' '.join(characters + pairs)} "
 
 

@@ -63,24 +63,25 @@ def unit_rows(vectors: object, dimension: int, what: str) -> Floats:
             f"{what} has shape {array.shape}, expected (n, {dimension}), the index's dimension; "
             "encode with an encoder of the index's space"
         )
-    norms = np.linalg.norm(array.astype(np.float64), axis=1)
+    norms = np.linalg.norm(array, axis=1)
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if len(bad):
         raise InvalidInputError(
             f"{what}[{bad[0]}] is all zeros or has a value that is not finite; expected finite "
             "numbers with a direction. Check the encoder that made it"
         )
-    return (array / norms[:, None]).astype(np.float32)
+    unit: Floats = (array / norms[:, None]).astype(np.float32)
+    return unit
 
 
-def _numbers(vectors: object, what: str) -> NDArray[np.floating]:
+def _numbers(vectors: object, what: str) -> NDArray[np.float64]:
     try:
         array = np.asarray(vectors)
     except ValueError as error:
         raise InvalidInputError(f"{what} is not a matrix of numbers: {error}") from error
     if array.dtype.kind not in "fiu":
         raise InvalidInputError(f"{what} has dtype {array.dtype}, expected float32")
-    return array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32)
+    return array.astype(np.float64)
 
 
 def quantize(vectors: Floats) -> Rows:

@@ -1,0 +1,173 @@
+"""The index's SQLite file: connections for many threads, one snapshot a read, one writer.
+
+The rollback journal (SQLite's default) is kept on purpose: the index stays one file that can be
+copied, also to a read-only place, and a commit is the one moment at which anything changes. A
+writer keeps its pages in memory until then (``cache_spill``), so readers wait for the commit alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    ArtifactNotFoundError,
+    CorruptArtifactError,
+    InvalidInputError,
+    UnsupportedVersionError,
+)
+
+__all__ = ["Database", "get_meta", "set_meta"]
+
+_APPLICATION_ID = 0x50514958  # "PQIX", in the file's header
+_VERSION = 1
+_WAIT_SECONDS = 60.0
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+
+
+class Database:
+    """One SQLite file. Safe to use from threads.
+
+    Args:
+        path: the file; it is made where ``create`` is set.
+        writable: whether :meth:`writing` may be used.
+        create: make a new, empty one.
+
+    Raises:
+        ArtifactNotFoundError: no such file.
+        CorruptArtifactError: not a database of this format.
+        UnsupportedVersionError: a newer version of the format.
+    """
+
+    def __init__(self, path: Path, *, writable: bool = False, create: bool = False) -> None:
+        self.path = path
+        self.writable = writable
+        self._mode = "rwc" if create else "rw" if writable else "ro"
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        if not create and not path.is_file():
+            raise ArtifactNotFoundError(f"{path} is missing; build the index again or copy it anew")
+        with self._connection() as connection:
+            if create:
+                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID")
+            _check_format(connection, path)
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one state of the database, whatever others commit meanwhile."""
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: committed, durably, on leaving without an error; else undone.
+
+        It waits for another writer, in this process or another.
+        """
+        if not self.writable:
+            raise InvalidInputError(
+                f"{self.path.parent} is open for reading only; open it with writable=True"
+            )
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def vacuum(self) -> None:
+        """Give the space of what was deleted back to the disk."""
+        with self._connection() as connection:
+            connection.execute("VACUUM")
+
+    def close(self) -> None:
+        """Close every connection, those in use when they are given back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._closed:
+                raise InvalidInputError(f"the index {self.path.parent} is closed; open it again")
+            connection = self._idle.pop() if self._idle else None
+        try:
+            connection = connection or self._connect()
+            yield connection
+        except sqlite3.DatabaseError as error:
+            raise _explain(error, self.path) from error
+        finally:
+            if connection is not None:
+                self._give_back(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode={self._mode}",
+            uri=True,
+            timeout=_WAIT_SECONDS,
+            isolation_level=None,  # transactions are begun and ended here, nowhere else
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA cache_spill = OFF")
+        return connection
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def get_meta(connection: sqlite3.Connection, key: str) -> str:
+    """The value of ``key``, which every index has."""
+    return str(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
+
+
+def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
+    """Set ``key`` to ``value``."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION_ID:
+        raise CorruptArtifactError(
+            f"{path} is a database, but not of a pocketquery index; build the index again"
+        )
+    if version > _VERSION:
+        raise UnsupportedVersionError(
+            f"{path} is of version {version}, this release reads up to {_VERSION}; "
+            "upgrade pocketquery"
+        )
+
+
+def _explain(error: sqlite3.DatabaseError, path: Path) -> ArtifactError:
+    if error.sqlite_errorcode & 0xFF in _DAMAGED:
+        return CorruptArtifactError(
+            f"{path} is damaged or not a database ({error}); copy the index anew or build it again"
+        )
+    return ArtifactError(f"{path}: {error}; nothing was changed")

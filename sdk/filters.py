@@ -1,0 +1,204 @@
+"""The filter language: conditions on metadata, as SQL with every value a parameter.
+
+::
+
+    {"lang": "en", "year": {"$gte": 2000}}              all of them
+    {"tag": {"$in": ["news", "sport"]}}                 one of the values
+    {"$or": [{"lang": "en"}, {"$not": {"year": 1999}}]}
+
+A field is a name at the top of the metadata, taken literally. Operators: ``$eq``, ``$ne``,
+``$in``, ``$nin``, ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$exists``; ``$and``, ``$or``, ``$not``.
+A list in the metadata matches where one of its values does. Values compare within their kind
+(numbers, texts by code point, booleans, null), so ``{"year": {"$gt": 2000}}`` does not match
+"2001". ``$ne``, ``$nin`` and ``$not`` are exact opposites, so they match where the field is absent;
+``null`` equals null and absent alike.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.texts import check_text
+
+__all__ = ["Condition", "compile_filter"]
+
+_ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists")
+_FIELD = "EXISTS (SELECT 1 FROM json_each(documents.metadata) AS field WHERE field.key = ?"
+_MOST_DEPTH = 10  # SQLite's parser has a stack of its own
+_MOST_PARTS = 300
+_INT64 = 2**63
+_FLOAT64 = 2**1023
+_TEXT = "('text')"
+_NUMBER = "('integer', 'real')"
+_TYPE = "coalesce(json_type(documents.metadata, ?), 'absent')"
+_IN = "IN (SELECT value FROM json_each(?))"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A piece of a WHERE clause over ``documents`` and the values of its question marks."""
+
+    sql: str
+    parameters: tuple[str | float, ...] = ()
+
+    def negated(self) -> Condition:
+        """The opposite; no condition here is ever NULL, so it is exact."""
+        return Condition(f"NOT ({self.sql})", self.parameters)
+
+
+def compile_filter(query: Mapping[str, object]) -> Condition:
+    """The condition that ``query`` states; an empty one is true of every document.
+
+    Raises:
+        InvalidInputError: an unknown operator, or a value the operator cannot take.
+    """
+    return _all_of(query, 0)
+
+
+def _all_of(query: object, depth: int) -> Condition:
+    if not isinstance(query, Mapping):
+        raise InvalidInputError(
+            f"a filter is a {type(query).__name__}, expected a mapping such as "
+            '{"lang": "en", "year": {"$gte": 2000}}'
+        )
+    if depth > _MOST_DEPTH:
+        raise InvalidInputError(f"the filter is nested more than {_MOST_DEPTH} deep")
+    return _join("AND", [_one(name, value, depth) for name, value in query.items()], "1")
+
+
+def _one(name: object, value: object, depth: int) -> Condition:
+    if not isinstance(name, str):
+        raise InvalidInputError(f"a filter's field is {name!r}, expected a name (str)")
+    if name == "$not":
+        return _all_of(value, depth + 1).negated()
+    if name in ("$and", "$or"):
+        parts = [_all_of(part, depth + 1) for part in _listed(name, value)]
+        return _join(name[1:].upper(), parts, "1" if name == "$and" else "0")
+    if name.startswith("$"):
+        raise _unknown(name, "$and, $or, $not or a field's name")
+    check_text(name, "a filter's field")
+    if not isinstance(value, Mapping):
+        return _compare(name, "$eq", value)
+    return _join("AND", [_compare(name, str(key), item) for key, item in value.items()], "1")
+
+
+def _compare(field: str, operator: str, value: object) -> Condition:
+    if operator == "$eq":
+        return _equal(field, value)
+    if operator == "$in":
+        return _member(field, _listed(operator, value))
+    if operator in ("$ne", "$nin"):
+        return _compare(field, {"$ne": "$eq", "$nin": "$in"}[operator], value).negated()
+    if operator in _ORDER:
+        return _ordered(field, operator, value)
+    if operator == "$exists":
+        if not isinstance(value, bool):
+            raise InvalidInputError(f"$exists takes true or false, found {value!r}")
+        exists = Condition(f"{_FIELD})", (field,))
+        return exists if value else exists.negated()
+    raise _unknown(operator, ", ".join(_OPERATORS))
+
+
+def _member(field: str, values: Sequence[object]) -> Condition:
+    texts = [check_text(value, "a value of $in") for value in values if isinstance(value, str)]
+    others = [_equal(field, value) for value in values if not _is_plain(value)]
+    numbers = [_number("$in", v) for v in values if _is_plain(v) and not isinstance(v, str)]
+    parts = [_typed(field, _TEXT, _IN, json.dumps(texts)), *others]
+    finite = json.dumps([number for number in numbers if math.isfinite(number)])
+    return _join("OR", [*parts, _typed(field, _NUMBER, _IN, finite)], "0")
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+def _equal(field: str, value: object) -> Condition:
+    if value is None:
+        absent = Condition(f"{_FIELD})", (field,)).negated()
+        return _join("OR", [_any_value(field, "{type} = 'null'"), absent], "0")
+    if isinstance(value, bool):
+        return _any_value(field, f"{{type}} = '{'true' if value else 'false'}'")
+    return _ordered(field, "$eq", value)
+
+
+def _ordered(field: str, operator: str, value: object) -> Condition:
+    comparison = f"{_ORDER.get(operator, '=')} ?"
+    if isinstance(value, str):
+        return _typed(field, _TEXT, comparison, check_text(value, f"the value of {operator}"))
+    return _typed(field, _NUMBER, comparison, _number(operator, value))
+
+
+def _typed(field: str, kind: str, comparison: str, value: str | float) -> Condition:
+    condition = f"{{type}} IN {kind} AND {{value}} {comparison}"
+    return _any_value(field, condition, value)
+
+
+def _any_value(field: str, condition: str, *parameters: str | float) -> Condition:
+    """``condition`` holds for the field's value, or for one of them where it is a list."""
+    path = _path(field)
+    if path is None:
+        of_field = condition.format(type="field.type", value="field.value")
+        cases = f"CASE field.type WHEN 'array' THEN {_listed_in('field.value', condition)}"
+        sql = f"{_FIELD} AND {cases} ELSE {of_field} END)"
+        return Condition(sql, (field, *parameters, *parameters))
+    listed = _listed_in("documents.metadata, ?", condition)
+    of_field = condition.format(type=_TYPE, value="json_extract(documents.metadata, ?)")
+    paths = (path,) * of_field.count("metadata, ?")
+    return Condition(
+        f"CASE {_TYPE} WHEN 'array' THEN {listed} ELSE {of_field} END",
+        (path, path, *parameters, *paths, *parameters),
+    )
+
+
+def _listed_in(source: str, condition: str) -> str:
+    of_item = condition.format(type="item.type", value="item.value")
+    return f"EXISTS (SELECT 1 FROM json_each({source}) AS item WHERE {of_item})"
+
+
+def _path(field: str) -> str | None:
+    """SQLite's path to ``field``; None where its releases differ on how to quote the name."""
+    if any(character in '"\\' or character < " " for character in field):
+        return None
+    return f'$."{field}"'
+
+
+def _number(operator: str, value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or math.isnan(value):
+        raise InvalidInputError(
+            f"{operator} is given {value!r}, expected a text or a number"
+            + (", true, false or null" if operator == "$eq" else "")
+        )
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:  # SQLite holds these as reals
+        return float(value) if abs(value) < _FLOAT64 else math.copysign(math.inf, value)
+    return value
+
+
+def _listed(operator: str, value: object) -> Sequence[object]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise InvalidInputError(f"{operator} takes a list, found {value!r}")
+    return value
+
+
+def _join(word: str, parts: Sequence[Condition], empty: str) -> Condition:
+    """The parts in a balanced tree, since SQLite limits an expression's depth."""
+    if len(parts) > _MOST_PARTS:
+        raise InvalidInputError(
+            f"the filter joins {len(parts)} conditions, at most {_MOST_PARTS} are possible; "
+            "use $in for many values of one field"
+        )
+    if not parts:
+        return Condition(empty)
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    left, right = _join(word, parts[:middle], empty), _join(word, parts[middle:], empty)
+    return Condition(f"({left.sql}) {word} ({right.sql})", left.parameters + right.parameters)
+
+
+def _unknown(name: str, expected: str) -> InvalidInputError:
+    return InvalidInputError(f"the filter has the unknown operator {name!r}; expected {expected}")

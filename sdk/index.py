@@ -1,0 +1,349 @@
+"""The index on the device: documents, their vectors, and search over both.
+
+::
+
+    with open_index("index", encoder=encoder) as index:
+        for hit in index.search("when was the bridge built", k=3):
+            print(hit.score, hit.id, hit.text)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.database import Database
+from pocketquery.sdk.documents import (
+    Document,
+    delete_documents,
+    find_document,
+    read_documents,
+)
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.filters import compile_filter
+from pocketquery.sdk.fusion import CANDIDATES, fuse
+from pocketquery.sdk.index_builder import check_rows, create_index, present_folder
+from pocketquery.sdk.index_files import DATABASE, check_sizes, read_info, seal, verify_index
+from pocketquery.sdk.lexical import Analyzer
+from pocketquery.sdk.postings import bm25
+from pocketquery.sdk.segments import (
+    Snapshot,
+    append_segments,
+    compact_segments,
+    generation_of,
+    load_snapshot,
+    next_generation,
+    stray_files,
+)
+from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.vectors import best, unit_rows
+
+__all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
+
+Mode = Literal["dense", "lexical", "hybrid"]
+Floats = NDArray[np.float32]
+Ranking = tuple[NDArray[np.intp], Floats]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document found.
+
+    Attributes:
+        id: the document's.
+        score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score in
+            0..1 (hybrid). Comparable within one search only, except for the cosine.
+        text: the document's.
+        metadata: the document's.
+    """
+
+    id: str
+    score: float
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class QueryEncoder(Protocol):
+    """What a search needs of an encoder; :class:`pocketquery.sdk.Encoder` has it."""
+
+    @property
+    def space_id(self) -> str: ...
+
+    def encode_query(self, sentences: str, /) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A checked query: what each mode needs is there."""
+
+    mode: Mode
+    text: str
+    vector: Floats
+    k: int
+
+
+def open_index(
+    path: Path | str, *, encoder: QueryEncoder | None = None, writable: bool = False
+) -> Index:
+    """Open the index at ``path``.
+
+    Args:
+        path: the folder.
+        encoder: turns a query's text into a vector of the index's space.
+        writable: allow :meth:`Index.add`, :meth:`Index.delete` and :meth:`Index.compact`.
+
+    Raises:
+        ArtifactNotFoundError: the folder, or one of its files, is not there.
+        CorruptArtifactError: a file is truncated, of another size than recorded or of another
+            format. (:func:`verify_index` reads every byte.)
+        UnsupportedVersionError: a newer version of the format.
+        SpaceMismatchError: the encoder is of another space; names both.
+    """
+    return Index(Path(path), encoder=encoder, writable=writable)
+
+
+class Index:
+    """An open index; made by :func:`open_index`.
+
+    Any number of threads may search at once. Each search sees one committed state, also while
+    another thread or process writes; writers wait for each other.
+    """
+
+    def __init__(
+        self, path: Path, *, encoder: QueryEncoder | None = None, writable: bool = False
+    ) -> None:
+        self.path = present_folder(path)
+        info = read_info(self.path)
+        self.space_id = info.space_id
+        self.dimension = info.dimension
+        if encoder is not None and encoder.space_id != info.space_id:
+            raise SpaceMismatchError.between(
+                f"the index {path}", info.space_id, "the encoder", encoder.space_id
+            )
+        self._encoder = encoder
+        self._analyzer = Analyzer()
+        self._changed = False
+        self._snapshot: Snapshot | None = None
+        self._database = Database(self.path / DATABASE, writable=writable)
+        with self._opening(), self._database.reading() as connection:
+            self._current(connection)
+            check_sizes(self.path, info, connection)
+
+    def __len__(self) -> int:
+        """Documents that can be found."""
+        with self._database.reading() as connection:
+            return len(self._current(connection))
+
+    def get(self, id: str) -> Document | None:
+        """The document with this id, None where there is none."""
+        with self._database.reading() as connection:
+            return find_document(connection, check_text(id, "the id"))
+
+    def search(
+        self,
+        query: str | NDArray[Any],
+        k: int = 10,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        mode: Mode | None = None,
+        vector: NDArray[Any] | None = None,
+    ) -> list[Hit]:
+        """The ``k`` best documents, best first; fewer where fewer match.
+
+        Args:
+            query: a text, or its vector, float (dimension,), of any length but 0.
+            k: how many, at least 1.
+            filter: conditions on the metadata, see :mod:`pocketquery.sdk.filters`.
+            mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
+                see :mod:`pocketquery.sdk.fusion`). By default hybrid for a text, dense for a
+                vector.
+            vector: the vector of a text ``query``, where it is encoded already.
+
+        Raises:
+            InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
+                unknown mode or filter operator; dense or hybrid for a text without an encoder.
+        """
+        request = self._request(query, k, mode, vector)
+        condition = compile_filter(filter) if filter else None
+        with self._database.reading() as connection:
+            snapshot = self._current(connection)
+            allowed = snapshot.alive
+            if condition is not None:
+                allowed = np.zeros(len(snapshot.vectors), bool)
+                matching = f"SELECT row FROM documents WHERE {condition.sql}"
+                rows = connection.execute(matching, condition.parameters).fetchall()
+                allowed[[row for (row,) in rows]] = True
+            return _hits(connection, *self._rank(connection, snapshot, request, allowed))
+
+    def add(self, documents: Iterable[Document], vectors: NDArray[Any]) -> None:
+        """Add documents with their vectors, all or none.
+
+        Args:
+            documents: with ids that the index does not have.
+            vectors: float (n, dimension), encoded by the index's document encoder; stored at
+                length 1.
+
+        Raises:
+            InvalidInputError: an id twice or already there, a vector or text that cannot be used.
+            ArtifactError: the disk is full; the index is as it was.
+        """
+        checked, rows = check_rows(documents, vectors, self.dimension)
+        with self._writing() as connection:
+            append_segments(connection, self.path, self._analyzer, checked, rows)
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Delete the documents with these ids; unknown ids are passed over.
+
+        Texts, ids and metadata are erased at once; vectors and postings by :meth:`compact`.
+
+        Returns:
+            How many documents were deleted.
+        """
+        if isinstance(ids, str):
+            raise InvalidInputError(f"ids is the text {ids!r}, expected a list of ids")
+        checked = [check_text(one, f"ids[{position}]") for position, one in enumerate(ids)]
+        with self._writing() as connection:
+            deleted = delete_documents(connection, checked)
+            next_generation(connection)
+        return deleted
+
+    def compact(self) -> None:
+        """Drop what deleted documents left behind, and merge what many adds wrote."""
+        with self._writing() as connection:
+            compact_segments(connection, self.path, self.dimension)
+        with self._database.reading() as connection:  # no writer can be at work meanwhile
+            for path in stray_files(connection, self.path):
+                path.unlink(missing_ok=True)
+        with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger
+            self._database.vacuum()
+
+    def verify(self) -> None:
+        """Read every byte and compare, see :func:`verify_index`."""
+        verify_index(self.path)
+
+    def close(self) -> None:
+        """Close the files. Closing twice is harmless."""
+        if self._changed:
+            self._changed = False
+            seal(self.path, self.space_id, self.dimension, self._database)
+        self._database.close()
+        self._analyzer.close()
+        self._snapshot = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _request(self, query: object, k: object, mode: Mode | None, vector: object) -> _Query:
+        text = query if isinstance(query, str) else ""
+        if isinstance(query, str):
+            if not check_text(query, "the query").strip():
+                raise InvalidInputError("the query is blank; expected some text")
+        elif vector is None:
+            vector = query
+        else:
+            raise InvalidInputError("vector goes with a text query; the query is a vector already")
+        mode = mode or ("hybrid" if text else "dense")
+        if mode not in get_args(Mode):
+            raise InvalidInputError(f"the mode is {mode!r}, expected one of {get_args(Mode)}")
+        if mode == "lexical" and text:
+            return _Query(mode, text, np.zeros(0, np.float32), _check_k(k))
+        if mode != "dense" and not text:
+            raise InvalidInputError(f"{mode} search needs the query's text, found a vector only")
+        unit = self._encode(text) if vector is None else self._unit(vector)
+        return _Query(mode, text, unit, _check_k(k))
+
+    def _encode(self, text: str) -> Floats:
+        if self._encoder is None:
+            raise InvalidInputError(
+                "a search by meaning for a text needs an encoder: open_index(path, "
+                'encoder=load(bundle)). Without one, pass a vector or use mode="lexical"'
+            )
+        return self._unit(self._encoder.encode_query(text))
+
+    def _unit(self, vector: object) -> Floats:
+        row: Floats = unit_rows([vector], self.dimension, "the query's vector")[0]
+        return row
+
+    def _rank(
+        self,
+        connection: sqlite3.Connection,
+        snapshot: Snapshot,
+        query: _Query,
+        allowed: NDArray[np.bool_] | None,
+    ) -> Ranking:
+        if query.mode == "dense":
+            return snapshot.vectors.search(query.vector, query.k, allowed)
+        lexical = bm25(connection, self._analyzer.terms(query.text), snapshot.lengths)
+        if allowed is not None:
+            lexical[~allowed] = 0
+        rows = best(lexical, max(query.k, CANDIDATES))
+        rows = rows[lexical[rows] > 0]
+        if query.mode == "lexical":
+            return _top(rows, lexical[rows], query.k)
+        near, _ = snapshot.vectors.search(query.vector, max(query.k, CANDIDATES), allowed)
+        rows = np.union1d(rows, near)
+        return _top(
+            rows, fuse(snapshot.vectors.rescore(query.vector, rows), lexical[rows]), query.k
+        )
+
+    def _current(self, connection: sqlite3.Connection) -> Snapshot:
+        """The state ``connection`` sees, loaded anew only where it has changed."""
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.generation != generation_of(connection):
+            snapshot = self._snapshot = load_snapshot(connection, self.path, self.dimension)
+        return snapshot
+
+    @contextlib.contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._database.writing() as connection:
+            self._changed = True
+            yield connection
+
+
+def _hits(connection: sqlite3.Connection, rows: NDArray[np.intp], scores: Floats) -> list[Hit]:
+    documents = read_documents(connection, rows.tolist())
+    found = [
+        (documents[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
+    ]
+    return [Hit(doc.id, score, doc.text, doc.metadata) for doc, score in found]
+
+
+def _top(rows: NDArray[np.intp], scores: Floats, k: int) -> Ranking:
+    """Best first, equal scores in the order of the rows."""
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]
+
+
+def _check_k(k: object) -> int:
+    try:
+        count = operator.index(k)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidInputError(f"k is {k!r}, expected a whole number") from error
+    if count < 1:
+        raise InvalidInputError(f"k is {count}, expected at least 1")
+    return count
