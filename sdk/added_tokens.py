@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pocketquery.sdk.bert_unicode import WORD_CHARACTERS
+
 __all__ = ["AddedToken", "AddedTokens"]
 
 _WHITESPACE = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
@@ -98,4 +100,5 @@ def _is_word_character(character: str) -> bool:
         or "\U0001f130" <= character <= "\U0001f149"
         or "\U0001f150" <= character <= "\U0001f169"
         or "\U0001f170" <= character <= "\U0001f189"
+        or character in WORD_CHARACTERS
     )

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable
 
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]  # surrogates are no text
 _LOWEST, _HIGHEST = "\u0334", "\u0345"  # marks of combining class 1 and 240
@@ -75,10 +76,20 @@ def reference_tables() -> dict[str, str]:
         "REORDERED": _ranges(_reordered(marks, decomposed)),
         "PUNCTUATION": _ranges(p for p in CODE_POINTS if len(split(f"a{chr(p)}b")) == 3),
         "WHITESPACE": _ranges(p for p in CODE_POINTS if len(split(f"a{chr(p)}b")) == 2),
+        "WORD_CHARACTERS": _ranges(
+            p for p in _word_characters() if unicodedata.category(chr(p)) == "Cn"
+        ),
         "LOWERCASED": _pairs(
             {p: after for p, after in lowered.items() if after != chr(p) and _is_recent(p)}
         ),
     }
+
+
+def _word_characters() -> list[int]:
+    """The characters beside which a token that is a ``single_word`` is not found."""
+    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.add_tokens([AddedToken("!!", single_word=True, normalized=False)])
+    return [p for p in CODE_POINTS if 1 not in tokenizer.encode(f"!!{chr(p)}").ids]
 
 
 def _is_recent(point: int) -> bool:
