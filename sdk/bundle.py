@@ -188,5 +188,5 @@ def _check_replaceable(folder: Path) -> None:
         return
     if not folder.is_dir() or any(folder.iterdir()):
         raise InvalidInputError(
-            f"{folder} exists and is not a bundle; it is left alone. Name another place or remove it"
+            f"{folder} exists and is not a bundle; it is left alone. Name another place"
         )

@@ -101,14 +101,15 @@ def replay(encoder: Encoder, texts: Sequence[GoldenText]) -> GoldenAgreement:
                 f"{GOLDEN_FILE}: the vector of {_short(golden.text)} has {expected.size} numbers, "
                 f"the encoder's space has {found.size} dimensions"
             )
-        least = min(least, _cosine(found, expected))
-        largest = max(largest, float(np.abs(found - expected).max()))
-        if not least >= LEAST_COSINE:  # so that NaN fails too
+        cosine = _cosine(found, expected)
+        if not cosine >= LEAST_COSINE:  # so that NaN fails too
             raise CorruptArtifactError(
-                f"{GOLDEN_FILE}: the vector of {_short(golden.text)} has cosine {least:.4f} with "
+                f"{GOLDEN_FILE}: the vector of {_short(golden.text)} has cosine {cosine:.4f} with "
                 f"the golden one, expected at least {LEAST_COSINE}; this machine computes "
                 "something else than the exporting one did, or the bundle was put together wrongly"
             )
+        least = min(least, cosine)
+        largest = max(largest, float(np.abs(found - expected).max()))
     return GoldenAgreement(len(texts), least, largest)
 
 

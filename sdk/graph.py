@@ -59,7 +59,9 @@ class Graph:
         if num_threads < 1:
             raise InvalidInputError(f"num_threads is {num_threads}, expected at least 1")
         self._source = source
-        self._adapter = {name: _float32(name, value, source) for name, value in adapter.items()}
+        tensors = {name: _float32(name, value, source) for name, value in adapter.items()}
+        # The session reads the adapter where it lies, for as long as it lives: both are kept.
+        self._adapter = _bindable(tensors)
         self._session = _open(model, self._adapter, num_threads, source)
         _check_signature(self._session, dimension, source)
         self._mask = np.ones((1, max_length), dtype=np.int64)
@@ -93,7 +95,7 @@ class Graph:
 
 
 def _open(
-    model: bytes, adapter: Mapping[str, NDArray[np.float32]], num_threads: int, source: str
+    model: bytes, adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int, source: str
 ) -> onnxruntime.InferenceSession:
     try:
         session = _session(model, adapter, num_threads)
@@ -108,7 +110,7 @@ def _open(
 
 
 def _session(
-    model: bytes, adapter: Mapping[str, NDArray[np.float32]], num_threads: int
+    model: bytes, adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int
 ) -> onnxruntime.InferenceSession:
     import onnxruntime  # 25 ms, and help or a wrong path need none of it
 
@@ -118,9 +120,20 @@ def _session(
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = _SILENT
     for name, value in adapter.items():
-        # The session holds the OrtValue; the Graph holds the array it may point into.
-        options.add_initializer(name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
+        options.add_initializer(name, value)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _bindable(
+    tensors: Mapping[str, NDArray[np.float32]],
+) -> dict[str, onnxruntime.OrtValue]:
+    if not tensors:
+        return {}
+    import onnxruntime
+
+    return {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy(value) for name, value in tensors.items()
+    }
 
 
 def _float32(name: str, value: NDArray[Any], source: str) -> NDArray[np.float32]:
@@ -130,11 +143,11 @@ def _float32(name: str, value: NDArray[Any], source: str) -> NDArray[np.float32]
         )
     if not np.isfinite(value).all():
         raise CorruptArtifactError(f"{source}: adapter tensor {name!r} holds NaN or infinity")
-    return np.ascontiguousarray(value, dtype=np.float32)
+    return np.array(value, dtype=np.float32, order="C")  # a copy: the session will point into it
 
 
 def _check_adapter(
-    session: onnxruntime.InferenceSession, adapter: Mapping[str, NDArray[np.float32]], source: str
+    session: onnxruntime.InferenceSession, adapter: Mapping[str, onnxruntime.OrtValue], source: str
 ) -> None:
     # onnxruntime takes a name it does not know, or another shape, without a word.
     slots = {slot.name: tuple(slot.shape) for slot in session.get_overridable_initializers()}
@@ -145,9 +158,10 @@ def _check_adapter(
                 f"{source}: the adapter has a tensor {name!r}, the encoder takes: {known}; "
                 "they are of different encoders"
             )
-        if slots[name] != value.shape:
+        shape = tuple(value.shape())
+        if slots[name] != shape:
             raise CorruptArtifactError(
-                f"{source}: adapter tensor {name!r} has shape {value.shape}, the encoder takes "
+                f"{source}: adapter tensor {name!r} has shape {shape}, the encoder takes "
                 f"{slots[name]}; they are of different encoders"
             )
 

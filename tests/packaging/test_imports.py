@@ -1,0 +1,64 @@
+"""Importing the device side imports nothing heavy, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "torch",
+    "transformers",
+    "tokenizers",
+    "onnx",
+    "flwr",
+    "huggingface_hub",
+    "optimum",
+    "sentence_transformers",
+    "safetensors",
+    "cryptography",
+    "tqdm",
+}
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level modules loaded after running ``code`` in a fresh interpreter."""
+    report = "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-c", code + report], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in json.loads(result.stdout.splitlines()[-1])}
+
+
+def test_importing_the_sdk_loads_nothing_heavy_and_not_even_numpy() -> None:
+    loaded = loaded_by("import pocketquery.sdk")
+    assert not loaded & (HEAVY | {"numpy", "onnxruntime", "sentencepiece"})
+
+
+def test_touching_every_public_name_loads_nothing_heavy() -> None:
+    loaded = loaded_by(
+        "from pocketquery import sdk\nfor name in sdk.__all__: getattr(sdk, name)\n"
+        "import pocketquery.sdk.cli, pocketquery.sdk.commands"
+    )
+    assert not loaded & HEAVY
+    assert "onnxruntime" not in loaded  # only loading a bundle or searching an index needs it
+
+
+def test_onnxruntime_itself_loads_nothing_heavy() -> None:
+    assert not loaded_by("import onnxruntime, sentencepiece, numpy") & HEAVY
+
+
+@pytest.mark.parametrize("name", ["nonsense", "_private"])
+def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
+    from pocketquery import sdk
+
+    with pytest.raises(AttributeError, match=f"'pocketquery.sdk' has no attribute '{name}'"):
+        getattr(sdk, name)
+
+
+def test_dir_lists_the_public_names() -> None:
+    from pocketquery import sdk
+
+    assert set(sdk.__all__) <= set(dir(sdk))

@@ -1,0 +1,138 @@
+"""The folders, the package list and the direction of imports, held to the table of the design."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# What each room may import of ours.
+ALLOWED = {
+    "sdk": {"sdk"},
+    "client": {"client", "sdk"},
+    "server": {"server", "client", "sdk"},
+    "distill": {"distill", "server", "client", "sdk"},
+    "export": {"export", "distill", "server", "client", "sdk"},
+}
+# What the device has. cryptography comes with the extra "sign" and only inside functions.
+DEVICE = {"numpy", "onnxruntime", "sentencepiece"}
+DEVICE_LAZILY = DEVICE | {"cryptography"}
+
+
+def modules(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The full names of what is imported anywhere under ``tree``; relative ones begin with '.'."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def at_import_time(tree: ast.Module) -> Iterator[str]:
+    """The same for what runs when the module is imported: no functions, no TYPE_CHECKING."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield from imports(node)
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def configuration() -> dict[str, object]:
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    assert isinstance(tool, dict)
+    return tool
+
+
+def test_the_package_list_is_what_lies_on_the_disk() -> None:
+    on_disk = {
+        "pocketquery." + ".".join(init.parent.relative_to(ROOT).parts)
+        for room in ALLOWED
+        for init in (ROOT / room).rglob("__init__.py")
+    }
+    listed = configuration()["packages"]
+    assert isinstance(listed, list)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == on_disk
+
+
+def test_no_folder_with_code_lacks_an_init() -> None:
+    for room in ALLOWED:
+        for module in modules(room):
+            assert (module.parent / "__init__.py").is_file(), module
+
+
+def test_each_room_is_mapped_typed_and_linked_for_the_type_checker() -> None:
+    mapping = configuration()["package-dir"]
+    assert mapping == {f"pocketquery.{room}": room for room in ALLOWED}
+    for room in ALLOWED:
+        assert (ROOT / room / "py.typed").is_file()
+        assert (ROOT / "typings" / "pocketquery" / room).resolve() == ROOT / room
+
+
+@pytest.mark.parametrize("room", sorted(ALLOWED))
+def test_imports_point_one_way(room: str) -> None:
+    for module in modules(room):
+        for name in imports(parsed(module)):
+            assert not name.startswith("."), f"{module}: relative import {name}"
+            top, _, rest = name.partition(".")
+            assert top not in ALLOWED, f"{module}: {name}, expected pocketquery.{name}"
+            if top == "pocketquery":
+                assert rest.split(".")[0] in ALLOWED[room], f"{module} imports {name}"
+
+
+def test_the_device_imports_what_the_device_has() -> None:
+    for module in modules("sdk"):
+        tree = parsed(module)
+        ours = sys.stdlib_module_names | {"pocketquery"}
+        for names, allowed in ((at_import_time(tree), DEVICE), (imports(tree), DEVICE_LAZILY)):
+            for name in names:
+                assert name.partition(".")[0] in ours | allowed, f"{module} imports {name}"
+
+
+def test_imports_are_found_wherever_they_hide() -> None:
+    tree = ast.parse("import a.b\ndef f():\n    from c import d\nif TYPE_CHECKING:\n    import e")
+    assert set(imports(tree)) == {"a.b", "c.d", "e"}
+    assert set(at_import_time(tree)) == {"a.b"}
+
+
+@pytest.mark.parametrize("init", sorted(p for room in ALLOWED for p in modules(room)))
+def test_every_module_names_what_it_offers(init: Path) -> None:
+    if init.name == "__main__.py" or (init.name == "__init__.py" and not parsed(init).body[1:]):
+        return  # nothing is offered
+    assert any(
+        isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        for node in parsed(init).body
+    ), f"{init} has no __all__"
+
+
+@pytest.mark.parametrize(
+    "package",
+    sorted(
+        "pocketquery." + ".".join(init.parent.relative_to(ROOT).parts)
+        for room in ALLOWED
+        for init in (ROOT / room).rglob("__init__.py")
+    ),
+)
+def test_every_name_a_package_lists_can_be_imported(package: str) -> None:
+    module = importlib.import_module(package)
+    listed = getattr(module, "__all__", [])
+    assert len(listed) == len(set(listed))
+    for name in listed:
+        assert getattr(module, name) is not None

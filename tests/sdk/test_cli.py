@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pocketquery import sdk
+from pocketquery.sdk.cli import main
+from tests.sdk.tiny_bundle import SPACE_ID, write_tiny_bundle
+
+COMMANDS = ["demo", "distill", "encode", "evaluate", "export", "index", "search", "verify"]
+
+
+def run(
+    arguments: Sequence[str], *, text: str | bytes = b"", environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    data = text.encode() if isinstance(text, str) else text
+    result = subprocess.run(
+        [sys.executable, "-m", "pocketquery.sdk", *arguments],
+        input=data,
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "PYTHONIOENCODING": "utf-8", **(environment or {})},
+    )
+    return subprocess.CompletedProcess(
+        result.args, result.returncode, result.stdout.decode(), result.stderr.decode()
+    )
+
+
+def test_help_lists_every_command_with_examples() -> None:
+    result = run(["--help"])
+    assert result.returncode == 0
+    for command in COMMANDS:
+        assert re.search(rf"^    {command}\b", result.stdout, re.MULTILINE), command
+    assert "examples:" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["encode", "search", "verify"])
+def test_each_command_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main([command, "--help"])
+    assert exit_info.value.code == 0
+    assert f"examples:\n  pocketquery {command}" in capsys.readouterr().out
+
+
+def test_without_a_command_it_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "commands" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert re.fullmatch(r"pocketquery \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_an_unknown_command_or_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["fly"], ["encode", "--fly"]):
+        with pytest.raises(SystemExit) as exit_info:
+            main(arguments)
+        assert exit_info.value.code == 2
+    capsys.readouterr()
+
+
+def test_encode_prints_the_vectors_as_json(tiny_bundle: Path) -> None:
+    result = run(["encode", "--bundle", str(tiny_bundle), "--json", "the sea", "x"])
+    assert result.stderr == ""
+    answer = json.loads(result.stdout)
+    assert answer["space_id"] == SPACE_ID
+    assert answer["dimension"] == 16
+    assert answer["vectors"] == sdk.load(tiny_bundle).encode(["the sea", "x"]).tolist()
+
+
+def test_encode_reads_lines_and_prints_for_a_person(tiny_bundle: Path) -> None:
+    result = run(["encode", "--bundle", str(tiny_bundle)], text="the sea\r\nzürich\n")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "the sea"
+    assert lines[2] == "zürich"
+    assert lines[1].startswith("    16 dimensions: ")
+
+
+def test_the_bundle_may_come_from_the_environment(tiny_bundle: Path) -> None:
+    result = run(["encode", "x"], environment={"POCKETQUERY_BUNDLE": str(tiny_bundle)})
+    assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        (["encode", "x"], b"", "pass --bundle, or set POCKETQUERY_BUNDLE"),
+        (["encode", "--bundle", "absent", "x"], b"", "absent: found nothing there"),
+        (["encode", "--bundle", "BUNDLE"], b"ok\n\xff\n", "stdin, line 2: not UTF-8 at byte 0"),
+        (["encode", "--bundle", "BUNDLE", "--prompt-name", "no", "x"], b"", "prompt_name is 'no'"),
+        (["verify", "absent"], b"", "absent: found nothing there"),
+        (["verify", "BUNDLE", "--public-key", "0" * 64], b"", "found no signature"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_code_2(
+    tiny_bundle: Path, arguments: list[str], text: bytes, message: str
+) -> None:
+    arguments = [str(tiny_bundle) if item == "BUNDLE" else item for item in arguments]
+    result = run(arguments, text=text)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("pocketquery: error: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_verify_reports_for_a_person_and_as_json(tiny_bundle: Path) -> None:
+    report = sdk.verify(tiny_bundle)
+    assert json.loads(run(["verify", "--json", str(tiny_bundle)]).stdout) == report.to_dict()
+    text = run(["verify", str(tiny_bundle)]).stdout
+    assert text.startswith(f"{tiny_bundle}: a sound bundle\n")
+    assert SPACE_ID in text
+    assert "not checked" in text
+
+
+def test_a_tampered_bundle_fails_verification(tmp_path: Path) -> None:
+    path = write_tiny_bundle(tmp_path / "b")
+    (path / "golden.json").write_bytes(b"{}")
+    result = run(["verify", str(path)])
+    assert result.returncode == 2
+    assert "golden.json has 2 bytes" in result.stderr
+
+
+def test_a_filter_that_is_no_object_is_refused_before_anything_is_opened() -> None:
+    base = ["search", "--bundle", "b", "--index", "i", "q", "--filter"]
+    for value, message in (("[1]", "expected a JSON object"), ("{", "not valid JSON")):
+        result = run([*base, value])
+        assert result.returncode == 2
+        assert message in result.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error(tiny_bundle: Path) -> None:
+    script = (
+        f"yes 'the sea' | head -2000 | {sys.executable} -m pocketquery.sdk encode "
+        f"--bundle {tiny_bundle} | head -1; echo ${{PIPESTATUS[2]}}"
+    )
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert result.stdout.splitlines() == ["the sea", "0"]
+    assert result.stderr == ""
+
+
+def test_an_interruption_exits_130_without_a_traceback(tiny_bundle: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "pocketquery.sdk", "encode", "--bundle", str(tiny_bundle)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        wait_until_onnxruntime_is_loaded(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read() == b""
+
+
+def wait_until_onnxruntime_is_loaded(pid: int) -> None:
+    """Then the bundle is being opened, or stdin is waited for."""
+    for _ in range(2000):
+        if "onnxruntime" in Path(f"/proc/{pid}/maps").read_text():
+            return
+        signal.sigtimedwait([], 0.01)
+
+
+UNINSTALLED = """
+import sys
+from importlib.abc import MetaPathFinder
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "onnx", "tqdm", "ir_measures"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from pocketquery.sdk.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_without_the_extras_help_still_works() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", UNINSTALLED, "--help"], capture_output=True, text=True
+    )
+    assert result.returncode == 0
+    for command in COMMANDS:
+        assert re.search(rf"^    {command}\b", result.stdout, re.MULTILINE), command
+
+
+def test_without_its_extra_a_command_names_it() -> None:
+    arguments = ["evaluate", "--bundle", "b", "--corpus", "c", "--queries", "q", "--qrels", "r"]
+    result = subprocess.run(
+        [sys.executable, "-c", UNINSTALLED, *arguments], capture_output=True, text=True
+    )
+    assert result.returncode == 2
+    assert "pocketquery[server]" in result.stderr
