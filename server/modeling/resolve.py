@@ -8,7 +8,7 @@ from pathlib import Path
 from pocketquery.sdk.errors import CorruptArtifactError, MissingExtraError, UnknownModelError
 from pocketquery.sdk.files import sha256_file
 
-__all__ = ["DEMO_TEACHER", "resolve_model"]
+__all__ = ["DEMO_TEACHER", "model_name", "resolve_model"]
 
 DEMO_TEACHER = "demo"
 """Name of the offline teacher: all-MiniLM-L6-v2 (Apache-2.0), brought by the extra ``demo``."""
@@ -35,6 +35,14 @@ def resolve_model(name_or_path: str | Path) -> Path:
     if str(name_or_path) == DEMO_TEACHER:
         return _demo_folder()
     return _hub_folder(str(name_or_path))
+
+
+def model_name(name_or_path: str | Path) -> str:
+    """What reports call a model: its Hub name, or the last part of its folder."""
+    if str(name_or_path) == DEMO_TEACHER and not Path(name_or_path).is_dir():
+        return "all-MiniLM-L6-v2"
+    path = Path(name_or_path)
+    return path.resolve().name if path.is_dir() else str(name_or_path)
 
 
 def _demo_folder() -> Path:

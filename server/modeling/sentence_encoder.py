@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.files import replace_folder
 from pocketquery.server.modeling.layout import Layout, read_layout, write_layout
-from pocketquery.server.modeling.resolve import resolve_model
+from pocketquery.server.modeling.resolve import model_name, resolve_model
 from pocketquery.server.modeling.space import space_id, tokenizer_fingerprint, weights_fingerprint
 
 __all__ = ["SentenceEncoder", "pool"]
@@ -40,6 +40,7 @@ class SentenceEncoder(nn.Module):
         max_length: tokens a text is truncated to, specials included.
         space: ``{"space_id": ..., ...}`` of a distilled student; None for a teacher, whose
             space id is computed from its content.
+        name: what reports call the model.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class SentenceEncoder(nn.Module):
         prompts: Mapping[str, str] | None = None,
         max_length: int = _DEFAULT_MAX_LENGTH,
         space: Mapping[str, Any] | None = None,
+        name: str = "",
     ) -> None:
         super().__init__()
         if pooling not in ("mean", "cls"):
@@ -63,6 +65,7 @@ class SentenceEncoder(nn.Module):
         self.prompts = dict(prompts or {})
         self.max_length = max_length
         self.space = dict(space or {})
+        self.name = name
         self.eval()
 
     @classmethod
@@ -106,6 +109,7 @@ class SentenceEncoder(nn.Module):
             prompts=layout.prompts,
             max_length=layout.max_length or _length_limit(config, tokenizer),
             space=layout.pocketquery,
+            name=model_name(name_or_path),
         )
         return encoder.to(device)
 

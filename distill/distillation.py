@@ -1,0 +1,160 @@
+"""Teacher to light query encoder, from texts to a saved student, resumable at any moment."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery.distill.pruned_student import prune_student
+from pocketquery.distill.student import StudentShape, build_student
+from pocketquery.distill.targets import prepare_targets, texts_sha256
+from pocketquery.distill.training import TrainingConfig, train
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["DistillationReport", "distill"]
+
+
+@dataclass(frozen=True)
+class DistillationReport:
+    """What a distillation made: folder, shape, sizes and the vocabulary's statistics."""
+
+    path: Path
+    student: str
+    space_id: str
+    parameters: int
+    vocabulary: int
+    vocabulary_statistics: dict[str, Any]
+    texts: int
+    documents: int
+    resumed: bool
+
+
+def distill(
+    teacher: SentenceEncoder,
+    texts: Sequence[str],
+    output: str | Path,
+    *,
+    documents: Sequence[str] = (),
+    student: str = "3x384",
+    layers: Sequence[int] | None = None,
+    vocabulary_size: int | None = None,
+    vocabulary_coverage: float | None = None,
+    max_length: int = 128,
+    config: TrainingConfig | None = None,
+    device: str = "cpu",
+    show_progress_bar: bool = False,
+) -> DistillationReport:
+    """Distil ``teacher`` into a light query encoder of the same vector space.
+
+    The work (teacher vectors, checkpoints, log) lives in ``<output>.work`` beside the result until
+    it is done. Run the same call again after a kill and it continues to the same weights; run it
+    again after success and it returns at once.
+
+    Args:
+        teacher: the frozen encoder; it is only read.
+        texts: query-like training texts.
+        output: folder of the student, sentence-transformers layout.
+        documents: texts to rank as the teacher does; without them the training texts are ranked.
+        student: shape, such as ``"2x128"`` or ``"3x384"``.
+        layers: teacher layers to keep; default evenly spaced.
+        vocabulary_size: prune the vocabulary to about so many pieces.
+        vocabulary_coverage: or to those that cover this share of the tokens of ``texts``.
+        max_length: tokens of a query on the device, specials included.
+        config: hyper-parameters.
+        device: torch device to train on.
+        show_progress_bar: bars with loss, throughput and time left.
+
+    Raises:
+        InvalidInputError: no texts, or settings that do not fit the teacher.
+        ArtifactError: ``<output>.work`` holds another run.
+    """
+    config = config or TrainingConfig()
+    if not texts:
+        raise InvalidInputError("there are no training texts; expected at least one")
+    output = Path(output)
+    work = output.with_name(output.name + ".work")
+    identity = {
+        "teacher": teacher.space_id,
+        "texts": texts_sha256(texts),
+        "documents": texts_sha256(documents),
+        "student": student,
+        "layers": list(layers) if layers is not None else None,
+        "vocabulary_size": vocabulary_size,
+        "vocabulary_coverage": vocabulary_coverage,
+        "max_length": max_length,
+        # Workers and checkpoint intervals do not change the weights.
+        **{k: v for k, v in asdict(config).items() if k not in ("workers", "checkpoint_every")},
+    }
+    finished = _finished(output, identity)
+    if finished is not None:
+        shutil.rmtree(work, ignore_errors=True)
+        return finished
+    encoder = build_student(
+        teacher, StudentShape.parse(student), max_length=max_length, seed=config.seed, layers=layers
+    )
+    statistics: dict[str, Any] = {}
+    if vocabulary_size is not None or vocabulary_coverage is not None:
+        statistics = prune_student(
+            encoder,
+            [*texts, *documents],
+            target_size=vocabulary_size,
+            coverage=vocabulary_coverage or 1.0,
+        )
+    targets = prepare_targets(
+        teacher.to(device),
+        texts,
+        documents,
+        work,
+        nearest=config.nearest,
+        bfloat16=config.bfloat16,
+        show_progress_bar=show_progress_bar,
+    )
+    checkpoint = work / "checkpoint.pt"
+    resumed = checkpoint.exists()
+    train(
+        encoder.to(device),
+        list(texts),
+        targets,
+        config,
+        checkpoint=checkpoint,
+        identity=identity,
+        log=work / "log.jsonl",
+        show_progress_bar=show_progress_bar,
+    )
+    encoder.to("cpu")
+    report = DistillationReport(
+        path=output,
+        student=student,
+        space_id=encoder.space_id,
+        parameters=sum(p.numel() for p in encoder.parameters()),
+        vocabulary=len(encoder.tokenizer),
+        vocabulary_statistics=statistics,
+        texts=len(texts),
+        documents=len(documents),
+        resumed=resumed,
+    )
+    encoder.space |= {"distillation": identity, "report": _plain(report)}
+    encoder.save(output)
+    shutil.copyfile(work / "log.jsonl", output / "distillation.jsonl")
+    shutil.rmtree(work, ignore_errors=True)
+    return report
+
+
+def _finished(output: Path, identity: dict[str, Any]) -> DistillationReport | None:
+    """The report of an earlier call that ended with this very student, if there was one."""
+    try:
+        saved = json.loads((output / "pocketquery.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if saved.get("distillation") != json.loads(json.dumps(identity)):
+        return None
+    return DistillationReport(path=output, **saved["report"])
+
+
+def _plain(report: DistillationReport) -> dict[str, Any]:
+    return {key: value for key, value in asdict(report).items() if key != "path"}

@@ -1,0 +1,168 @@
+"""Building the untrained student: shape, start weights, vocabulary, alignment head."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModel
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["PRESETS", "StudentShape", "alignment_head", "build_student", "kept_layers"]
+
+PRESETS = ("2x128", "2x256", "2x384", "3x384", "4x256", "6x384")
+"""Measured shapes, smallest first; any other ``LAYERSxWIDTH`` works too."""
+
+
+@dataclass(frozen=True)
+class StudentShape:
+    """Layers and width of a student; heads have 32 dimensions and the FFN is four times as wide."""
+
+    layers: int
+    width: int
+
+    @classmethod
+    def parse(cls, text: str) -> StudentShape:
+        """``"3x384"`` → three layers of width 384.
+
+        Raises:
+            InvalidInputError: not of that form, or a width that is no multiple of 32.
+        """
+        match = re.fullmatch(r"([1-9]\d?)x([1-9]\d{1,3})", text)
+        if match is None or int(match[2]) % 32:
+            raise InvalidInputError(
+                f'student shape "{text}"; expected LAYERSxWIDTH with a width that is a multiple '
+                f"of 32, such as {', '.join(PRESETS)}"
+            )
+        return cls(int(match[1]), int(match[2]))
+
+
+def build_student(
+    teacher: SentenceEncoder,
+    shape: StudentShape,
+    *,
+    max_length: int,
+    seed: int,
+    layers: Sequence[int] | None = None,
+) -> SentenceEncoder:
+    """An untrained query encoder for the teacher's space.
+
+    Where the widths agree it starts as the teacher with only ``layers`` kept and needs no head:
+    its vectors are in the teacher's space from the first step. Where the student is narrower its
+    vocabulary table starts as the principal components of the teacher's, its layers at random,
+    and Query-BERT's two-layer head maps it to the teacher's dimension.
+
+    Args:
+        teacher: the frozen encoder whose space the student joins.
+        shape: layers and width.
+        max_length: tokens of a query, specials included.
+        seed: of the random start.
+        layers: teacher layers to keep; default evenly spaced, first and last among them.
+
+    Raises:
+        InvalidInputError: more layers than the teacher has, or a layer it does not have.
+    """
+    config = copy.deepcopy(teacher.backbone.config)
+    config.num_hidden_layers = shape.layers
+    config.hidden_dropout_prob = 0.0  # the teacher's vectors are exact targets: no regulariser
+    config.attention_probs_dropout_prob = 0.0
+    same_width = shape.width == teacher.hidden_size
+    if not same_width:
+        config.hidden_size = shape.width
+        config.intermediate_size = 4 * shape.width
+        config.num_attention_heads = shape.width // 32
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone = _new_backbone(config)
+        head = copy.deepcopy(teacher.head) if same_width else None
+        if shape.width != teacher.dimension and head is None:
+            head = alignment_head(shape.width, teacher.dimension)
+    if same_width:
+        _copy_layers(teacher.backbone, backbone, _checked_layers(teacher, shape.layers, layers))
+    else:
+        _project_embeddings(teacher.backbone, backbone)
+    space = {
+        "space_id": teacher.space_id,
+        "dimension": teacher.dimension,
+        "teacher": teacher.name,
+    }
+    return SentenceEncoder(
+        backbone,
+        copy.deepcopy(teacher.tokenizer),
+        pooling=teacher.pooling,
+        head=head,
+        prompts=teacher.prompts,
+        max_length=min(max_length, teacher.max_length),
+        space=space,
+    )
+
+
+def kept_layers(available: int, wanted: int) -> list[int]:
+    """``wanted`` evenly spaced layer indices out of ``available``, first and last among them."""
+    if wanted == 1:
+        return [available - 1]
+    return [i * (available - 1) // (wanted - 1) for i in range(wanted)]
+
+
+def alignment_head(width: int, dimension: int) -> nn.Sequential:
+    """Query-BERT's two-layer MLP from the student's width to the teacher's dimension."""
+    hidden = 2 * dimension
+    return nn.Sequential(
+        nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, dimension), nn.Identity()
+    )
+
+
+def _new_backbone(config: Any) -> nn.Module:
+    try:
+        return AutoModel.from_config(config, attn_implementation="sdpa", add_pooling_layer=False)  # type: ignore[no-any-return]
+    except TypeError:
+        return AutoModel.from_config(config, attn_implementation="sdpa")  # type: ignore[no-any-return]
+
+
+def _checked_layers(
+    teacher: SentenceEncoder, wanted: int, layers: Sequence[int] | None
+) -> list[int]:
+    available = int(teacher.backbone.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+    chosen = list(layers) if layers is not None else kept_layers(available, wanted)
+    if wanted > available or len(chosen) != wanted or not all(0 <= i < available for i in chosen):
+        raise InvalidInputError(
+            f"a student of {wanted} layers from teacher layers {chosen}; the teacher has layers "
+            f"0 to {available - 1}, and as many must be named as the student has"
+        )
+    return chosen
+
+
+def _copy_layers(teacher: nn.Module, student: nn.Module, layers: Sequence[int]) -> None:
+    """Copy everything outside the layers, and teacher layer ``layers[i]`` into student layer i."""
+    source = teacher.state_dict()
+    state = {}
+    for name in student.state_dict():
+        match = re.search(r"\blayer\.(\d+)\.", name)
+        if match is None:
+            state[name] = source[name]
+        else:
+            state[name] = source[
+                f"{name[: match.start(1)]}{layers[int(match[1])]}{name[match.end(1) :]}"
+            ]
+    student.load_state_dict(state)
+
+
+def _project_embeddings(teacher: nn.Module, student: nn.Module) -> None:
+    """Start the student's token tables as the leading principal components of the teacher's."""
+    words = teacher.get_input_embeddings().weight.detach().float()  # type: ignore[operator]
+    width = student.get_input_embeddings().weight.shape[1]  # type: ignore[operator]
+    centred = words - words.mean(dim=0)
+    covariance = centred.T @ centred
+    basis = torch.linalg.eigh(covariance).eigenvectors[:, -width:]  # (teacher width, width)
+    # Keep the teacher's scale per coordinate: the first LayerNorm expects it.
+    projected = centred @ basis
+    projected *= words.std() / projected.std()
+    with torch.no_grad():
+        student.get_input_embeddings().weight.copy_(projected)  # type: ignore[operator]

@@ -1,0 +1,123 @@
+"""What the student is to reproduce: the teacher's vectors, computed once and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm.auto import tqdm
+
+from pocketquery.sdk.files import write_atomic
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["Targets", "nearest_documents", "prepare_targets", "texts_sha256"]
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+
+_PIECE = 2048  # texts encoded between two writes: what a kill can cost
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The teacher's view of the training texts.
+
+    Attributes:
+        vectors: float32 (n_texts, dim), the teacher on each clean text as a query.
+        documents: float32 (n_documents, dim), the teacher on each document.
+        nearest: int64 (n_texts, k), the documents the teacher ranks first for each text.
+    """
+
+    vectors: FloatArray
+    documents: FloatArray
+    nearest: IntArray
+
+
+def prepare_targets(
+    teacher: SentenceEncoder,
+    texts: Sequence[str],
+    documents: Sequence[str],
+    cache: Path,
+    *,
+    nearest: int,
+    bfloat16: bool = False,
+    show_progress_bar: bool = False,
+) -> Targets:
+    """Encode texts and documents with the teacher, reusing what ``cache`` already holds.
+
+    Without documents the training texts themselves are ranked, each other than its own.
+
+    Args:
+        teacher: the frozen encoder.
+        texts: training texts, encoded as queries.
+        documents: encoded as documents.
+        cache: folder of finished pieces; a killed call continues after the last one.
+        nearest: documents kept per text.
+        bfloat16: autocast (cosine to float32 above 0.9999, a third of the time on accelerators
+            and on processors with AMX).
+        show_progress_bar: one bar a role.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    vectors = _encoded(teacher, "query", texts, cache, bfloat16, show_progress_bar)
+    if documents:
+        ranked = _encoded(teacher, "document", documents, cache, bfloat16, show_progress_bar)
+        return Targets(vectors, ranked, nearest_documents(vectors, ranked, nearest))
+    # A text is its own nearest neighbour; one more is asked for and the first is dropped.
+    return Targets(vectors, vectors, nearest_documents(vectors, vectors, nearest + 1)[:, 1:])
+
+
+def _encoded(
+    teacher: SentenceEncoder,
+    role: str,
+    items: Sequence[str],
+    cache: Path,
+    bfloat16: bool,
+    show_progress_bar: bool,
+) -> FloatArray:
+    """Teacher vectors of ``items``, one file a piece, longest texts first within each piece."""
+    prompt = role if role in teacher.prompts else None
+    batch_size = 64 if teacher.device.type == "cpu" else 512
+    vectors = np.empty((len(items), teacher.dimension), dtype=np.float32)
+    label = f"teacher, {role}"
+    with tqdm(total=len(items), unit="text", desc=label, disable=not show_progress_bar) as bar:
+        for start in range(0, len(items), _PIECE):
+            piece = items[start : start + _PIECE]
+            identity = f"{teacher.space_id}/{prompt}/{bfloat16}/{texts_sha256(piece)}"
+            path = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npy"
+            if not path.exists():
+                with torch.autocast(teacher.device.type, torch.bfloat16, enabled=bfloat16):
+                    encoded = teacher.encode(piece, prompt_name=prompt, batch_size=batch_size)
+                buffer = io.BytesIO()
+                np.save(buffer, encoded)
+                write_atomic(path, buffer.getvalue())
+            vectors[start : start + _PIECE] = np.load(path, allow_pickle=False)
+            bar.update(len(piece))
+    return vectors
+
+
+def nearest_documents(vectors: FloatArray, documents: FloatArray, k: int) -> IntArray:
+    """Rows of ``documents`` nearest to each vector, best first: int64 (n, min(k, n_documents))."""
+    k = min(k, len(documents))
+    found = np.empty((len(vectors), k), dtype=np.int64)
+    for start in range(0, len(vectors), 512):
+        scores = vectors[start : start + 512] @ documents.T  # (block, n_documents)
+        top = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
+        found[start : start + 512] = np.take_along_axis(top, order, axis=1)
+    return found
+
+
+def texts_sha256(texts: Iterable[str]) -> str:
+    """SHA-256 of a list of texts: their number, lengths and content all count."""
+    digest = hashlib.sha256()
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "little"))
+        digest.update(raw)
+    return digest.hexdigest()

@@ -1,0 +1,272 @@
+"""The distillation loop on one page."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+from tqdm.auto import tqdm
+
+from pocketquery.distill.batches import Batch, BatchStream
+from pocketquery.distill.losses import cosine_loss, ranking_loss
+from pocketquery.distill.targets import Targets
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.pretraining import load_checkpoint, save_checkpoint, warmup_linear
+
+__all__ = ["TrainingConfig", "train"]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How the student learns.
+
+    Attributes:
+        steps: optimiser steps.
+        batch_size: texts a step.
+        learning_rate: peak of AdamW's, after a linear warm-up and before a linear fall.
+        warmup: share of the steps that warm up.
+        weight_decay: of matrices; vectors and biases have none.
+        max_gradient_norm: clipping.
+        max_length: tokens of a training text, specials included.
+        cosine_weight: of the regression onto the teacher's vector.
+        ranking_weight: of the teacher's ranking of documents.
+        temperature: tau of the ranking.
+        nearest: documents ranked highest by the teacher that join the sample, per text.
+        random_documents: documents drawn at random, per step.
+        typo_share: share of a batch that is mistyped; 0 leaves noise out.
+        typo_rate: errors per letter in a mistyped text.
+        seed: of start weights, order, noise and document samples.
+        bfloat16: autocast the forward pass (accelerators).
+        checkpoint_every: steps between checkpoints.
+        workers: processes that prepare batches; does not change the result.
+    """
+
+    steps: int = 1000
+    batch_size: int = 64
+    learning_rate: float = 5e-4
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    max_gradient_norm: float = 1.0
+    max_length: int = 64
+    cosine_weight: float = 1.0
+    ranking_weight: float = 1.0
+    temperature: float = 0.05
+    nearest: int = 8
+    random_documents: int = 256
+    typo_share: float = 0.0
+    typo_rate: float = 0.08
+    seed: int = 0
+    bfloat16: bool = False
+    checkpoint_every: int = 100
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "max_length", "checkpoint_every", "nearest"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
+        for name in ("typo_share", "typo_rate", "warmup"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 to 1")
+        if self.learning_rate <= 0 or self.temperature <= 0:
+            raise InvalidInputError("learning_rate and temperature must be above 0")
+
+
+def train(
+    student: SentenceEncoder,
+    texts: list[str],
+    targets: Targets,
+    config: TrainingConfig,
+    *,
+    checkpoint: Path,
+    identity: Mapping[str, Any],
+    log: Path | None = None,
+    show_progress_bar: bool = False,
+    on_step: Callable[[int], None] | None = None,
+) -> None:
+    """Train ``student`` in place until ``config.steps``, resuming from ``checkpoint`` if it exists.
+
+    Args:
+        student: the encoder to train, on the device to train on.
+        texts: n training texts; row i of ``targets.vectors`` belongs to text i.
+        targets: the teacher's vectors.
+        config: hyper-parameters.
+        checkpoint: file written every ``config.checkpoint_every`` steps and at the end.
+        identity: of the run; a checkpoint of another run is refused.
+        log: JSON lines of loss parts and throughput, one per checkpoint interval.
+        show_progress_bar: loss, texts a second and time left on stderr.
+        on_step: called with the number of steps done after each one.
+
+    Raises:
+        ArtifactError: the checkpoint is another run's, or the loss became NaN or infinite (the
+            last good checkpoint is kept).
+    """
+    device = student.device
+    # 1. State: optimiser, and whatever an earlier, interrupted call left behind.
+    optimizer = torch.optim.AdamW(_parameter_groups(student, config), lr=config.learning_rate)
+    start = _resume(student, optimizer, checkpoint, identity)
+    vectors = torch.from_numpy(targets.vectors).to(device)
+    documents = torch.from_numpy(targets.documents).to(device)
+    nearest = torch.from_numpy(targets.nearest).to(device)
+    student.train()
+    progress = tqdm(
+        total=config.steps, initial=start, unit="step", disable=not show_progress_bar, desc="distil"
+    )
+    meter = _Meter()
+    for step, batch in _batches(student, texts, config, start):
+        # 2. Both views of the batch: the student's, and the teacher's on the clean text.
+        rows = batch.rows.to(device, non_blocking=True)
+        with _autocast(config, device):
+            online = student(
+                batch.input_ids.to(device, non_blocking=True),
+                batch.attention_mask.to(device, non_blocking=True),
+            )
+        # 3. The loss.
+        sample = _document_sample(step, rows, nearest, len(documents), config)
+        cosine = cosine_loss(online, vectors[rows])
+        ranking = ranking_loss(online, vectors[rows], documents[sample], config.temperature)
+        loss = config.cosine_weight * cosine + config.ranking_weight * ranking
+        # 4. The update.
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(student.parameters(), config.max_gradient_norm)
+        for group in optimizer.param_groups:
+            group["lr"] = config.learning_rate * warmup_linear(step, config.steps, config.warmup)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        # 5. What a person sees, and what a kill leaves.
+        meter.add(len(rows), cosine.detach(), ranking.detach())
+        done = step + 1
+        progress.update(1)
+        if done % 10 == 0 or done == config.steps:
+            progress.set_postfix_str(meter.text())
+        if done % config.checkpoint_every == 0 or done == config.steps:
+            _checkpoint(checkpoint, identity, done, student, optimizer, meter, log)
+            meter = _Meter()
+        if on_step is not None:
+            on_step(done)
+    progress.close()
+    student.eval()
+
+
+def _parameter_groups(student: SentenceEncoder, config: TrainingConfig) -> list[dict[str, Any]]:
+    matrices = [p for p in student.parameters() if p.ndim > 1]
+    vectors = [p for p in student.parameters() if p.ndim <= 1]
+    return [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+
+
+def _batches(
+    student: SentenceEncoder, texts: list[str], config: TrainingConfig, start: int
+) -> Iterator[tuple[int, Batch]]:
+    stream = BatchStream(
+        texts,
+        student.tokenizer,
+        batch_size=config.batch_size,
+        max_length=min(config.max_length, student.max_length),
+        seed=config.seed,
+        typo_share=config.typo_share,
+        typo_rate=config.typo_rate,
+    )
+    steps = range(start, config.steps)
+    loader = DataLoader(
+        stream,
+        batch_size=None,
+        sampler=steps,
+        num_workers=config.workers,
+        pin_memory=student.device.type == "cuda",
+        prefetch_factor=8 if config.workers else None,
+    )
+    return zip(steps, loader, strict=True)
+
+
+def _document_sample(
+    step: int, rows: torch.Tensor, nearest: torch.Tensor, count: int, config: TrainingConfig
+) -> torch.Tensor:
+    """Rows of the documents this step ranks: each text's nearest, and some at random."""
+    generator = torch.Generator().manual_seed(config.seed * 1_000_003 + step)
+    drawn = torch.randint(count, (config.random_documents,), generator=generator).to(rows.device)
+    return torch.unique(torch.cat([nearest[rows].flatten(), drawn]))
+
+
+def _autocast(config: TrainingConfig, device: torch.device) -> Any:
+    if config.bfloat16:
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()
+
+
+def _resume(
+    student: SentenceEncoder,
+    optimizer: torch.optim.Optimizer,
+    checkpoint: Path,
+    identity: Mapping[str, Any],
+) -> int:
+    state = load_checkpoint(checkpoint, identity)
+    if state is None:
+        return 0
+    student.load_state_dict(state["student"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"])
+
+
+class _Meter:
+    """Running means since the last checkpoint; reading it is the only synchronisation."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.texts = 0
+        self.steps = 0
+        self.sums: torch.Tensor | None = None
+
+    def add(self, texts: int, *parts: torch.Tensor) -> None:
+        stacked = torch.stack(parts)
+        self.sums = stacked if self.sums is None else self.sums + stacked
+        self.texts += texts
+        self.steps += 1
+
+    def read(self) -> dict[str, float]:
+        sums = [0.0, 0.0] if self.sums is None else self.sums.tolist()
+        seconds = max(time.perf_counter() - self.started, 1e-9)
+        names = ("cosine_loss", "ranking_loss")
+        means = {n: s / max(self.steps, 1) for n, s in zip(names, sums, strict=True)}
+        return {**means, "texts_per_second": self.texts / seconds}
+
+    def text(self) -> str:
+        now = self.read()
+        return (
+            f"cosine {now['cosine_loss']:.4f} ranking {now['ranking_loss']:.4f} "
+            f"{now['texts_per_second']:.0f} texts/s"
+        )
+
+
+def _checkpoint(
+    path: Path,
+    identity: Mapping[str, Any],
+    done: int,
+    student: SentenceEncoder,
+    optimizer: torch.optim.Optimizer,
+    meter: _Meter,
+    log: Path | None,
+) -> None:
+    now = meter.read()
+    if not all(math.isfinite(value) for value in now.values()):
+        raise ArtifactError(
+            f"the loss is not finite by step {done} ({now}); the last good checkpoint is kept in "
+            f"{path}. Lower learning_rate or raise temperature and run again"
+        )
+    state = {"step": done, "student": student.state_dict(), "optimizer": optimizer.state_dict()}
+    save_checkpoint(path, identity, state)
+    if log is not None:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(
+                json.dumps({"step": done, **{k: round(v, 5) for k, v in now.items()}}) + "\n"
+            )

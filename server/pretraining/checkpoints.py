@@ -1,0 +1,57 @@
+"""Checkpoints that survive a kill at any moment and refuse to resume another run."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
+from pocketquery.sdk.files import write_atomic
+
+__all__ = ["load_checkpoint", "save_checkpoint"]
+
+
+def save_checkpoint(path: Path, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Replace ``path`` by ``state`` in one step.
+
+    Args:
+        path: the checkpoint file.
+        identity: what makes the run this run (configuration, data hashes); JSON values.
+        state: tensors, numbers and state dicts.
+    """
+    buffer = io.BytesIO()
+    torch.save({"identity": json.dumps(identity, sort_keys=True), "state": dict(state)}, buffer)
+    write_atomic(path, buffer.getvalue())
+
+
+def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The state saved in ``path``, or None where there is none.
+
+    Raises:
+        CorruptArtifactError: the file is not a checkpoint.
+        ArtifactError: it belongs to a run with another configuration or other data.
+    """
+    if not path.exists():
+        return None
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        found = json.loads(saved["identity"])
+    except Exception as error:
+        raise CorruptArtifactError(
+            f"{path} is not a readable checkpoint ({type(error).__name__}); delete it to start anew"
+        ) from error
+    expected = json.loads(json.dumps(identity))
+    if found != expected:
+        differing = sorted(k for k in found.keys() | expected.keys() if found.get(k) != expected.get(k))
+        changes = ", ".join(f"{k}: {found.get(k)!r} → {expected.get(k)!r}" for k in differing)
+        raise ArtifactError(
+            f"{path} belongs to another run ({changes}); run with the same settings and data to "
+            "resume it, or delete it to start anew"
+        )
+    state: dict[str, Any] = saved["state"]
+    return state
