@@ -24,6 +24,7 @@ __all__ = [
     "insert_documents",
     "delete_documents",
     "find_document",
+    "has_document",
     "read_documents",
     "stream_documents",
 ]
@@ -110,6 +111,12 @@ def delete_documents(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
     connection.executemany("DELETE FROM texts WHERE row = ?", rows)
     connection.executemany("INSERT INTO tombstones VALUES (?)", rows)
     return len(rows)
+
+
+def has_document(connection: sqlite3.Connection, identifier: str) -> bool:
+    """Whether there is a document with this id."""
+    found = connection.execute("SELECT 1 FROM documents WHERE id = ?", (identifier,)).fetchone()
+    return found is not None
 
 
 def find_document(connection: sqlite3.Connection, identifier: str) -> Document | None:

@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.database import Database, get_meta, set_meta
-from pocketquery.sdk.documents import Document, check_document, stream_documents
+from pocketquery.sdk.documents import (
+    Document,
+    check_document,
+    has_document,
+    stream_documents,
+)
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import recover_folder, sync_folder
 from pocketquery.sdk.index_files import DATABASE, seal
@@ -101,6 +106,11 @@ class IndexBuilder:
         checked, rows = check_rows(documents, vectors, self.dimension)
         with self._database.writing() as connection:
             append_segments(connection, self._folder, self._analyzer, checked, rows)
+
+    def known(self, ids: Iterable[str]) -> list[str]:
+        """Those of ``ids`` that are committed."""
+        with self._database.reading() as connection:
+            return [one for one in ids if has_document(connection, one)]
 
     def stored(self) -> Iterator[list[Document]]:
         """The committed documents, segment by segment, in their order."""
