@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
+from pocketquery.server.evaluation import METRICS
+from pocketquery.server.evaluation.command import evaluate
+from tests.sdk.tiny_bundle import write_tiny_bundle
+
+
+def run(*arguments: object) -> int:
+    parser = argparse.ArgumentParser()
+    evaluate(parser.add_subparsers())
+    parsed = parser.parse_args(["evaluate", *map(str, arguments)])
+    return int(parsed.run(parsed))
+
+
+def test_json_is_one_object_with_the_five_rows(
+    bundle_folder: Path,
+    teacher_folder: Path,
+    dataset: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ("--bundle", bundle_folder, "--teacher", teacher_folder, "--json")
+    assert run(*options, "--dataset", dataset) == 0
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert list(result) == ["teacher", "bundle", "bm25", "hybrid", "retention"]
+    assert all(tuple(row) == METRICS for row in result.values())
+    assert "3 queries over 120 documents; 1 queries without" in printed.err
+    assert "1 judgements of unknown ids ignored" in printed.err
+
+    for name in ("corpus.jsonl", "qrels/test.tsv"):
+        (dataset / f"{name}.gz").write_bytes(gzip.compress((dataset / name).read_bytes()))
+    files = ("--corpus", dataset / "corpus.jsonl.gz", "--queries", dataset / "queries.jsonl")
+    assert run(*options, *files, "--qrels", dataset / "qrels/test.tsv.gz") == 0
+    assert json.loads(capsys.readouterr().out) == result
+
+
+def test_the_table_is_readable(
+    bundle_folder: Path,
+    teacher_folder: Path,
+    dataset: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ("--bundle", bundle_folder, "--teacher", teacher_folder, "--dataset", dataset)
+    assert run(*options, "--typos", 0.3, "--seed", 2, "--cache", tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == list(METRICS)
+    assert [line.split()[0] for line in lines[1:]] == [
+        "teacher",
+        "bundle",
+        "bm25",
+        "hybrid",
+        "retention",
+    ]
+    assert list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [(), ("--corpus", "c"), ("--dataset", "d", "--qrels", "q")])
+def test_unclear_data_is_refused(bundle_folder: Path, options: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInputError, match="either --dataset FOLDER, or all of"):
+        run("--bundle", bundle_folder, *options)
+
+
+def test_an_unknown_teacher_and_one_of_another_space_are_refused(
+    bundle_folder: Path, teacher_folder: Path, dataset: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UnknownModelError):
+        run("--bundle", bundle_folder, "--dataset", dataset, "--teacher", tmp_path / "absent")
+    stranger = write_tiny_bundle(tmp_path / "stranger")
+    with pytest.raises(SpaceMismatchError):
+        run("--bundle", stranger, "--dataset", dataset, "--teacher", teacher_folder)
+
+
+def test_offering_the_command_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, pocketquery.server.evaluation.command;"
+        "print([m for m in ('torch', 'transformers', 'ir_measures') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
