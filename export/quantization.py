@@ -61,6 +61,8 @@ def quantize(
         path = Path(folder) / "int8.onnx"
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
+        # onnxruntime's mark of a prepared graph; without it every call logs an advice.
+        onnx.helper.set_model_props(copy, {"onnx.infer": "onnxruntime.quant"})
         quantize_dynamic(
             copy,
             path,
@@ -73,4 +75,5 @@ def quantize(
         )
         quantized: onnx.ModelProto = onnx.load(path)
     del quantized.graph.value_info[:]
+    del quantized.metadata_props[:]
     return quantized

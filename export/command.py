@@ -1,0 +1,245 @@
+"""``pocketquery export`` and ``pocketquery index``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
+
+if TYPE_CHECKING:
+    from pocketquery.export.bundling import ExportReport
+    from pocketquery.export.ranking_gate import GateData
+    from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["export", "index"]
+
+Item = TypeVar("Item")
+
+_EXPORT_EPILOG = """\
+examples:
+  pocketquery export --student student --output bundle \\
+      --corpus corpus.jsonl.gz --queries queries.tsv --qrels qrels.tsv
+  pocketquery export --student student --output encoder.zip --queries log.tsv \\
+      --corpus corpus.jsonl --signing-key publisher.pem --license Apache-2.0
+  pocketquery export --student student --output bundle --queries queries.tsv \\
+      --corpus corpus.jsonl --sentence-transformers student-onnx --json
+
+The queries calibrate the int8 encoder. With a corpus, it must also rank the documents as the float
+student does; MatMuls go back to float, one by one, until it does.
+"""
+
+_INDEX_EPILOG = """\
+examples:
+  pocketquery index --corpus corpus.jsonl.gz --output index
+  pocketquery index --corpus corpus.jsonl --teacher BAAI/bge-small-en-v1.5 --output index
+  pocketquery index --corpus corpus.jsonl --bundle bundle --output index --json
+
+Killed and run again with the same corpus, it continues where it was.
+"""
+
+
+def export(subparsers: Any) -> None:
+    """Add ``pocketquery export`` to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "export",
+        help="turn a distilled student into a verified int8 bundle",
+        description="Export a distilled student as an int8 bundle that a device can load.",
+        epilog=_EXPORT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--student", required=True, metavar="FOLDER", help="what pocketquery distill wrote")
+    add("--output", required=True, metavar="PATH", help="the bundle: a folder, or a file.zip")
+    add("--queries", required=True, metavar="FILE", help="queries as tsv (id, text) or jsonl")
+    add("--corpus", metavar="FILE", help="documents for the ranking gate: corpus.jsonl")
+    add("--qrels", metavar="FILE", help="judgements, so that the gate looks at nDCG@10 too")
+    add("--teacher", metavar="NAME", help="encodes the corpus (default: the student's teacher)")
+    add("--cache", metavar="FOLDER", help="keep the teacher's document vectors here")
+    add("--gate-queries", type=int, default=1000, metavar="N", help="at most (default: 1000)")
+    add("--least-overlap", type=float, default=0.90, help="of the ten best (default: 0.90)")
+    add("--most-ndcg-loss", type=float, default=0.01, help="of nDCG@10 (default: 0.01)")
+    add("--adapter-rank", type=int, default=8, help="0 leaves the adapter out (default: 8)")
+    add("--name", help="of the bundle (default: the student folder's name)")
+    add("--version", default="1", help="of the encoder within its space (default: 1)")
+    add("--license", default="LicenseRef-unstated", metavar="SPDX", help="of the weights")
+    add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
+    add("--sentence-transformers", metavar="FOLDER", help="also write that layout, with onnx/")
+    add("--zip", action="store_true", help="write PATH.zip, one file, instead of a folder")
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=_export)
+
+
+def index(subparsers: Any) -> None:
+    """Add ``pocketquery index`` to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "index",
+        help="encode a corpus with the teacher and build an index",
+        description="Encode documents with the teacher and build the index that devices search.",
+        epilog=_INDEX_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--corpus", required=True, metavar="FILE", help="corpus.jsonl, plain or gzip")
+    add("--output", required=True, metavar="FOLDER", help="the index; one there is replaced")
+    add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
+    add("--bundle", help="check before encoding that this bundle lives in the teacher's space")
+    add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
+    add("--device", default="cpu", help="torch device (default: cpu)")
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=_index)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    # torch and onnx come with these: only when the command runs, not when its help is shown.
+    from pocketquery.export.bundling import ExportOptions, export_bundle
+    from pocketquery.export.onnx_graph import GraphOptions
+    from pocketquery.export.ranking_gate import GateThresholds
+    from pocketquery.server.corpus import read_queries
+    from pocketquery.server.modeling import SentenceEncoder
+
+    if arguments.qrels and not arguments.corpus:
+        raise InvalidInputError("--qrels is given without --corpus; the ranking gate needs both")
+    output = Path(arguments.output)
+    if arguments.zip and output.suffix != ".zip":
+        output = output.with_name(output.name + ".zip")
+    options = ExportOptions(
+        graph=GraphOptions(adapter_rank=arguments.adapter_rank),
+        thresholds=GateThresholds(arguments.least_overlap, arguments.most_ndcg_loss),
+    )
+    queries = read_queries(arguments.queries)
+    student = SentenceEncoder.load(arguments.student)
+    report = export_bundle(
+        student,
+        output,
+        calibration_texts=[query.text for query in queries],
+        gate=_gate_data(arguments, student, queries),
+        options=options,
+        name=arguments.name or Path(arguments.student).resolve().name,
+        license=arguments.license,
+        version=arguments.version,
+        signing_key=arguments.signing_key,
+        sentence_transformers=arguments.sentence_transformers,
+        progress=_say,
+    )
+    _print_export(report, as_json=arguments.json)
+    return 0
+
+
+def _gate_data(
+    arguments: argparse.Namespace, student: SentenceEncoder, queries: Sequence[Any]
+) -> GateData | None:
+    from pocketquery.export.ranking_gate import GateData
+    from pocketquery.server.corpus import read_documents, read_judgements
+    from pocketquery.server.evaluation.document_vectors import encode_documents
+    from pocketquery.server.modeling import SentenceEncoder
+
+    if not arguments.corpus:
+        _say("no --corpus: the ranking gate is left out, and the manifest says so")
+        return None
+    documents = list(read_documents(arguments.corpus))
+    judgements = read_judgements(arguments.qrels) if arguments.qrels else None
+    if judgements is not None:
+        queries = [query for query in queries if query.id in judgements]
+    teacher = SentenceEncoder.load(_teacher_name(arguments, student))
+    _check_space(f"the student {arguments.student}", student.space_id, teacher)
+    vectors = encode_documents(
+        teacher, documents, cache=arguments.cache, show_progress_bar=sys.stderr.isatty()
+    )
+    return GateData(
+        _spread(queries, arguments.gate_queries),
+        [document.id for document in documents],
+        vectors,
+        judgements,
+    )
+
+
+def _index(arguments: argparse.Namespace) -> int:
+    from pocketquery.export.indexing import build_index
+    from pocketquery.sdk.bundle import Bundle
+    from pocketquery.server.corpus import read_documents
+    from pocketquery.server.modeling import SentenceEncoder
+
+    teacher = SentenceEncoder.load(arguments.teacher, device=arguments.device)
+    if arguments.bundle:
+        manifest = Bundle.open(arguments.bundle).manifest
+        _check_space(f"the bundle {arguments.bundle}", manifest.space.id, teacher)
+    report = build_index(
+        read_documents(arguments.corpus),
+        teacher.encode_document,
+        arguments.output,
+        space_id=teacher.space_id,
+        dimension=teacher.dimension,
+        batch_size=arguments.batch_size,
+        show_progress_bar=sys.stderr.isatty(),
+    )
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(report)))
+        return 0
+    print(f"{report.path}: {report.documents} documents, {report.bytes / 1e6:.1f} MB")
+    print(f"  space      {report.space_id}, {report.dimension} dimensions")
+    if report.resumed:
+        print(f"  resumed    {report.resumed} documents were encoded by an earlier run")
+    print(f"  time       {report.seconds:.1f} s")
+    return 0
+
+
+def _teacher_name(arguments: argparse.Namespace, student: SentenceEncoder) -> str:
+    name = arguments.teacher or student.space.get("teacher")
+    if not name:
+        raise UnknownModelError(
+            f"{arguments.student} does not name its teacher, which encodes the corpus for the "
+            "ranking gate; give --teacher"
+        )
+    return str(name)
+
+
+def _check_space(what: str, space_id: str, teacher: SentenceEncoder) -> None:
+    if space_id != teacher.space_id:
+        raise SpaceMismatchError.between(what, space_id, "the teacher", teacher.space_id)
+
+
+def _spread(items: Sequence[Item], most: int) -> list[Item]:
+    if most < 1:
+        raise InvalidInputError(f"--gate-queries is {most}; expected 1 or more")
+    if len(items) <= most:
+        return list(items)
+    return [items[i * len(items) // most] for i in range(most)]
+
+
+def _print_export(report: ExportReport, *, as_json: bool) -> None:
+    manifest = report.manifest
+    size = sum(entry.bytes for entry in manifest.files.values())
+    if as_json:
+        summary = {
+            "path": str(report.path),
+            "name": manifest.name,
+            "space_id": manifest.space.id,
+            "dimension": manifest.space.dimension,
+            "bytes": size,
+            "signature_key_id": manifest.signature_key_id,
+            "quality": dict(manifest.quality),
+        }
+        print(json.dumps(summary))
+        return
+    print(f"{report.path}: {manifest.name}, version {manifest.encoder_version}, verified")
+    print(f"  space      {manifest.space.id}, {manifest.space.dimension} dimensions")
+    print(f"  size       {size / 1e6:.1f} MB (float graph: {report.float_bytes / 1e6:.1f} MB)")
+    print(f"  int8       cosine to float {report.cosine_mean:.4f}, least {report.cosine_min:.4f}")
+    if report.gate is not None:
+        last = report.gate.last
+        print(f"  gate       top-10 overlap {last.overlap:.3f}", end="")
+        if last.ndcg is not None:
+            print(f", nDCG@10 {last.ndcg:.4f} (float: {report.gate.float_ndcg:.4f})", end="")
+        print(f", {len(last.excluded)} MatMuls left in float")
+    if manifest.signature_key_id:
+        print(f"  signed by  {manifest.signature_key_id}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
