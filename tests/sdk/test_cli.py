@@ -13,6 +13,7 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.cli import main
+from pocketquery.sdk.manifest import Space
 from tests.sdk.tiny_bundle import SPACE_ID, write_tiny_bundle
 
 COMMANDS = ["demo", "distill", "encode", "evaluate", "export", "index", "search", "verify"]
@@ -122,6 +123,52 @@ def test_verify_reports_for_a_person_and_as_json(tiny_bundle: Path) -> None:
     assert "not checked" in text
 
 
+def search(tiny_bundle: Path, tiny_index: Path, *arguments: str) -> str:
+    result = run(["search", "--bundle", str(tiny_bundle), "--index", str(tiny_index), *arguments])
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_search_prints_hits_as_a_person_reads_them(tiny_bundle: Path, tiny_index: Path) -> None:
+    lines = search(tiny_bundle, tiny_index, "how deep is the sea", "-k", "2").splitlines()
+    assert re.fullmatch(r"  1\. +\d\.\d{4}  The sea", lines[0])
+    assert lines[1].strip() == "The sea is deep. And cold."
+    assert len(lines) == 4
+
+
+def test_search_answers_a_program_in_json(tiny_bundle: Path, tiny_index: Path) -> None:
+    answer = json.loads(search(tiny_bundle, tiny_index, "the sea", "--json"))
+    assert answer["query"] == "the sea"
+    assert answer["hits"][0]["id"] == "sea"
+    assert answer["hits"][0]["metadata"] == {"title": "The sea", "year": 2005}
+    assert answer["hits"][0]["text"] == "The sea is deep.\nAnd cold."
+
+
+def test_search_takes_a_mode_and_a_filter(tiny_bundle: Path, tiny_index: Path) -> None:
+    both = ["the sea", "--json", "--mode", "lexical", "--filter"]
+    none = json.loads(search(tiny_bundle, tiny_index, *both, '{"year": {"$gte": 2010}}'))
+    assert none["hits"] == []
+    assert search(tiny_bundle, tiny_index, "nothing", "--mode", "lexical") == "no hits\n"
+    some = json.loads(search(tiny_bundle, tiny_index, *both, '{"year": 2005}'))
+    assert [hit["id"] for hit in some["hits"]] == ["sea"]
+
+
+def test_a_bundle_of_another_space_is_refused_with_both_ids(
+    tiny_index: Path, tmp_path: Path
+) -> None:
+    other = write_tiny_bundle(tmp_path / "b", space=Space("space-other", 16))
+    result = run(["search", "--bundle", str(other), "--index", str(tiny_index), "the sea"])
+    assert result.returncode == 2
+    assert "space-other" in result.stderr
+    assert SPACE_ID in result.stderr
+
+
+def test_verify_reads_an_index_too(tiny_index: Path) -> None:
+    text = run(["verify", str(tiny_index)]).stdout
+    assert text.startswith(f"{tiny_index}: a sound index\n")
+    assert "documents  3" in text
+
+
 def test_a_tampered_bundle_fails_verification(tmp_path: Path) -> None:
     path = write_tiny_bundle(tmp_path / "b")
     (path / "golden.json").write_bytes(b"{}")
@@ -171,14 +218,16 @@ def wait_until_onnxruntime_is_loaded(pid: int) -> None:
         signal.sigtimedwait([], 0.01)
 
 
+# The extras hidden from this process, as in a base install.
+# The packages of the extras are not found in this process, as in a base install.
 UNINSTALLED = """
 import sys
-from importlib.abc import MetaPathFinder
-class Absent(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "transformers", "onnx", "tqdm", "ir_measures"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Absent())
+from importlib.machinery import PathFinder
+found = PathFinder.find_spec
+hidden = ("torch", "transformers", "onnx", "tqdm", "ir_measures")
+def find_spec(name, path=None, target=None):
+    return None if name.partition(".")[0] in hidden else found(name, path, target)
+PathFinder.find_spec = find_spec
 from pocketquery.sdk.cli import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -188,9 +237,12 @@ def test_without_the_extras_help_still_works() -> None:
     result = subprocess.run(
         [sys.executable, "-c", UNINSTALLED, "--help"], capture_output=True, text=True
     )
-    assert result.returncode == 0
+    assert result.returncode == 0, result.stderr
     for command in COMMANDS:
         assert re.search(rf"^    {command}\b", result.stdout, re.MULTILINE), command
+    listing = " ".join(result.stdout.split())
+    assert re.search(r'distill Distil [^"]*needs: pip install "pocketquery\[server\]"', listing)
+    assert re.search(r"encode Encode texts into vectors. search", listing)
 
 
 def test_without_its_extra_a_command_names_it() -> None:

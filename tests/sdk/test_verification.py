@@ -7,15 +7,23 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle import pack, write_bundle
-from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, SignatureError
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorruptArtifactError,
+    InvalidInputError,
+    SignatureError,
+)
 from pocketquery.sdk.signature import key_id, public_key_of
 from tests.sdk.tiny_bundle import (
+    DOCUMENTS,
+    SPACE_ID,
     encoder_onnx,
     golden_json,
     tiny_files,
     tiny_manifest,
     trained_adapter,
     write_tiny_bundle,
+    write_tiny_index,
 )
 
 PRIVATE = bytes(range(32))
@@ -73,6 +81,33 @@ def test_a_graph_and_a_manifest_that_disagree_are_found(tmp_path: Path) -> None:
     write_bundle(tmp_path / "b", tiny_manifest(files), files)
     with pytest.raises(CorruptArtifactError, match="expected sentence_embedding"):
         sdk.verify(tmp_path / "b")
+
+
+def test_a_sound_index_gives_a_report(tiny_index: Path) -> None:
+    report = sdk.verify(tiny_index)
+    assert report.kind == "index"
+    assert report.documents == len(DOCUMENTS)
+    assert report.space_id == SPACE_ID
+    assert report.golden is None
+    with pytest.raises(InvalidInputError, match="an index, which carries no signature"):
+        sdk.verify(tiny_index, public_key=bytes(32))
+
+
+def test_a_changed_byte_in_any_file_of_an_index_is_found(tmp_path: Path) -> None:
+    path = write_tiny_index(tmp_path / "index")
+    for file in sorted(file for file in path.iterdir() if file.name != "index.json"):
+        data = file.read_bytes()
+        file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises(CorruptArtifactError, match=file.name):
+            sdk.verify(path)
+        file.write_bytes(data)
+    assert sdk.verify(path).kind == "index"
+
+
+def test_an_index_left_aside_by_a_killed_writer_is_found(tmp_path: Path) -> None:
+    path = write_tiny_index(tmp_path / "index")
+    path.rename(tmp_path / ".index.old")
+    assert sdk.verify(path).kind == "index"
 
 
 def test_nothing_there_is_said(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A real bundle, small enough to build in a test.
+"""A real bundle and a real index, small enough to build in a test.
 
 Sixteen dimensions, a real WordPiece vocabulary of letters and some words, and a real ONNX graph:
 embedding, one linear layer with a low-rank adapter (inputs with default values, as the exporter
@@ -24,6 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer
 
 from pocketquery.sdk.bundle import file_entries, write_bundle
+from pocketquery.sdk.documents import Document, content
+from pocketquery.sdk.index_builder import create_index
 from pocketquery.sdk.manifest import (
     ADAPTER_FILE,
     ENCODER_FILE,
@@ -40,6 +42,11 @@ RANK = 2
 SPACE_ID = "space-" + "0123456789abcdef" * 2
 PROMPTS = {"query": "query: ", "document": ""}
 GOLDEN_TEXTS = ("how do plants make sugar", "", "Zürich, 1920: café!", "the sea " * 40)
+DOCUMENTS = (
+    Document("sugar", "Plants make sugar from light and water.", {"title": "Plants", "year": 1999}),
+    Document("sea", "The sea is deep.\nAnd cold.", {"title": "The sea", "year": 2005}),
+    Document("zurich", "Zürich has a lake.", {"year": 2011}),
+)
 DOWN = "adapter.layers.0.query.down"
 UP = "adapter.layers.0.query.up"
 
@@ -237,6 +244,15 @@ def write_tiny_bundle(
     """Write a bundle to ``folder`` and return it; ``changes`` replace the manifest's fields."""
     files = tiny_files(adapter)
     write_bundle(folder, tiny_manifest(files, **changes), files, signing_key=signing_key)
+    return folder
+
+
+def write_tiny_index(folder: Path) -> Path:
+    """Write an index of :data:`DOCUMENTS`, encoded by the tiny encoder, and return it."""
+    texts = [content(document) for document in DOCUMENTS]
+    vectors = np.stack([reference_vector(golden_ids(text)) for text in texts])
+    with create_index(folder, space_id=SPACE_ID, dimension=DIMENSION) as builder:
+        builder.add(DOCUMENTS, vectors)
     return folder
 
 
