@@ -46,7 +46,9 @@ class Database:
     def __init__(self, path: Path, *, writable: bool = False, create: bool = False) -> None:
         self.path = path
         self.writable = writable
-        self._mode = "rwc" if create else "rw" if writable else "ro"
+        # A reader opens for writing too (where it may): only so can SQLite undo the commit in which
+        # a writer was killed. What a reader runs is kept from writing by query_only.
+        self._mode = "rwc" if create else "rw"
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -58,6 +60,7 @@ class Database:
                 connection.execute(f"PRAGMA user_version = {_VERSION}")
                 connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID")
             _check_format(connection, path)
+            _check_size(connection, path)
 
     @property
     def closed(self) -> bool:
@@ -131,6 +134,7 @@ class Database:
         )
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA cache_spill = OFF")
+        connection.execute(f"PRAGMA query_only = {not self.writable}")
         return connection
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
@@ -142,8 +146,17 @@ class Database:
 
 
 def get_meta(connection: sqlite3.Connection, key: str) -> str:
-    """The value of ``key``, which every index has."""
-    return str(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
+    """The value of ``key``.
+
+    Raises:
+        CorruptArtifactError: there is none, though every index has it.
+    """
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    if found is None:
+        raise CorruptArtifactError(
+            f"the index's database lacks {key!r}; copy the index anew or build it again"
+        )
+    return str(found[0])
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
@@ -162,6 +175,22 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         raise UnsupportedVersionError(
             f"{path} is of version {version}, this release reads up to {_VERSION}; "
             "upgrade pocketquery"
+        )
+
+
+def _check_size(connection: sqlite3.Connection, path: Path) -> None:
+    """SQLite itself notices a missing page only when it reads it."""
+    connection.execute("BEGIN")  # so that nobody changes the size meanwhile
+    try:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        found = path.stat().st_size
+    finally:
+        connection.execute("ROLLBACK")
+    if found < pages * size:
+        raise CorruptArtifactError(
+            f"{path} has {found} bytes, expected {pages * size}: it is truncated; "
+            "copy the index anew or build it again"
         )
 
 

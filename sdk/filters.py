@@ -168,13 +168,13 @@ def _path(field: str) -> str | None:
 
 
 def _number(operator: str, value: object) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or math.isnan(value):
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value:  # NaN
         raise InvalidInputError(
             f"{operator} is given {value!r}, expected a text or a number"
             + (", true, false or null" if operator == "$eq" else "")
         )
     if isinstance(value, int) and not -_INT64 <= value < _INT64:  # SQLite holds these as reals
-        return float(value) if abs(value) < _FLOAT64 else math.copysign(math.inf, value)
+        return float(value) if abs(value) < _FLOAT64 else math.inf * (1 if value > 0 else -1)
     return value
 
 
@@ -185,7 +185,6 @@ def _listed(operator: str, value: object) -> Sequence[object]:
 
 
 def _join(word: str, parts: Sequence[Condition], empty: str) -> Condition:
-    """The parts in a balanced tree, since SQLite limits an expression's depth."""
     if len(parts) > _MOST_PARTS:
         raise InvalidInputError(
             f"the filter joins {len(parts)} conditions, at most {_MOST_PARTS} are possible; "
@@ -193,11 +192,8 @@ def _join(word: str, parts: Sequence[Condition], empty: str) -> Condition:
         )
     if not parts:
         return Condition(empty)
-    if len(parts) == 1:
-        return parts[0]
-    middle = len(parts) // 2
-    left, right = _join(word, parts[:middle], empty), _join(word, parts[middle:], empty)
-    return Condition(f"({left.sql}) {word} ({right.sql})", left.parameters + right.parameters)
+    sql = f" {word} ".join(f"({part.sql})" for part in parts)
+    return Condition(sql, tuple(value for part in parts for value in part.parameters))
 
 
 def _unknown(name: str, expected: str) -> InvalidInputError:

@@ -29,7 +29,7 @@ from pocketquery.sdk.documents import (
     read_documents,
 )
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
-from pocketquery.sdk.filters import compile_filter
+from pocketquery.sdk.filters import Condition, compile_filter
 from pocketquery.sdk.fusion import CANDIDATES, fuse
 from pocketquery.sdk.index_builder import check_rows, create_index, present_folder
 from pocketquery.sdk.index_files import DATABASE, check_sizes, read_info, seal, verify_index
@@ -178,10 +178,7 @@ class Index:
             snapshot = self._current(connection)
             allowed = snapshot.alive
             if condition is not None:
-                allowed = np.zeros(len(snapshot.vectors), bool)
-                matching = f"SELECT row FROM documents WHERE {condition.sql}"
-                rows = connection.execute(matching, condition.parameters).fetchall()
-                allowed[[row for (row,) in rows]] = True
+                allowed = _matching(connection, condition, len(snapshot.vectors))
             return _hits(connection, *self._rank(connection, snapshot, request, allowed))
 
     def add(self, documents: Iterable[Document], vectors: NDArray[Any]) -> None:
@@ -266,7 +263,7 @@ class Index:
             return _Query(mode, text, np.zeros(0, np.float32), _check_k(k))
         if mode != "dense" and not text:
             raise InvalidInputError(f"{mode} search needs the query's text, found a vector only")
-        unit = self._encode(text) if vector is None else self._unit(vector)
+        unit = self._encode(text) if text and vector is None else self._unit(vector)
         return _Query(mode, text, unit, _check_k(k))
 
     def _encode(self, text: str) -> Floats:
@@ -323,6 +320,22 @@ class Index:
         with self._database.writing() as connection:
             self._changed = True
             yield connection
+
+
+def _matching(
+    connection: sqlite3.Connection, condition: Condition, count: int
+) -> NDArray[np.bool_]:
+    """Which rows meet the condition, bool (count,); deleted documents meet none."""
+    sql = f"SELECT row FROM documents WHERE {condition.sql}"
+    try:
+        rows = connection.execute(sql, condition.parameters).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise InvalidInputError(f"the filter is too large for SQLite ({error})") from error
+    matching = np.zeros(count, bool)
+    matching[[row for (row,) in rows]] = True
+    return matching
 
 
 def _hits(connection: sqlite3.Connection, rows: NDArray[np.intp], scores: Floats) -> list[Hit]:

@@ -7,6 +7,7 @@ compares sizes and headers, so a large index opens at once; :func:`verify_index`
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import sha256_file, write_atomic
+from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.segments import generation_of, verify_segments
 
 __all__ = [
@@ -37,6 +38,7 @@ INFO = "index.json"
 DATABASE = "documents.sqlite"
 _FORMAT = "pocketquery-index"
 _VERSION = 1
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -128,11 +130,11 @@ def check_sizes(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -
     """Compare the files' sizes with those sealed, where the index is still in that state.
 
     Raises:
-        CorruptArtifactError: names the file.
+        ArtifactNotFoundError, CorruptArtifactError: name the file.
     """
     if generation_of(connection) == info.generation:
         for name, record in info.files.items():
-            _check(folder / name, "bytes", record.bytes, (folder / name).stat().st_size)
+            _check_size(folder / name, record)
 
 
 def verify_index(path: Path | str) -> IndexInfo:
@@ -151,7 +153,7 @@ def verify_index(path: Path | str) -> IndexInfo:
         with database.reading() as connection:
             if generation_of(connection) == info.generation:
                 for name, record in info.files.items():
-                    _check_file(folder / name, record)
+                    _check_hash(folder / name, record)
             _check_database(connection, folder / DATABASE)
             verify_segments(connection, folder, info.dimension)
     finally:
@@ -159,19 +161,24 @@ def verify_index(path: Path | str) -> IndexInfo:
     return info
 
 
-def _check_file(path: Path, record: FileRecord) -> None:
+def _check_size(path: Path, record: FileRecord) -> None:
     if not path.is_file():
-        raise ArtifactNotFoundError(f"{path} is missing; copy the index anew")
-    found = _record(path)
-    _check(path, "bytes", record.bytes, found.bytes)
-    _check(path, "SHA-256", record.sha256, found.sha256)
-
-
-def _check(path: Path, what: str, expected: object, found: object) -> None:
-    if found != expected:
+        raise ArtifactNotFoundError(f"{path} is missing; copy the index anew or build it again")
+    # More is no damage: rows that a writer was adding when it was killed.
+    if path.stat().st_size < record.bytes:
         raise CorruptArtifactError(
-            f"{path} was changed after it was written: {what} {found}, expected {expected}; "
+            f"{path} has {path.stat().st_size} bytes, expected {record.bytes}: it is truncated; "
             "copy the index anew or build it again"
+        )
+
+
+def _check_hash(path: Path, record: FileRecord) -> None:
+    _check_size(path, record)
+    found = _sha256_of_first(path, record.bytes)
+    if found != record.sha256:
+        raise CorruptArtifactError(
+            f"{path} was changed after it was written: its SHA-256 is {found}, expected "
+            f"{record.sha256}; copy the index anew or build it again"
         )
 
 
@@ -182,4 +189,14 @@ def _check_database(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _record(path: Path) -> FileRecord:
-    return FileRecord(sha256_file(path), path.stat().st_size)
+    size = path.stat().st_size
+    return FileRecord(_sha256_of_first(path, size), size)
+
+
+def _sha256_of_first(path: Path, size: int) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while size > 0 and (piece := file.read(min(size, _PIECE))):
+            digest.update(piece)
+            size -= len(piece)
+    return digest.hexdigest()

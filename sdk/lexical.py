@@ -5,10 +5,11 @@ stems English, both in C and on every device that has Python. A private FTS5 tab
 the texts and its ``fts5vocab`` gives the terms back; a user's text is only ever a value in a
 column, never an FTS5 expression.
 
-Two things are ours. Combining marks belong to words (by default FTS5 cuts Hindi or Thai words at
-their vowel signs). And in scripts that write no spaces, where FTS5 would see a sentence as one
-word, each run of letters becomes its single characters and its overlapping pairs: the usual
-character bigrams of CJK retrieval, with single ones so that a query of one character finds.
+Three things are ours. Accents go in every script. Other combining marks belong to words (by
+default FTS5 cuts Hindi or Thai words at their vowel signs). And in scripts that write no spaces,
+where FTS5 would see a sentence as one word, each run of letters becomes its single characters and
+its overlapping pairs: the usual character bigrams of CJK retrieval, with single ones so that a
+query of one character finds.
 """
 
 from __future__ import annotations
@@ -31,12 +32,18 @@ _UNSPACED = re.compile(
     "\u4e00-\u9fff\ua9e0-\ua9fe\uaa60-\uaa7f\uf900-\ufaff\U0001b000-\U0001b16f"
     "\U00020000-\U0003ffff]+"
 )
+_ACCENTS = re.compile("[\u0300-\u036f]+")
 _TOKENIZER = "porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
 
 
 def spaced(text: str) -> str:
-    """``text`` in NFKC, runs of unspaced scripts written as single characters and pairs."""
-    return _UNSPACED.sub(lambda run: _pieces(run[0]), unicodedata.normalize("NFKC", text))
+    """``text`` without accents (in Greek and Cyrillic too, where FTS5 leaves them), compatible
+    characters made one (NFKC), runs of unspaced scripts written as single characters and pairs.
+    """
+    if text.isascii():
+        return text
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+    return _UNSPACED.sub(lambda run: _pieces(run[0]), unicodedata.normalize("NFC", bare))
 
 
 def _pieces(run: str) -> str:

@@ -179,7 +179,7 @@ class Vectors:
 
 
 def best(scores: Floats, k: int) -> NDArray[np.intp]:
-    """The positions of the ``k`` highest scores, in no order."""
+    """The positions of the ``k`` >= 1 highest scores, in no order."""
     if k >= len(scores):
         return np.arange(len(scores))
     return np.argpartition(scores, len(scores) - k)[len(scores) - k :]

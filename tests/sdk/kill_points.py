@@ -1,0 +1,153 @@
+"""Runs an operation on an index many times, each time killed (SIGKILL) at another line.
+
+    python -m tests.sdk.kill_points OPERATION FOLDER POINTS
+
+Every point is a forked process: a trace counts the lines executed in the index's modules and kills
+at the chosen one. After each, this process opens what is left and checks that it is the old index
+or the new one, whole, and that the operation can be done again. Prints how many were old and new.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from pocketquery.export.indexing import build_index
+from pocketquery.sdk.documents import content
+from pocketquery.sdk.index import open_index, verify_index
+from tests.sdk.small_index import (
+    DIMENSION,
+    SPACE,
+    WordEncoder,
+    make_documents,
+    make_index,
+    vectors_of,
+)
+
+OLD = 30
+NEW = 45
+_MODULES = ("/sdk/", "/export/indexing.py")
+
+
+def add(path: Path) -> None:
+    """Old to new: 15 more documents."""
+    more = make_documents(NEW - OLD, first=OLD)
+    with open_index(path, writable=True) as index:
+        if index.get(more[0].id) is None:
+            index.add(more, vectors_of(more))
+
+
+def delete(path: Path) -> None:
+    """Old to none of the first five."""
+    with open_index(path, writable=True) as index:
+        index.delete([f"doc-{number}" for number in range(5)])
+
+
+def compact(path: Path) -> None:
+    """The first five deleted, then compacted."""
+    delete(path)
+    with open_index(path, writable=True) as index:
+        index.compact()
+
+
+def build(path: Path) -> None:
+    """Another index takes the old one's place."""
+    build_index(
+        make_documents(NEW), WordEncoder().encode, path, space_id=SPACE, dimension=DIMENSION
+    )
+
+
+OPERATIONS: dict[str, tuple[Callable[[Path], None], set[int]]] = {
+    "add": (add, {OLD, NEW}),
+    "delete": (delete, {OLD, OLD - 5}),
+    "compact": (compact, {OLD, OLD - 5}),
+    "build": (build, {OLD, NEW}),
+}
+
+
+def lines_of(operation: Callable[[Path], None], path: Path, kill_at: int | None = None) -> int:
+    """Run ``operation`` and count its lines in the index's modules; kill at one of them."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        if not any(part in frame.f_code.co_filename for part in _MODULES):
+            return None
+        if event == "line":
+            count += 1
+            if count == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        operation(path)
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def killed(operation: Callable[[Path], None], path: Path, kill_at: int) -> None:
+    """Run ``operation`` in a forked process that ends at line ``kill_at``."""
+    child = os.fork()
+    if child == 0:
+        try:
+            lines_of(operation, path, kill_at)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def check(path: Path, sizes: set[int]) -> int:
+    """Whether every part of the index is of one and the same state; its number of documents."""
+    verify_index(path)
+    with open_index(path, writable=True) as index:
+        count = len(index)
+        assert count in sizes, count
+        hits = {hit.id for hit in index.search("number", 1000, mode="lexical")}
+        assert len(hits) == count, (len(hits), count)
+        with index._database.reading() as connection:
+            snapshot = index._current(connection)
+            rows = dict(connection.execute("SELECT id, row FROM documents"))
+        for document in make_documents(NEW):
+            assert (index.get(document.id) is not None) == (document.id in hits)
+            if document.id in hits:
+                assert index.get(document.id) == document, content(document)
+                found = snapshot.vectors.floats(np.array([rows[document.id]]))
+                np.testing.assert_allclose(found, vectors_of([document]), atol=0.01)
+    return count
+
+
+def main() -> None:
+    name, folder, points = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    operation, sizes = OPERATIONS[name]
+    make_index(folder / "old", OLD)
+    shutil.copytree(folder / "old", folder / "once")
+    lines = lines_of(operation, folder / "once")
+    seen: Counter[int] = Counter()
+    for kill_at in np.unique(np.linspace(1, lines, points).astype(int)):
+        path = folder / "index"
+        shutil.copytree(folder / "old", path)
+        killed(operation, path, int(kill_at))
+        if not path.exists():  # between the two renames of a publication: the writer puts it back
+            path = folder / ".index.old"
+        seen[check(path, sizes)] += 1
+        operation(folder / "index")
+        check(folder / "index", sizes - {OLD})
+        left = [one.name for one in folder.iterdir() if one.name not in ("old", "once", "index")]
+        assert not left, left
+        shutil.rmtree(folder / "index")
+    print(dict(seen))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Documents, vectors and an encoder for tests of the index: small, and the same every time."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.documents import Document, content
+from pocketquery.sdk.index import create_index
+
+DIMENSION = 32
+SPACE = "space-of-words"
+NOUNS = ["bridge", "river", "engine", "garden", "castle", "violin", "comet", "harbour"]
+VERBS = ["built", "crossed", "painted", "repaired", "described", "sold"]
+
+
+class WordEncoder:
+    """A text's vector is the normalised sum of its words' own random vectors."""
+
+    space_id = SPACE
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Float32 (n, DIMENSION)."""
+        return np.stack([self.encode_query(text) for text in texts])
+
+    def encode_query(self, sentences: str, /) -> NDArray[np.float32]:
+        vector = np.full(DIMENSION, 1e-3)
+        for word in sentences.lower().split():
+            seed = zlib.crc32(word.encode())
+            vector += np.random.default_rng(seed).standard_normal(DIMENSION)
+        return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def make_documents(count: int, first: int = 0) -> list[Document]:
+    """Documents with texts of their own and metadata."""
+    documents = []
+    for number in range(first, first + count):
+        noun, verb = NOUNS[number % len(NOUNS)], VERBS[number % len(VERBS)]
+        documents.append(
+            Document(
+                f"doc-{number}",
+                f"The {noun} number {number} was {verb} in {1900 + number}",
+                {"year": 1900 + number, "tag": [noun, verb], "title": f"{noun.title()} {number}"},
+            )
+        )
+    return documents
+
+
+def vectors_of(documents: Iterable[Document]) -> NDArray[np.float32]:
+    """Float32 (n, DIMENSION)."""
+    return WordEncoder().encode([content(document) for document in documents])
+
+
+def make_index(path: Path, count: int = 60) -> list[Document]:
+    """An index of ``count`` documents at ``path``."""
+    documents = make_documents(count)
+    with create_index(path, space_id=SPACE, dimension=DIMENSION) as builder:
+        for start in range(0, count, 25):
+            some = documents[start : start + 25]
+            builder.add(some, vectors_of(some))
+    return documents
