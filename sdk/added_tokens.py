@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pocketquery.sdk.bert_unicode import WORD_CHARACTERS
 
-__all__ = ["AddedToken", "AddedTokens"]
+__all__ = ["AddedToken", "AddedTokens", "is_word_character"]
 
 _WHITESPACE = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _SPACES = re.compile(_WHITESPACE)
@@ -84,12 +84,12 @@ def _start_of_space(text: str, end: int) -> int:
 
 
 def _stands_alone(text: str, start: int, stop: int) -> bool:
-    return not (start and _is_word_character(text[start - 1])) and not (
-        stop < len(text) and _is_word_character(text[stop])
+    return not (start and is_word_character(text[start - 1])) and not (
+        stop < len(text) and is_word_character(text[stop])
     )
 
 
-def _is_word_character(character: str) -> bool:
+def is_word_character(character: str) -> bool:
     """Unicode's ``\\w`` (UTS 18, annex C), which is wider than Python's: marks and joiners too."""
     category = unicodedata.category(character)
     return (

@@ -33,6 +33,10 @@ _ASCII_WORD = re.compile(r"[0-9A-Za-z]+|[^ ]")
 _TABLE_LIMIT = 1 << 16  # characters remembered per table: every script in use, 6 MB at most
 
 
+class _OrderMatters(Exception):
+    """A character whose result depends on its neighbours."""
+
+
 class _TranslationTable(dict[int, str]):
     """A table for ``str.translate`` that computes a character when it is first met."""
 
@@ -76,24 +80,25 @@ class BertNormalizer:
 
     def normalize(self, text: str) -> str:
         """The normalised text."""
-        if self._needs_ordering(text):
+        try:
+            return text.translate(self._normalized)
+        except _OrderMatters:
             return self._normalize_in_order(text)
-        return text.translate(self._normalized)
 
     def words(self, text: str) -> Iterable[str]:
         """The words and punctuation marks of the normalised text."""
         if text.isascii() and text.isprintable():
             return _ASCII_WORD.findall(text.lower() if self._lowercase else text)
-        if self._needs_ordering(text):
+        try:
+            return filter(None, text.translate(self._spaced).split(" "))
+        except _OrderMatters:
             return split_words(self._normalize_in_order(text))
-        return filter(None, text.translate(self._spaced).split(" "))
-
-    def _needs_ordering(self, text: str) -> bool:
-        return self._strip_accents and not text.isascii() and _reordered().search(text) is not None
 
     def _normalize_character(self, character: str) -> str:
         text = self._clean(character)
         if self._strip_accents:
+            if character in REORDERED:
+                raise _OrderMatters
             text = _strip_marks("".join(map(_decompose, text)))
         return self._lower(text)
 
@@ -124,11 +129,6 @@ def split_words(text: str) -> Iterable[str]:
 @cache
 def _spacing() -> _TranslationTable:
     return _TranslationTable(_space_out)
-
-
-@cache
-def _reordered() -> re.Pattern[str]:
-    return re.compile(REORDERED.pattern())
 
 
 @cache

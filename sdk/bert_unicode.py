@@ -44,11 +44,6 @@ class CharacterClass:
     def __contains__(self, character: str) -> bool:
         return bisect_right(self._bounds, ord(character)) % 2 == 1
 
-    def pattern(self) -> str:
-        """The set as a regular expression of one character."""
-        spans = zip(self._bounds[::2], self._bounds[1::2], strict=True)
-        return "[" + "".join(f"\\U{a:08X}-\\U{b - 1:08X}" for a, b in spans) + "]"
-
 
 def parse_pairs(pairs: str) -> dict[str, str]:
     """``"41>61 42>62"`` as ``{"A": "a", "B": "b"}``."""

@@ -59,7 +59,8 @@ class WordPieceTokenizer:
             for piece, number in file.vocabulary.items()
             if piece.startswith(prefix)
         }
-        self._longest = max(map(len, file.vocabulary))
+        self._initial_reach = _longest_by_first_character(self._initial)
+        self._inner_reach = _longest_by_first_character(self._inner)
         self._max_word_length = file.max_word_length
         self._unknown = (file.vocabulary[file.unknown_token],)
         self._tokens = {number: piece for piece, number in file.vocabulary.items()}
@@ -148,17 +149,27 @@ class WordPieceTokenizer:
     def _cut(self, word: str) -> tuple[int, ...]:
         """Longest match first, from the left."""
         pieces: list[int] = []
-        vocabulary, start, end = self._initial, 0, len(word)
+        vocabulary, reach, start, end = self._initial, self._initial_reach, 0, len(word)
         while start < end:
-            for stop in range(min(end, start + self._longest), start, -1):
+            furthest = start + reach.get(word[start], 0)
+            for stop in range(furthest if furthest < end else end, start, -1):
                 number = vocabulary.get(word[start:stop])
                 if number is not None:
                     break
             else:
                 return self._unknown
             pieces.append(number)
-            vocabulary, start = self._inner, stop
+            vocabulary, reach, start = self._inner, self._inner_reach, stop
         return tuple(pieces)
+
+
+def _longest_by_first_character(pieces: Iterable[str]) -> dict[str, int]:
+    """The length of the longest piece that begins with each character."""
+    longest: dict[str, int] = {}
+    for piece in pieces:
+        if len(piece) > longest.get(piece[:1], 0):
+            longest[piece[:1]] = len(piece)
+    return longest
 
 
 def _normalized_literals(

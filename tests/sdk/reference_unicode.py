@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
@@ -20,11 +20,16 @@ def _normalizer(**options: bool) -> normalizers.BertNormalizer:
     return normalizers.BertNormalizer(**dict.fromkeys(off, False) | options)
 
 
-def _each(transform: Callable[[str], str]) -> dict[int, str]:
-    """What becomes of each code point between two letters (one call for many of them)."""
-    result = {}
+def _blocks() -> Iterator[list[int]]:
+    """All code points, some thousands at a time: one call each would take a minute."""
     for first in range(0, len(CODE_POINTS), 4096):
-        block = CODE_POINTS[first : first + 4096]
+        yield CODE_POINTS[first : first + 4096]
+
+
+def _each(transform: Callable[[str], str]) -> dict[int, str]:
+    """What becomes of each code point between two letters."""
+    result: dict[int, str] = {}
+    for block in _blocks():
         after = transform("".join(f"q{chr(point)}a" for point in block))
         result.update(zip(block, after[1:-1].split("aq"), strict=True))
     return result
@@ -50,7 +55,9 @@ def _reordered(marks: set[int], decomposed: set[int]) -> set[int]:
     moved = {
         point
         for point in CODE_POINTS
-        if point not in marks
+        # Every Python we run on knows more marks than the library's NFD.
+        if unicodedata.combining(chr(point))
+        and point not in marks
         and (
             nfd(f"a{_HIGHEST}{chr(point)}") == f"a{chr(point)}{_HIGHEST}"
             or nfd(f"a{chr(point)}{_LOWEST}") == f"a{_LOWEST}{chr(point)}"
@@ -67,29 +74,50 @@ def reference_tables() -> dict[str, str]:
     spaced = _each(_normalizer(handle_chinese_chars=True).normalize_str)
     marks = {point for point, after in stripped.items() if not after}
     decomposed = {point for point, after in stripped.items() if after not in ("", chr(point))}
-    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    punctuation, space = _split_classes()
     return {
         "REMOVED": _ranges(point for point, after in cleaned.items() if not after),
         "IDEOGRAPHS": _ranges(point for point, after in spaced.items() if len(after) == 3),
         "MARKS": _ranges(marks),
         "DECOMPOSED": _ranges(decomposed),
         "REORDERED": _ranges(_reordered(marks, decomposed)),
-        "PUNCTUATION": _ranges(p for p in CODE_POINTS if len(split(f"a{chr(p)}b")) == 3),
-        "WHITESPACE": _ranges(p for p in CODE_POINTS if len(split(f"a{chr(p)}b")) == 2),
-        "WORD_CHARACTERS": _ranges(
-            p for p in _word_characters() if unicodedata.category(chr(p)) == "Cn"
-        ),
+        "PUNCTUATION": _ranges(punctuation),
+        "WHITESPACE": _ranges(space),
         "LOWERCASED": _pairs(
             {p: after for p, after in lowered.items() if after != chr(p) and _is_recent(p)}
         ),
     }
 
 
-def _word_characters() -> list[int]:
+def word_characters() -> list[int]:
     """The characters beside which a token that is a ``single_word`` is not found."""
     tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
     tokenizer.add_tokens([AddedToken("!!", single_word=True, normalized=False)])
-    return [p for p in CODE_POINTS if 1 not in tokenizer.encode(f"!!{chr(p)}").ids]
+
+    def starts(text: str) -> list[int]:
+        encoding = tokenizer.encode(text)
+        found = zip(encoding.ids, encoding.offsets, strict=True)
+        return [start for number, (start, _) in found if number == 1]
+
+    points = []
+    for block in _blocks():
+        alone = set(starts("".join(f"!!{chr(point)} " for point in block)))
+        points += [point for i, point in enumerate(block) if 4 * i not in alone]
+    return points
+
+
+def _split_classes() -> tuple[list[int], list[int]]:
+    """Punctuation, which becomes a word of its own, and white space, which vanishes."""
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    punctuation: list[int] = []
+    space: list[int] = []
+    for block in _blocks():
+        spans = {span for _, span in split("".join(f"a{chr(point)}b " for point in block))}
+        for i, point in enumerate(block):
+            if (4 * i, 4 * i + 3) not in spans:  # the two letters came apart
+                alone = (4 * i + 1, 4 * i + 2) in spans
+                (punctuation if alone else space).append(point)
+    return punctuation, space
 
 
 def _is_recent(point: int) -> bool:
@@ -102,7 +130,8 @@ def _is_recent(point: int) -> bool:
 
 
 if __name__ == "__main__":
-    for name, table in reference_tables().items():
+    young = _ranges(p for p in word_characters() if unicodedata.category(chr(p)) == "Cn")
+    for name, table in {**reference_tables(), "WORD_CHARACTERS": young}.items():
         lines = textwrap.wrap(table, 92, break_on_hyphens=False)
         body = "".join(f'    "{line} "\n' for line in lines[:-1]) + f'    "{lines[-1]}"\n'
         print(f"{name} = (\n{body})")
