@@ -10,13 +10,12 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +34,7 @@ from pocketquery.sdk.index_builder import check_rows, create_index, present_fold
 from pocketquery.sdk.index_files import DATABASE, check_sizes, read_info, seal, verify_index
 from pocketquery.sdk.lexical import Analyzer
 from pocketquery.sdk.postings import bm25
+from pocketquery.sdk.query import CheckedQuery, Mode, QueryEncoder, check_query
 from pocketquery.sdk.segments import (
     Snapshot,
     append_segments,
@@ -45,11 +45,10 @@ from pocketquery.sdk.segments import (
     stray_files,
 )
 from pocketquery.sdk.texts import check_text
-from pocketquery.sdk.vectors import best, unit_rows
+from pocketquery.sdk.vectors import best
 
 __all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
 
-Mode = Literal["dense", "lexical", "hybrid"]
 Floats = NDArray[np.float32]
 Ranking = tuple[NDArray[np.intp], Floats]
 
@@ -70,25 +69,6 @@ class Hit:
     score: float
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-class QueryEncoder(Protocol):
-    """What a search needs of an encoder; :class:`pocketquery.sdk.Encoder` has it."""
-
-    @property
-    def space_id(self) -> str: ...
-
-    def encode_query(self, sentences: str, /) -> Floats: ...
-
-
-@dataclass(frozen=True)
-class _Query:
-    """A checked query: what each mode needs is there."""
-
-    mode: Mode
-    text: str
-    vector: Floats
-    k: int
 
 
 def open_index(
@@ -172,7 +152,7 @@ class Index:
             InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
                 unknown mode or filter operator; dense or hybrid for a text without an encoder.
         """
-        request = self._request(query, k, mode, vector)
+        request = check_query(query, k, mode, vector, self.dimension, self._encoder)
         condition = compile_filter(filter) if filter else None
         with self._database.reading() as connection:
             snapshot = self._current(connection)
@@ -247,42 +227,11 @@ class Index:
     ) -> None:
         self.close()
 
-    def _request(self, query: object, k: object, mode: Mode | None, vector: object) -> _Query:
-        text = query if isinstance(query, str) else ""
-        if isinstance(query, str):
-            if not check_text(query, "the query").strip():
-                raise InvalidInputError("the query is blank; expected some text")
-        elif vector is None:
-            vector = query
-        else:
-            raise InvalidInputError("vector goes with a text query; the query is a vector already")
-        mode = mode or ("hybrid" if text else "dense")
-        if mode not in get_args(Mode):
-            raise InvalidInputError(f"the mode is {mode!r}, expected one of {get_args(Mode)}")
-        if mode == "lexical" and text:
-            return _Query(mode, text, np.zeros(0, np.float32), _check_k(k))
-        if mode != "dense" and not text:
-            raise InvalidInputError(f"{mode} search needs the query's text, found a vector only")
-        unit = self._encode(text) if text and vector is None else self._unit(vector)
-        return _Query(mode, text, unit, _check_k(k))
-
-    def _encode(self, text: str) -> Floats:
-        if self._encoder is None:
-            raise InvalidInputError(
-                "a search by meaning for a text needs an encoder: open_index(path, "
-                'encoder=load(bundle)). Without one, pass a vector or use mode="lexical"'
-            )
-        return self._unit(self._encoder.encode_query(text))
-
-    def _unit(self, vector: object) -> Floats:
-        row: Floats = unit_rows([vector], self.dimension, "the query's vector")[0]
-        return row
-
     def _rank(
         self,
         connection: sqlite3.Connection,
         snapshot: Snapshot,
-        query: _Query,
+        query: CheckedQuery,
         allowed: NDArray[np.bool_] | None,
     ) -> Ranking:
         if query.mode == "dense":
@@ -350,13 +299,3 @@ def _top(rows: NDArray[np.intp], scores: Floats, k: int) -> Ranking:
     """Best first, equal scores in the order of the rows."""
     order = np.lexsort((rows, -scores))[:k]
     return rows[order], scores[order]
-
-
-def _check_k(k: object) -> int:
-    try:
-        count = operator.index(k)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise InvalidInputError(f"k is {k!r}, expected a whole number") from error
-    if count < 1:
-        raise InvalidInputError(f"k is {count}, expected at least 1")
-    return count

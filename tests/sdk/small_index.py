@@ -32,7 +32,8 @@ class WordEncoder:
         for word in sentences.lower().split():
             seed = zlib.crc32(word.encode())
             vector += np.random.default_rng(seed).standard_normal(DIMENSION)
-        return (vector / np.linalg.norm(vector)).astype(np.float32)
+        unit: NDArray[np.float32] = (vector / np.linalg.norm(vector)).astype(np.float32)
+        return unit
 
 
 def make_documents(count: int, first: int = 0) -> list[Document]:

@@ -11,7 +11,7 @@ SCORES = st.lists(
 )
 
 
-def arrays(pairs: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def arrays(pairs: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     dense, lexical = np.array(pairs, np.float32).T
     return dense, lexical
 

@@ -48,7 +48,7 @@ def test_the_same_documents_give_the_same_vectors_file(path: Path, tmp_path: Pat
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     for look in (open_index, verify_index):
         with pytest.raises(ArtifactNotFoundError, match="nowhere"):
-            look(tmp_path / "nowhere")  # type: ignore[operator]
+            look(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -56,7 +56,7 @@ def test_a_missing_file_is_named(path: Path, name: str) -> None:
     (path / name).unlink()
     for look in (open_index, verify_index):
         with pytest.raises(ArtifactNotFoundError, match=name.replace(".", r"\.")):
-            look(path)  # type: ignore[operator]
+            look(path)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -67,7 +67,7 @@ def test_a_truncated_file_is_named(path: Path, name: str, part: float) -> None:
         file.truncate(int(size * part))
     for look in (open_index, verify_index):
         with pytest.raises(CorruptArtifactError, match=name.replace(".", r"\.")):
-            look(path)  # type: ignore[operator]
+            look(path)
 
 
 @pytest.mark.parametrize("name", [DATABASE, VECTORS])
