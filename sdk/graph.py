@@ -25,6 +25,7 @@ __all__ = ["Graph"]
 
 _INPUTS = ("input_ids", "attention_mask")
 _OUTPUT = "sentence_embedding"
+_PROVIDERS = ["CPUExecutionProvider"]
 _SILENT = 4  # onnxruntime logs what it then also raises; the exception is enough
 
 
@@ -97,8 +98,11 @@ class Graph:
 def _open(
     model: bytes, adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int, source: str
 ) -> onnxruntime.InferenceSession:
+    import onnxruntime  # here: it takes 25 ms, and help or a wrong path need none of it
+
+    options = _options(adapter, num_threads)
     try:
-        session = _session(model, adapter, num_threads)
+        session = onnxruntime.InferenceSession(model, options, providers=_PROVIDERS)
     except Exception as error:  # onnxruntime's exceptions share no base class
         if adapter:  # find out whether it was the adapter, and which tensor
             _check_adapter(_open(model, {}, num_threads, source), adapter, source)
@@ -109,10 +113,10 @@ def _open(
     return session
 
 
-def _session(
-    model: bytes, adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int
-) -> onnxruntime.InferenceSession:
-    import onnxruntime  # 25 ms, and help or a wrong path need none of it
+def _options(
+    adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int
+) -> onnxruntime.SessionOptions:
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
@@ -121,7 +125,7 @@ def _session(
     options.log_severity_level = _SILENT
     for name, value in adapter.items():
         options.add_initializer(name, value)
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return options
 
 
 def _bindable(

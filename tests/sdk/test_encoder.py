@@ -126,6 +126,7 @@ def test_prompts_go_before_the_text(encoder: Encoder, tmp_path: Path) -> None:
     assert np.array_equal(encoder.encode("the sea", prompt_name="query"), asked)
     assert np.array_equal(encoder.encode("the sea", prompt="query: "), asked)
     assert np.array_equal(encoder.encode("the sea", prompt="", prompt_name="query"), plain)
+    assert np.array_equal(encoder.encode(["x", "the sea"], prompt_name="query")[1], asked)
     assert np.array_equal(encoder.encode_query("the sea"), asked)
     assert np.array_equal(encoder.encode_query("the sea", prompt_name="document"), plain)
     assert np.array_equal(encoder.encode_query(["the sea"], prompt="")[0], plain)
