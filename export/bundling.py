@@ -218,7 +218,8 @@ def _check_arguments(output: Path, texts: Sequence[str], signing_key: Key | None
     replaceable = empty or output.suffix == ".zip" or (output / MANIFEST_FILE).is_file()
     if output.exists() and not replaceable:
         raise InvalidInputError(
-            f"{output} exists and is not a bundle; it is left alone. Name another place or remove it"
+            f"{output} exists and is not a bundle; it is left alone. Name another place, or "
+            "remove it"
         )
 
 

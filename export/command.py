@@ -105,6 +105,8 @@ def _export(arguments: argparse.Namespace) -> int:
 
     if arguments.qrels and not arguments.corpus:
         raise InvalidInputError("--qrels is given without --corpus; the ranking gate needs both")
+    if arguments.gate_queries < 1:
+        raise InvalidInputError(f"--gate-queries is {arguments.gate_queries}; expected 1 or more")
     output = Path(arguments.output)
     if arguments.zip and output.suffix != ".zip":
         output = output.with_name(output.name + ".zip")
@@ -205,8 +207,6 @@ def _check_space(what: str, space_id: str, teacher: SentenceEncoder) -> None:
 
 
 def _spread(items: Sequence[Item], most: int) -> list[Item]:
-    if most < 1:
-        raise InvalidInputError(f"--gate-queries is {most}; expected 1 or more")
     if len(items) <= most:
         return list(items)
     return [items[i * len(items) // most] for i in range(most)]

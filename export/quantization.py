@@ -62,7 +62,7 @@ def quantize(
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         # onnxruntime's mark of a prepared graph; without it every call logs an advice.
-        onnx.helper.set_model_props(copy, {"onnx.infer": "onnxruntime.quant"})
+        onnx.helper.set_model_props(copy, {"onnx.quant.pre_process": "onnxruntime.quant"})
         quantize_dynamic(
             copy,
             path,

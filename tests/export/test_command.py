@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pocketquery import sdk
+from pocketquery.sdk.cli import main
+from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import sentences
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, queries and judgements as files."""
+    folder = tmp_path_factory.mktemp("files")
+    texts = sentences(40)
+    lines = [json.dumps({"_id": f"d{i}", "text": text}) for i, text in enumerate(texts)]
+    (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    queries = "\n".join(f"q{i}\t{text}" for i, text in enumerate(texts[:20]))
+    (folder / "queries.tsv").write_text(queries, encoding="utf-8")
+    qrels = "\n".join(f"q{i}\td{i}\t1" for i in range(20))
+    (folder / "qrels.tsv").write_text(qrels, encoding="utf-8")
+    return folder
+
+
+def test_export_and_index_work_together(
+    student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", "--student", str(student_folder), "--teacher", str(student_folder)]
+    arguments += ["--output", str(tmp_path / "bundle"), "--queries", str(files / "queries.tsv")]
+    arguments += ["--corpus", str(files / "corpus.jsonl"), "--qrels", str(files / "qrels.tsv")]
+    arguments += ["--least-overlap", "0.3", "--most-ndcg-loss", "0.9", "--json"]
+    assert main(arguments) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["quality"]["gate"]["passed"] is True
+    assert summary["quality"]["gate"]["float_ndcg"] == pytest.approx(1.0)
+
+    arguments = ["index", "--corpus", str(files / "corpus.jsonl"), "--teacher", str(student_folder)]
+    arguments += ["--bundle", str(tmp_path / "bundle"), "--output", str(tmp_path / "index")]
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["documents"] == 40
+
+    encoder = sdk.load(tmp_path / "bundle")
+    with sdk.open_index(tmp_path / "index", encoder=encoder) as index:
+        query = sentences(40)[7]
+        assert index.search(query, k=1, mode="dense")[0].text == query
+
+
+def test_zip_without_a_corpus(
+    student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", "--student", str(student_folder), "--queries"]
+    arguments += [str(files / "queries.tsv"), "--output", str(tmp_path / "bundle"), "--zip"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "the ranking gate is left out" in printed.err
+    assert "verified" in printed.out
+    assert sdk.load(tmp_path / "bundle.zip").name == "student"
+
+
+def test_another_space_is_refused_before_encoding(
+    student_folder: Path,
+    headed_student: SentenceEncoder,
+    files: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    headed_student.save(tmp_path / "other")
+    arguments = ["export", "--student", str(student_folder), "--teacher", str(tmp_path / "other")]
+    arguments += ["--output", str(tmp_path / "b"), "--queries", str(files / "queries.tsv")]
+    assert main([*arguments, "--corpus", str(files / "corpus.jsonl")]) == 2
+    message = capsys.readouterr().err
+    assert headed_student.space_id in message
+    assert SentenceEncoder.load(student_folder).space_id in message
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--qrels", "qrels.tsv"], "--qrels is given without --corpus"),
+        (["--adapter-rank", "-2"], "adapter_rank is -2"),
+        (["--corpus", "corpus.jsonl", "--gate-queries", "0"], "--gate-queries is 0"),
+        (["--corpus", "corpus.jsonl"], "does not name its teacher"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    extra: list[str],
+    message: str,
+    student_folder: Path,
+    files: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    extra = [str(files / word) if (files / word).is_file() else word for word in extra]
+    arguments = ["export", "--student", str(student_folder), "--output", str(tmp_path / "b")]
+    assert main([*arguments, "--queries", str(files / "queries.tsv"), *extra]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("pocketquery: error: ")
+    assert message in error
+
+
+@pytest.mark.parametrize("command", ["export", "index"])
+def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"pocketquery {command} --" in capsys.readouterr().out
