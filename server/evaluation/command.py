@@ -64,8 +64,9 @@ def _run(arguments: argparse.Namespace) -> int:
         from pocketquery.server.modeling import SentenceEncoder
     except ImportError as error:
         raise MissingExtraError.of(error.name or "torch", "server") from error
+    files = _files(arguments)
     bundle = sdk.load(arguments.bundle)
-    collection = read_collection(_files(arguments))
+    collection = read_collection(files)
     teacher = SentenceEncoder.load(arguments.teacher)
     retrieval.check_space(bundle, teacher)
     vectors = document_vectors.encode_documents(
