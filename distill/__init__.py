@@ -1,22 +1,47 @@
 """Teacher to light query encoder, in the teacher's own vector space."""
 
-from pocketquery.distill.distillation import DistillationReport, distill
-from pocketquery.distill.losses import cosine_loss, ranking_loss, similarity_loss
-from pocketquery.distill.student import PRESETS, StudentShape, build_student
-from pocketquery.distill.training import TrainingConfig, train
-from pocketquery.distill.vocabulary import PrunedVocabulary, prune_vocabulary
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pocketquery.sdk.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from pocketquery.distill.distillation import DistillationReport, distill
+    from pocketquery.distill.losses import cosine_loss, ranking_loss, similarity_loss
+    from pocketquery.distill.pruned_student import prune_student
+    from pocketquery.distill.student import PRESETS, StudentShape, build_student
+    from pocketquery.distill.texts import query_like_texts, unique_texts
+    from pocketquery.distill.training import TrainingConfig, train
+    from pocketquery.distill.vocabulary import PrunedVocabulary, prune_vocabulary
 
 __all__ = [
-    "PRESETS",
-    "DistillationReport",
-    "PrunedVocabulary",
-    "StudentShape",
-    "TrainingConfig",
-    "build_student",
-    "cosine_loss",
     "distill",
+    "DistillationReport",
+    "TrainingConfig",
+    "train",
+    "PRESETS",
+    "StudentShape",
+    "build_student",
+    "prune_student",
     "prune_vocabulary",
+    "PrunedVocabulary",
+    "query_like_texts",
+    "unique_texts",
+    "cosine_loss",
     "ranking_loss",
     "similarity_loss",
-    "train",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "distillation": ["distill", "DistillationReport"],
+        "losses": ["cosine_loss", "ranking_loss", "similarity_loss"],
+        "pruned_student": ["prune_student"],
+        "student": ["PRESETS", "StudentShape", "build_student"],
+        "texts": ["query_like_texts", "unique_texts"],
+        "training": ["TrainingConfig", "train"],
+        "vocabulary": ["PrunedVocabulary", "prune_vocabulary"],
+    },
+)

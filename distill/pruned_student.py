@@ -42,16 +42,16 @@ def prune_student(
     """
     kind, source = vocabulary_source(student.tokenizer)
     pruned = prune_vocabulary(source, kind, texts, target_size=target_size, coverage=coverage)
-    table = student.backbone.get_input_embeddings()  # type: ignore[operator]
+    table = student.backbone.get_input_embeddings()
     kept = torch.from_numpy(pruned.kept)
     rows = slice_embeddings(table.weight.detach(), kept.numpy())
     student.tokenizer = _tokenizer_from(student.tokenizer, kind, pruned.tokenizer_file)
     padding = student.tokenizer.pad_token_id
-    student.backbone.set_input_embeddings(  # type: ignore[operator]
-        nn.Embedding.from_pretrained(rows.clone(), freeze=False, padding_idx=padding)
-    )
+    smaller = nn.Embedding(rows.shape[0], rows.shape[1], padding_idx=padding)
+    smaller.weight.data.copy_(rows)
+    student.backbone.set_input_embeddings(smaller)
     config = student.backbone.config
-    config.vocab_size = len(rows)  # type: ignore[union-attr]
+    config.vocab_size = len(rows)
     for name in ("pad", "bos", "eos"):  # ids that moved
         if getattr(config, f"{name}_token_id", None) is not None:
             setattr(config, f"{name}_token_id", getattr(student.tokenizer, f"{name}_token_id"))

@@ -119,17 +119,17 @@ def alignment_head(width: int, dimension: int) -> nn.Sequential:
     )
 
 
-def _new_backbone(config: Any) -> nn.Module:
+def _new_backbone(config: Any) -> Any:
     try:
-        return AutoModel.from_config(config, attn_implementation="sdpa", add_pooling_layer=False)  # type: ignore[no-any-return]
+        return AutoModel.from_config(config, attn_implementation="sdpa", add_pooling_layer=False)
     except TypeError:
-        return AutoModel.from_config(config, attn_implementation="sdpa")  # type: ignore[no-any-return]
+        return AutoModel.from_config(config, attn_implementation="sdpa")
 
 
 def _checked_layers(
     teacher: SentenceEncoder, wanted: int, layers: Sequence[int] | None
 ) -> list[int]:
-    available = int(teacher.backbone.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+    available = int(teacher.backbone.config.num_hidden_layers)
     chosen = list(layers) if layers is not None else kept_layers(available, wanted)
     if wanted > available or len(chosen) != wanted or not all(0 <= i < available for i in chosen):
         raise InvalidInputError(
@@ -154,10 +154,10 @@ def _copy_layers(teacher: nn.Module, student: nn.Module, layers: Sequence[int]) 
     student.load_state_dict(state)
 
 
-def _project_embeddings(teacher: nn.Module, student: nn.Module) -> None:
+def _project_embeddings(teacher: Any, student: Any) -> None:
     """Start the student's token tables as the leading principal components of the teacher's."""
-    words = teacher.get_input_embeddings().weight.detach().float()  # type: ignore[operator]
-    width = student.get_input_embeddings().weight.shape[1]  # type: ignore[operator]
+    words = teacher.get_input_embeddings().weight.detach().float()
+    width = student.get_input_embeddings().weight.shape[1]
     centred = words - words.mean(dim=0)
     covariance = centred.T @ centred
     basis = torch.linalg.eigh(covariance).eigenvectors[:, -width:]  # (teacher width, width)
@@ -165,4 +165,4 @@ def _project_embeddings(teacher: nn.Module, student: nn.Module) -> None:
     projected = centred @ basis
     projected *= words.std() / projected.std()
     with torch.no_grad():
-        student.get_input_embeddings().weight.copy_(projected)  # type: ignore[operator]
+        student.get_input_embeddings().weight.copy_(projected)

@@ -43,9 +43,11 @@ class SentenceEncoder(nn.Module):
         name: what reports call the model.
     """
 
+    backbone: Any  # a transformers PreTrainedModel, whose methods nn.Module does not declare
+
     def __init__(
         self,
-        backbone: nn.Module,
+        backbone: Any,
         tokenizer: Any,
         *,
         pooling: str = "mean",
@@ -92,6 +94,8 @@ class SentenceEncoder(nn.Module):
         layout = read_layout(folder, pooling)
         place = folder / layout.transformer_path
         try:
+            if not (place / "config.json").is_file():
+                raise OSError("no config.json")  # a folder's name alone can pass for a model's
             config = AutoConfig.from_pretrained(place)
             tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True)
             backbone = _load_backbone(place, config, attention)
@@ -116,7 +120,7 @@ class SentenceEncoder(nn.Module):
     def save(self, path: str | Path) -> None:
         """Write the sentence-transformers layout; an existing folder is replaced in one step."""
         with replace_folder(path) as folder:
-            self.backbone.save_pretrained(folder, safe_serialization=True)  # type: ignore[operator]
+            self.backbone.save_pretrained(folder, safe_serialization=True)
             # Padding and truncation are the last call's, not the model's: they are not saved.
             self.tokenizer.backend_tokenizer.no_padding()
             self.tokenizer.backend_tokenizer.no_truncation()
@@ -133,7 +137,7 @@ class SentenceEncoder(nn.Module):
     @property
     def hidden_size(self) -> int:
         """Width of the token states."""
-        return int(self.backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        return int(self.backbone.config.hidden_size)
 
     @property
     def dimension(self) -> int:
@@ -245,15 +249,15 @@ def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
 
-def _load_backbone(place: Path, config: Any, attention: str) -> nn.Module:
+def _load_backbone(place: Path, config: Any, attention: str) -> Any:
     options: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # an absent pooler is meant, not worth a warning
     try:
         # BERT's pooler is never used here; without it nothing unused is trained, hashed or saved.
-        return AutoModel.from_pretrained(place, config=config, add_pooling_layer=False, **options)  # type: ignore[no-any-return]
+        return AutoModel.from_pretrained(place, config=config, add_pooling_layer=False, **options)
     except TypeError:
-        return AutoModel.from_pretrained(place, config=config, **options)  # type: ignore[no-any-return]
+        return AutoModel.from_pretrained(place, config=config, **options)
     finally:
         transformers_logging.set_verbosity(verbosity)
 

@@ -47,8 +47,12 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] |
         ) from error
     expected = json.loads(json.dumps(identity))
     if found != expected:
-        differing = sorted(k for k in found.keys() | expected.keys() if found.get(k) != expected.get(k))
-        changes = ", ".join(f"{k}: {found.get(k)!r} → {expected.get(k)!r}" for k in differing)
+        keys = sorted(found.keys() | expected.keys())
+        changes = ", ".join(
+            f"{key}: {found.get(key)!r} → {expected.get(key)!r}"
+            for key in keys
+            if found.get(key) != expected.get(key)
+        )
         raise ArtifactError(
             f"{path} belongs to another run ({changes}); run with the same settings and data to "
             "resume it, or delete it to start anew"

@@ -1,0 +1,130 @@
+"""``pocketquery distill``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketquery.sdk.errors import CorpusError, InvalidInputError
+
+if TYPE_CHECKING:
+    from pocketquery.sdk.documents import Document
+
+__all__ = ["distill"]
+
+_EPILOG = """\
+examples:
+  pocketquery distill --corpus corpus.jsonl.gz --queries queries.tsv.gz --output student
+  pocketquery distill --corpus corpus.jsonl --student 2x128 --vocabulary 8000 --output tiny
+  pocketquery distill --teacher BAAI/bge-small-en-v1.5 --texts log.txt --typos 0.35 --output student
+
+The student learns from queries (--queries, or --texts with one a line) and from sentences of the
+corpus, and to rank the corpus as the teacher does. Killed and run again, it continues where it was.
+"""
+
+
+def distill(subparsers: Any) -> None:
+    """Add the sub-command to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "distill",
+        help="make a light query encoder in a teacher's vector space",
+        description="Distil a teacher into a light query encoder that lands in its vector space.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
+    add("--output", required=True, metavar="FOLDER", help="where the student goes")
+    add("--corpus", metavar="FILE", help="documents it will search: corpus.jsonl, plain or gzip")
+    add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain or gzip")
+    add("--texts", metavar="FILE", help="more queries, one a line, UTF-8")
+    add("--student", default="3x384", metavar="LxW", help="layers x width (default: 3x384)")
+    add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
+    add("--vocabulary", type=int, metavar="N", help="prune the vocabulary to about N pieces")
+    add("--max-length", type=int, default=128, help="tokens of a query (default: 128)")
+    add("--typos", type=float, default=0.0, metavar="SHARE", help="share of mistyped texts, 0 to 1")
+    add("--typo-rate", type=float, default=0.08, help="errors a letter in those (default: 0.08)")
+    add("--steps", type=int, default=1000, help="optimiser steps (default: 1000)")
+    add("--batch-size", type=int, default=64, help="texts a step (default: 64)")
+    add("--learning-rate", type=float, default=3e-4, help="peak (default: 3e-4)")
+    add("--seed", type=int, default=0, help="of everything random (default: 0)")
+    add("--device", default="cpu", help="torch device (default: cpu)")
+    add("--bfloat16", action="store_true", help="autocast: accelerators, processors with AMX")
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # torch comes with these: only when the command runs, not when its help is shown.
+    from pocketquery.distill.distillation import distill
+    from pocketquery.distill.texts import query_like_texts, unique_texts
+    from pocketquery.distill.training import TrainingConfig
+    from pocketquery.sdk.documents import content
+    from pocketquery.server.modeling import SentenceEncoder
+
+    corpus = _corpus(arguments)
+    texts = unique_texts([*_queries(arguments), *query_like_texts(corpus, arguments.seed)])
+    if not texts:
+        raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
+    report = distill(
+        SentenceEncoder.load(arguments.teacher, device=arguments.device),
+        texts,
+        arguments.output,
+        documents=[content(document) for document in corpus],
+        student=arguments.student,
+        layers=_layers(arguments.layers),
+        vocabulary_size=arguments.vocabulary,
+        max_length=arguments.max_length,
+        config=TrainingConfig(
+            steps=arguments.steps,
+            batch_size=arguments.batch_size,
+            learning_rate=arguments.learning_rate,
+            typo_share=arguments.typos,
+            typo_rate=arguments.typo_rate,
+            seed=arguments.seed,
+            bfloat16=arguments.bfloat16,
+        ),
+        device=arguments.device,
+        show_progress_bar=sys.stderr.isatty(),
+    )
+    if arguments.json:
+        print(json.dumps(asdict(report) | {"path": str(report.path)}))
+        return 0
+    print(
+        f"student   {report.path}  ({report.student}, {report.parameters / 1e6:.1f} M parameters)"
+    )
+    print(f"learnt    {report.texts} texts, ranking {report.documents} documents")
+    print(f"pieces    {report.vocabulary}")
+    print(f"space     {report.space_id}")
+    return 0
+
+
+def _corpus(arguments: argparse.Namespace) -> list[Document]:
+    from pocketquery.server.corpus import read_documents
+
+    return list(read_documents(arguments.corpus)) if arguments.corpus else []
+
+
+def _queries(arguments: argparse.Namespace) -> list[str]:
+    from pocketquery.server.corpus import read_queries
+
+    found = [query.text for query in read_queries(arguments.queries)] if arguments.queries else []
+    if arguments.texts:
+        try:
+            found += Path(arguments.texts).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{arguments.texts} is not UTF-8 ({error}); convert it") from error
+    return found
+
+
+def _layers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InvalidInputError(f'--layers is "{text}"; expected numbers such as 0,2,5') from error

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pocketquery.distill import TrainingConfig, distill
+from pocketquery.distill.batches import BatchStream
+from pocketquery.distill.targets import nearest_documents, prepare_targets
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
+from tests.tiny_models import bert_teacher, sentences
+
+CONFIG = TrainingConfig(
+    steps=24,
+    batch_size=16,
+    learning_rate=2e-3,
+    max_length=32,
+    nearest=2,
+    random_documents=16,
+    typo_share=0.3,
+    checkpoint_every=8,
+)
+
+
+def run(output: Path, config: TrainingConfig = CONFIG) -> str:
+    distill(
+        bert_teacher(), sentences(), output, documents=sentences(40), student="2x32", config=config
+    )
+    return weights_fingerprint(SentenceEncoder.load(output).state_dict())
+
+
+def test_the_student_moves_towards_the_teacher_on_texts_it_has_not_seen(tmp_path: Path) -> None:
+    teacher, texts = bert_teacher(), sentences(300)
+    config = replace(CONFIG, steps=150, typo_share=0.0)
+    report = distill(teacher, texts[:200], tmp_path / "s", student="2x64", config=config)
+    student = SentenceEncoder.load(tmp_path / "s")
+    held_out = texts[200:]
+    start = bert_teacher()
+    start.backbone.encoder.layer = start.backbone.encoder.layer[::2]
+    target = teacher.encode(held_out)
+    before = float((start.encode(held_out) * target).sum(axis=1).mean())
+    after = float((student.encode(held_out) * target).sum(axis=1).mean())
+    assert after > before + 0.1
+    assert report.space_id == student.space_id == teacher.space_id
+
+
+def test_the_teacher_is_only_read(tmp_path: Path) -> None:
+    teacher = bert_teacher()
+    before = weights_fingerprint(teacher.state_dict())
+    distill(teacher, sentences(), tmp_path / "s", student="2x64", config=replace(CONFIG, steps=3))
+    assert weights_fingerprint(teacher.state_dict()) == before
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+
+
+def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole")
+    script = (
+        "import sys, torch; from pathlib import Path; torch.set_num_threads(int(sys.argv[2]))\n"
+        "from tests.distill.test_distillation import run\n"
+        "run(Path(sys.argv[1]))\n"
+    )
+    output = tmp_path / "killed"
+    checkpoint = tmp_path / "killed.work" / "checkpoint.pt"
+    command = [sys.executable, "-c", script, str(output), str(torch.get_num_threads())]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root) as process:
+        while not checkpoint.exists():
+            assert process.poll() is None or output.exists()
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert run(output) == whole
+    assert not (tmp_path / "killed.work").exists()
+    log = [json.loads(line) for line in (output / "distillation.jsonl").read_text().splitlines()]
+    assert log[-1]["step"] == CONFIG.steps
+
+
+def test_a_finished_run_returns_at_once_and_another_is_made_anew(tmp_path: Path) -> None:
+    first = run(tmp_path / "s")
+    stamp = (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns
+    assert run(tmp_path / "s") == first
+    assert (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns == stamp
+    assert run(tmp_path / "s", replace(CONFIG, seed=1)) != first
+
+
+def test_a_work_folder_of_another_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.work").mkdir()
+    from pocketquery.server.pretraining import save_checkpoint
+
+    save_checkpoint(tmp_path / "s.work" / "checkpoint.pt", {"seed": 9}, {"step": 1})
+    with pytest.raises(ArtifactError, match="belongs to another run"):
+        run(tmp_path / "s")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
+    teacher = bert_teacher()
+    with torch.no_grad():
+        teacher.backbone.embeddings.LayerNorm.weight.fill_(float("inf"))
+    with pytest.raises(ArtifactError, match="the loss is not finite by step 2"):
+        distill(
+            teacher,
+            sentences(),
+            tmp_path / "s",
+            student="2x64",
+            config=replace(CONFIG, steps=2, checkpoint_every=2),
+        )
+    assert not (tmp_path / "s").exists()
+
+
+def test_pruned_vocabulary_through_the_whole_run(tmp_path: Path) -> None:
+    report = distill(
+        bert_teacher(),
+        sentences()[:40],
+        tmp_path / "s",
+        student="2x32",
+        vocabulary_size=100,
+        config=replace(CONFIG, steps=2),
+    )
+    assert report.vocabulary <= 100
+    assert len(SentenceEncoder.load(tmp_path / "s").tokenizer) == report.vocabulary
+
+
+def test_no_texts_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="no training texts"):
+        distill(bert_teacher(), [], tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("steps", 0), ("typo_share", 1.5), ("learning_rate", 0.0), ("warmup", -1)]
+)
+def test_a_configuration_names_the_field_that_is_wrong(name: str, value: float) -> None:
+    with pytest.raises(InvalidInputError, match=name):
+        replace(CONFIG, **{name: value})
+
+
+def test_batches_are_a_function_of_the_step() -> None:
+    def stream() -> BatchStream:
+        return BatchStream(
+            sentences(),
+            bert_teacher().tokenizer,
+            batch_size=16,
+            max_length=32,
+            seed=3,
+            typo_share=0.5,
+        )
+
+    forward = [stream()[step].input_ids.tolist() for step in range(30)]
+    one = stream()
+    backward = [one[step].input_ids.tolist() for step in reversed(range(30))][::-1]
+    assert forward == backward
+    rows = torch.cat([one[step].rows for step in range(12)]).tolist()  # one epoch: 200 // 16
+    assert len(set(rows)) == len(rows) == 192
+
+
+def test_nearest_documents_equals_a_full_sort() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((600, 8)).astype(np.float32)
+    documents = rng.standard_normal((50, 8)).astype(np.float32)
+    expected = np.argsort(-(vectors @ documents.T), axis=1)[:, :5]
+    np.testing.assert_array_equal(nearest_documents(vectors, documents, 5), expected)
+    assert nearest_documents(vectors, documents, 99).shape == (600, 50)
+
+
+def test_targets_without_documents_rank_the_other_texts(tmp_path: Path) -> None:
+    targets = prepare_targets(bert_teacher(), sentences(50), [], tmp_path, nearest=3)
+    assert targets.nearest.shape == (50, 3)
+    assert not any(row in nearest for row, nearest in enumerate(targets.nearest))
+
+
+def test_targets_are_encoded_once(tmp_path: Path) -> None:
+    teacher = bert_teacher()
+    first = prepare_targets(teacher, sentences(50), sentences(9), tmp_path, nearest=3)
+    teacher.backbone = None  # a second encoding would fail
+    teacher.space = {"space_id": bert_teacher().space_id}
+    teacher.head = torch.nn.Sequential(torch.nn.Linear(64, 64))
+    again = prepare_targets(teacher, sentences(50), sentences(9), tmp_path, nearest=3)
+    np.testing.assert_array_equal(first.vectors, again.vectors)

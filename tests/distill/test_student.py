@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pocketquery.distill.pruned_student import prune_student
+from pocketquery.distill.student import StudentShape, build_student, kept_layers
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import bert_teacher, sentences, xlmr_teacher
+
+
+def test_evenly_spaced_layers() -> None:
+    assert kept_layers(6, 3) == [0, 2, 5]
+    assert kept_layers(6, 2) == [0, 5]
+    assert kept_layers(12, 4) == [0, 3, 7, 11]
+    assert kept_layers(6, 1) == [5]
+
+
+def test_a_student_of_all_layers_is_the_teacher() -> None:
+    teacher = bert_teacher()
+    student = build_student(teacher, StudentShape(3, 64), max_length=48, seed=0)
+    texts = sentences(8)
+    np.testing.assert_allclose(student.encode(texts), teacher.encode(texts), atol=1e-6)
+    assert student.space_id == teacher.space_id
+
+
+def test_kept_layers_are_the_teachers_own() -> None:
+    teacher = bert_teacher()
+    student = build_student(teacher, StudentShape(2, 64), max_length=48, seed=0, layers=[1, 2])
+    for place, source in ((0, 1), (1, 2)):
+        ours = student.backbone.encoder.layer[place].state_dict()
+        theirs = teacher.backbone.encoder.layer[source].state_dict()
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_narrow_student_has_a_head_into_the_teachers_dimension(tmp_path: Path) -> None:
+    teacher = bert_teacher()
+    student = build_student(teacher, StudentShape(2, 32), max_length=48, seed=0)
+    assert student.encode(["castle"]).shape == (1, 64)
+    assert student.head is not None
+    student.save(tmp_path / "student")
+    again = SentenceEncoder.load(tmp_path / "student")
+    np.testing.assert_array_equal(again.encode(["castle"]), student.encode(["castle"]))
+    assert again.space_id == teacher.space_id
+    same = build_student(teacher, StudentShape(2, 32), max_length=48, seed=0)
+    np.testing.assert_array_equal(same.encode(["castle"]), student.encode(["castle"]))
+
+
+@pytest.mark.parametrize("text", ["3", "x384", "3x100", "0x128", "3x384x2", "three"])
+def test_a_bad_shape_says_what_was_expected(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="expected LAYERSxWIDTH"):
+        StudentShape.parse(text)
+
+
+def test_layers_the_teacher_lacks_are_refused() -> None:
+    teacher = bert_teacher()
+    with pytest.raises(InvalidInputError, match="layers 0 to 2"):
+        build_student(teacher, StudentShape(2, 64), max_length=48, seed=0, layers=[0, 3])
+    with pytest.raises(InvalidInputError, match="layers 0 to 2"):
+        build_student(teacher, StudentShape(4, 64), max_length=48, seed=0)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "sentencepiece"])
+def test_pruning_keeps_the_vectors_of_what_it_keeps(tmp_path: Path, kind: str) -> None:
+    teacher = bert_teacher() if kind == "wordpiece" else xlmr_teacher(tmp_path / "sp")
+    student = build_student(teacher, StudentShape(2, 64), max_length=48, seed=0)
+    texts = [text for text in sentences() if "castle" in text or "oxygen" in text]
+    before = student.encode(texts)
+    statistics = prune_student(student, texts, coverage=1.0)
+    assert statistics["size_after"] < statistics["size_before"]
+    assert student.backbone.get_input_embeddings().weight.shape[0] == len(student.tokenizer)
+    np.testing.assert_allclose(student.encode(texts), before, atol=1e-6)
+    student.save(tmp_path / "student")
+    again = SentenceEncoder.load(tmp_path / "student")
+    np.testing.assert_allclose(again.encode(texts), before, atol=1e-6)
