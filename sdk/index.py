@@ -197,7 +197,7 @@ class Index:
         """Drop what deleted documents left behind, and merge what many adds wrote."""
         with self._writing() as connection:
             compact_segments(connection, self.path, self.dimension)
-        with self._database.reading() as connection:  # no writer can be at work meanwhile
+        with self._database.writing() as connection:  # no other writer's file is a stray one
             for path in stray_files(connection, self.path):
                 path.unlink(missing_ok=True)
         with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger

@@ -11,7 +11,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import write_atomic
-from pocketquery.sdk.segments import generation_of, verify_segments
+from pocketquery.sdk.segments import generation_of, row_count, verify_segments
+from pocketquery.sdk.vectors import file_size
 
 __all__ = [
     "DATABASE",
@@ -114,14 +115,21 @@ def _parse(fields: dict[str, Any], path: Path) -> IndexInfo:
 
 def seal(folder: Path, space_id: str, dimension: int, database: Database) -> None:
     """Write ``index.json`` for the present state, with sizes and hashes."""
-    with database.reading() as connection:  # holds writers off while the files are read
-        names = [DATABASE, get_meta(connection, "vectors")]
+    with database.writing() as connection:  # holds other writers off while the files are read
+        vectors = get_meta(connection, "vectors")
+        sizes = {
+            DATABASE: (folder / DATABASE).stat().st_size,
+            vectors: file_size(dimension, row_count(connection)),
+        }
         fields = {
             "format": _FORMAT,
             "format_version": _VERSION,
             "space": {"id": space_id, "dimension": dimension},
             "generation": generation_of(connection),
-            "files": {name: asdict(_record(folder / name)) for name in names},
+            "files": {
+                name: {"sha256": _sha256_of_first(folder / name, size), "bytes": size}
+                for name, size in sizes.items()
+            },
         }
         write_atomic(folder / INFO, json.dumps(fields, indent=2) + "\n")
 
@@ -186,11 +194,6 @@ def _check_database(connection: sqlite3.Connection, path: Path) -> None:
     (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
         raise CorruptArtifactError(f"{path} is damaged: {answer}; copy the index anew")
-
-
-def _record(path: Path) -> FileRecord:
-    size = path.stat().st_size
-    return FileRecord(_sha256_of_first(path, size), size)
 
 
 def _sha256_of_first(path: Path, size: int) -> str:

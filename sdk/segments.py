@@ -36,6 +36,8 @@ __all__ = [
     "drop_segments",
     "generation_of",
     "load_snapshot",
+    "next_generation",
+    "row_count",
     "stray_files",
     "verify_segments",
 ]

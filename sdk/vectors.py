@@ -34,9 +34,10 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
+from pocketquery.sdk.files import sync_folder
 from pocketquery.sdk.integer_product import SAFE_LIMIT, integer_product
 
-__all__ = ["Vectors", "append_vectors", "create_vectors", "quantize", "unit_rows"]
+__all__ = ["Vectors", "append_vectors", "create_vectors", "file_size", "quantize", "unit_rows"]
 
 Rows = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -98,6 +99,12 @@ def create_vectors(path: Path, dimension: int) -> None:
         file.write(fields + struct.pack("<I", zlib.crc32(fields)))
         file.flush()
         os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+def file_size(dimension: int, count: int) -> int:
+    """Bytes of a vector file of ``count`` rows."""
+    return _HEADER + count * (dimension + _SCALE_BYTES)
 
 
 def append_vectors(path: Path, first_row: int, rows: Rows) -> None:
@@ -188,7 +195,7 @@ def best(scores: Floats, k: int) -> NDArray[np.intp]:
 def _map(path: Path, dimension: int, count: int) -> Rows:
     _check_header(path, dimension)
     stride = dimension + _SCALE_BYTES
-    expected = _HEADER + count * stride
+    expected = file_size(dimension, count)
     size = path.stat().st_size
     if size < expected:
         raise CorruptArtifactError(

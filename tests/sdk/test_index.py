@@ -141,6 +141,16 @@ def test_an_add_is_all_or_nothing(index: Index) -> None:
     assert ids(index.search("number 62 in 1962", 1)) == ["doc-62"]
 
 
+def test_a_long_add_that_fails_at_its_end_is_no_damage(index: Index) -> None:
+    more = [*make_documents(1100, first=60), *make_documents(1)]
+    with pytest.raises(InvalidInputError, match="'doc-0'"):
+        index.add(more, vectors_of(more))
+    index.verify()
+    index.delete(["doc-1"])
+    index.close()
+    assert verify_index(index.path).generation > 0
+
+
 def test_compacting_changes_no_dense_ranking_and_shrinks_the_files(
     index: Index, path: Path
 ) -> None:
