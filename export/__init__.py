@@ -1,1 +1,32 @@
-"""PLACEHOLDER"""
+"""From a distilled student and a corpus to what a device carries: bundle and index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pocketquery.sdk.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from pocketquery.export.bundling import ExportOptions, ExportReport, export_bundle
+    from pocketquery.export.indexing import IndexReport, build_index
+    from pocketquery.export.ranking_gate import GateData, GateReport, GateThresholds
+
+__all__ = [
+    "export_bundle",
+    "ExportOptions",
+    "ExportReport",
+    "GateData",
+    "GateReport",
+    "GateThresholds",
+    "build_index",
+    "IndexReport",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "bundling": ["export_bundle", "ExportOptions", "ExportReport"],
+        "indexing": ["build_index", "IndexReport"],
+        "ranking_gate": ["GateData", "GateReport", "GateThresholds"],
+    },
+)

@@ -20,6 +20,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
@@ -70,7 +71,7 @@ def rows(path: Path, header: bool = True) -> Iterator[list[str]]:
         yield from reader
 
 
-def objects(path: Path) -> Iterator[dict[str, object]]:
+def objects(path: Path) -> Iterator[dict[str, Any]]:
     """Objects of a gzipped JSON Lines file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)
@@ -89,7 +90,7 @@ def documents(data: Path) -> dict[str, list[Document]]:
     found["enwiki_articles"] = [
         Document(f"{entry['title']}#{number}", paragraph["text"], {"title": entry["title"]})
         for entry in objects(data / "enwiki_articles/articles.jsonl.gz")
-        for number, paragraph in enumerate(entry["paragraphs"])  # type: ignore[arg-type, var-annotated]
+        for number, paragraph in enumerate(entry["paragraphs"])
     ]
     return found
 
@@ -114,7 +115,7 @@ def queries(data: Path) -> Iterator[str]:
     dialogues = [
         text
         for dialogue in objects(data / "sgd_dialogues/dev.jsonl.gz")
-        for speaker, text in dialogue["turns"]  # type: ignore[attr-defined]
+        for speaker, text in dialogue["turns"]
         if speaker == "U"
     ]
     chat = [row[2] for row in rows(data / "ubuntu_irc_threads/train_messages.tsv.gz")]

@@ -138,7 +138,7 @@ def test_no_texts_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_configuration_names_the_field_that_is_wrong(name: str, value: float) -> None:
     with pytest.raises(InvalidInputError, match=name):
-        replace(CONFIG, **{name: value})
+        replace(CONFIG, **{name: value})  # type: ignore[arg-type]
 
 
 def test_batches_are_a_function_of_the_step() -> None:

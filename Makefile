@@ -1,0 +1,52 @@
+# Two commands do everything on a machine with Python 3.11 and make:
+#   make demo    the whole journey on a real corpus, about five minutes
+#   make test    the fast tests
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+
+.PHONY: demo test test-slow check format lint types bench reference clean
+
+demo: .stamps/demo
+	$(BIN)/pocketquery demo --output demo
+
+test: .stamps/dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-slow: .stamps/dev
+	$(BIN)/python -m pytest -m slow
+
+check: .stamps/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p pocketquery
+	$(BIN)/mypy tests examples benchmarks
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+format: .stamps/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Every figure the README quotes; benchmarks/README.md says what each needs.
+bench: .stamps/dev
+	$(BIN)/python benchmarks/encode_latency.py
+	$(BIN)/python benchmarks/cold_start.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/tokenizer.py
+	$(BIN)/python benchmarks/quality.py
+
+.stamps/venv:
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p .stamps && touch $@
+
+.stamps/demo: .stamps/venv pyproject.toml constraints.txt
+	$(INSTALL) ".[demo]"
+	@touch $@
+
+.stamps/dev: .stamps/venv pyproject.toml constraints.txt
+	$(INSTALL) ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .stamps .rivals demo build dist .pytest_cache .mypy_cache .ruff_cache

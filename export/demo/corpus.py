@@ -1,0 +1,61 @@
+"""The demo's corpus: 36 Wikipedia articles with questions, eight of them held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pocketquery.export.demo.split import is_held_out
+from pocketquery.sdk.documents import Document
+from pocketquery.server.corpus import (
+    Collection,
+    Query,
+    read_documents,
+    read_judgements,
+    read_queries,
+)
+
+__all__ = ["DATA", "DemoCorpus", "read_demo_corpus"]
+
+DATA = Path(__file__).parent / "data"
+"""Corpus, questions and judgements, with their licence (CC BY-SA 4.0)."""
+
+
+@dataclass(frozen=True)
+class DemoCorpus:
+    """All paragraphs; the questions apart by whether their article is held out.
+
+    Attributes:
+        documents: every paragraph of all 36 articles: what is searched.
+        training: questions on the other 28 articles, with judgements: distillation and the gate.
+        held_out: questions on the eight articles no training text comes from: evaluation.
+    """
+
+    documents: list[Document]
+    training: Collection
+    held_out: Collection
+
+    @property
+    def training_documents(self) -> list[Document]:
+        """The paragraphs of the 28 articles that may be learnt from."""
+        return [document for document in self.documents if not is_held_out(document.id)]
+
+
+def read_demo_corpus(folder: Path = DATA) -> DemoCorpus:
+    """Read the corpus that ships with the package."""
+    documents = list(read_documents(folder / "corpus.jsonl.gz"))
+    judgements = read_judgements(folder / "qrels.tsv.gz")
+    training: list[Query] = []
+    held_out: list[Query] = []
+    for query in read_queries(folder / "queries.tsv.gz"):
+        unseen = any(is_held_out(document) for document in judgements[query.id])
+        (held_out if unseen else training).append(query)
+    return DemoCorpus(
+        documents,
+        Collection.of(documents, training, _of(judgements, training)),
+        Collection.of(documents, held_out, _of(judgements, held_out)),
+    )
+
+
+def _of(judgements: dict[str, dict[str, int]], queries: list[Query]) -> dict[str, dict[str, int]]:
+    return {query.id: judgements[query.id] for query in queries}
