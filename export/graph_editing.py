@@ -48,7 +48,7 @@ class GraphEditor:
 
     def store(self, name: str, array: Array) -> str:
         """Store ``array`` as the initialiser ``name``, replacing one of that name."""
-        tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
+        tensor = numpy_helper.from_array(np.array(array, order="C"), name)
         if name in self._initialisers:
             self._initialisers[name].CopyFrom(tensor)
         else:

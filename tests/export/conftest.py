@@ -27,6 +27,12 @@ def headed_student() -> SentenceEncoder:
 
 
 @pytest.fixture(scope="session")
+def cls_student() -> SentenceEncoder:
+    """A BERT pooled at its first token."""
+    return bert_teacher(layers=1, width=64, pooling="cls")
+
+
+@pytest.fixture(scope="session")
 def xlmr_student(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
     """A cls-pooled XLM-R over its own sentencepiece model."""
     return xlmr_teacher(tmp_path_factory.mktemp("xlmr"))

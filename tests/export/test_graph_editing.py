@@ -52,6 +52,11 @@ def test_store_replaces_a_tensor_of_that_name() -> None:
     assert sum(tensor.name == "b" for tensor in editor.graph.initializer) == 1
 
 
+def test_a_scalar_stays_a_scalar() -> None:
+    editor = GraphEditor(_model())
+    assert editor.array(editor.store("zero", np.array(0))).shape == ()
+
+
 def test_redirect_and_producer() -> None:
     editor = GraphEditor(_model())
     editor.redirect("s", "x")

@@ -15,7 +15,7 @@ from tests.tiny_models import bert_teacher, sentences
 TEXTS = [*DIVERSE_TEXTS, *sentences(20)]
 
 
-@pytest.mark.parametrize("name", ["student", "headed_student", "xlmr_student"])
+@pytest.mark.parametrize("name", ["student", "headed_student", "cls_student", "xlmr_student"])
 def test_vectors_equal_torch(name: str, request: pytest.FixtureRequest) -> None:
     student: SentenceEncoder = request.getfixturevalue(name)
     agreement = check_graph(student, GraphSession(build_graph(student)), TEXTS)
