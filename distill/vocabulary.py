@@ -96,6 +96,8 @@ def prune_vocabulary(
 def _open(data: bytes, kind: str, layout: str, mode: str) -> PrunableVocabulary:
     if mode not in ("rebuild", "remap"):
         raise InvalidInputError(f'found the mode {mode!r}, expected "rebuild" or "remap"')
+    if kind == "wordpiece" and mode == "remap":
+        raise InvalidInputError('found mode="remap" for WordPiece, expected "rebuild"')
     if kind == "wordpiece":
         return WordPieceVocabulary(data)
     if kind == "sentencepiece":

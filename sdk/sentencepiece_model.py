@@ -110,7 +110,7 @@ class SentencePieceTokenizer:
         """The numbers, in the model's own file, of the pieces of ``text``."""
         try:
             ids: list[int] = self._processor.encode(text)
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:  # which of them depends on its version
             raise InvalidInputError(
                 f"sentencepiece cannot read the text {text[:40]!r} ({str(error)[:80]}); remove "
                 "what is not a Unicode character (lone surrogates)"
