@@ -139,8 +139,9 @@ def model2vec_vectors(
         path.write_text(json.dumps(texts[name]), encoding="utf-8")
     script = REPOSITORY / "benchmarks" / "rivals" / "model2vec_vectors.py"
     rival_model = REPOSITORY / ".rivals" / f"model2vec-{space_id}"
-    options = ["--teacher", resolve_model(teacher), "--model", rival_model]
-    subprocess.run([rivals_python(), script, *options, *paths.values()], check=True)
+    options = ["--teacher", str(resolve_model(teacher)), "--model", str(rival_model)]
+    files = [str(path) for path in paths.values()]
+    subprocess.run([str(rivals_python()), str(script), *options, *files], check=True)
     return {name: np.load(path.with_suffix(".npy")) for name, path in paths.items()}
 
 

@@ -32,8 +32,8 @@ def rivals_python() -> Path:
         return python
     print(f"making {_FOLDER} (once)", file=sys.stderr)
     venv.create(_FOLDER, clear=True, with_pip=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--requirement", _REQUIREMENTS]
-    subprocess.run(install, check=True)
+    install = ["-m", "pip", "install", "--quiet", "--requirement", str(_REQUIREMENTS)]
+    subprocess.run([str(python), *install], check=True)
     stamp.write_text(wanted)
     return python
 
