@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 
-from pocketquery.export.adapter import adapter_tensors
+from pocketquery.export.bundle_files import publish
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.parity import (
     DIVERSE_TEXTS,
@@ -38,22 +36,17 @@ from pocketquery.export.sentence_transformers_layout import check_folder, write_
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.smoothing import activation_ranges, smooth
 from pocketquery.export.tokenizer_file import TokenizerFile, tokenizer_file
-from pocketquery.sdk.bundle import Bundle, file_entries, pack, write_bundle
-from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.bundle import file_entries
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.golden import GoldenText, golden_json
 from pocketquery.sdk.manifest import (
-    ADAPTER_FILE,
     ENCODER_FILE,
     GOLDEN_FILE,
     MANIFEST_FILE,
     Manifest,
     Space,
 )
-from pocketquery.sdk.safetensors import serialize
 from pocketquery.sdk.signature import Key, key_id, public_key_of
 from pocketquery.sdk.tokenizer import Tokenizer
-from pocketquery.sdk.verification import verify
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["ExportOptions", "ExportReport", "export_bundle"]
@@ -202,7 +195,8 @@ def export_bundle(
         quantized.model.ByteSize(),
     )
     texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
-    manifest = _publish(report, file, quantized.model, texts, signing_key)
+    draft = dataclasses.replace(report.manifest, quality=_quality(report))
+    manifest = publish(output, draft, file, quantized.model, texts, signing_key)
     if sentence_transformers is not None:
         write_onnx_files(student, float_model, quantized.model, sentence_transformers)
     return dataclasses.replace(report, manifest=manifest)
@@ -264,7 +258,7 @@ def _quantize_without(
 def _manifest(
     student: SentenceEncoder, file: TokenizerFile, name: str, license: str, version: str
 ) -> Manifest:
-    required = {ENCODER_FILE: b"", GOLDEN_FILE: b"", file.file: b""}  # replaced in _publish
+    required = {ENCODER_FILE: b"", GOLDEN_FILE: b"", file.file: b""}  # replaced in publish
     return Manifest(
         name=name,
         space=Space(student.space_id, student.dimension),
@@ -276,48 +270,6 @@ def _manifest(
         prompts=student.prompts,
         default_prompt_name=_QUERY if _QUERY in student.prompts else None,
     )
-
-
-def _publish(
-    report: ExportReport,
-    file: TokenizerFile,
-    model: onnx.ModelProto,
-    golden_texts: Sequence[str],
-    signing_key: Key | None,
-) -> Manifest:
-    files = {ENCODER_FILE: model.SerializeToString(deterministic=True), file.file: file.data}
-    adapter = adapter_tensors(model)
-    if adapter:
-        files[ADAPTER_FILE] = serialize({n: t.astype(np.float16) for n, t in adapter.items()})
-    manifest = dataclasses.replace(report.manifest, quality=_quality(report))
-    with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
-        draft = Path(folder) / "bundle"
-        files[GOLDEN_FILE] = golden_json([])
-        write_bundle(draft, _with_files(manifest, files), files)
-        files[GOLDEN_FILE] = _golden(draft, golden_texts)
-        manifest = _with_files(manifest, files)
-        written = write_bundle(draft, manifest, files, signing_key=signing_key)
-        key = None if signing_key is None else public_key_of(signing_key)
-        verify(draft, public_key=key)
-        if report.path.suffix == ".zip":
-            report.path.parent.mkdir(parents=True, exist_ok=True)
-            pack(draft, report.path)
-            return written
-    return write_bundle(report.path, manifest, files, signing_key=signing_key)
-
-
-def _golden(bundle: Path, texts: Sequence[str]) -> bytes:
-    """The golden texts with the ids and vectors the device's own code gives."""
-    encoder = Encoder.of_bundle(Bundle.open(bundle))
-    goldens = []
-    for text in texts:
-        vector = tuple(float(value) for value in encoder.encode(text, prompt=""))
-        goldens.append(GoldenText(text, tuple(encoder.tokenize(text)), vector))
-    return golden_json(goldens)
-
-
-def _with_files(manifest: Manifest, files: Mapping[str, bytes]) -> Manifest:
-    return dataclasses.replace(manifest, files=file_entries(files))
 
 
 def _quality(report: ExportReport) -> dict[str, Any]:
