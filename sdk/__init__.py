@@ -12,8 +12,9 @@ Names are resolved on first use, so importing this costs nothing: not numpy, not
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pocketquery.sdk.encoder import Encoder
@@ -59,22 +60,13 @@ __all__ = [
     "SignatureError",
 ]
 
-_HOMES = {
-    "loading": ("load", "encode", "encode_query"),
-    "encoder": ("Encoder",),
-    "index": ("open_index", "create_index", "Index", "Hit", "Document"),
-    "verification": ("verify", "VerificationReport"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_HOME.get(name, 'errors')}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "loading": ("load", "encode", "encode_query"),
+        "encoder": ("Encoder",),
+        "index": ("open_index", "create_index", "Index", "Hit", "Document"),
+        "verification": ("verify", "VerificationReport"),
+        "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    },
+)

@@ -7,14 +7,27 @@ folder. Folders are published the same way: filled beside the target, then renam
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["write_atomic", "replace_folder", "recover_folder", "sync_folder", "sha256_file", "sha256_bytes"]
+__all__ = [
+    "write_atomic",
+    "replace_folder",
+    "publish_folder",
+    "present_folder",
+    "recover_folder",
+    "sync_folder",
+    "sha256_file",
+    "sha256_bytes",
+]
+
+_ABANDONED = 3600  # seconds without a change after which a temporary is a dead process's
 
 
 def sync_folder(path: Path) -> None:
@@ -41,7 +54,7 @@ def write_atomic(path: Path | str, data: bytes | str) -> None:
     """
     path = Path(path)
     payload = data.encode("utf-8") if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = _temporary(path)
     try:
         with temporary.open("wb") as file:
             file.write(payload)
@@ -58,14 +71,14 @@ def write_atomic(path: Path | str, data: bytes | str) -> None:
 def replace_folder(path: Path | str) -> Iterator[Path]:
     """Yield an empty folder beside ``path``; on leaving without an error it becomes ``path``.
 
-    An existing ``path`` is moved aside first and removed last. POSIX cannot exchange two folders
-    portably, so a crash exactly between the two renames leaves the old one beside as
-    ``.<name>.old``; the next call, or :func:`recover_folder`, puts it back.
+    A kill on the way leaves the temporary folder, which a later call removes, and the old
+    ``path``, whole.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     recover_folder(path)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    _sweep(path)
+    temporary = _temporary(path)
     temporary.mkdir()
     try:
         yield temporary
@@ -74,21 +87,40 @@ def replace_folder(path: Path | str) -> Iterator[Path]:
                 _sync_file(file)
             elif file.is_dir():
                 sync_folder(file)
-        sync_folder(temporary)
-        old = _aside(path)
-        if path.exists():
-            path.rename(old)
-        temporary.rename(path)
-        sync_folder(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        publish_folder(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         recover_folder(path)
         raise
 
 
+def publish_folder(finished: Path, path: Path) -> None:
+    """Rename ``finished``, whose files are synced, to ``path``, replacing what is there.
+
+    POSIX cannot exchange two folders portably, so an existing ``path`` is moved aside first and
+    removed last; a crash exactly between the two renames leaves it beside as ``.<name>.old``, and
+    :func:`recover_folder` puts it back.
+    """
+    sync_folder(finished)
+    old = _aside(path)
+    if path.exists():
+        path.rename(old)
+    finished.rename(path)
+    sync_folder(path.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def present_folder(path: Path) -> Path:
+    """``path``, or the old folder that a killed :func:`publish_folder` left beside it.
+
+    For readers, who change nothing.
+    """
+    old = _aside(path)
+    return old if old.is_dir() and not path.exists() else path
+
+
 def recover_folder(path: Path) -> None:
-    """Undo a :func:`replace_folder` that was killed between its two renames."""
+    """Undo a :func:`publish_folder` that was killed between its two renames."""
     old = _aside(path)
     if old.is_dir():
         if path.exists():
@@ -99,6 +131,17 @@ def recover_folder(path: Path) -> None:
 
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+
+
+def _sweep(path: Path) -> None:
+    """Remove temporaries of ``path`` that processes killed long ago left behind."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
+        if time.time() - left.stat().st_mtime > _ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def sha256_bytes(data: bytes) -> str:

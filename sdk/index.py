@@ -28,9 +28,10 @@ from pocketquery.sdk.documents import (
     read_documents,
 )
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.files import present_folder
 from pocketquery.sdk.filters import Condition, compile_filter
 from pocketquery.sdk.fusion import CANDIDATES, fuse
-from pocketquery.sdk.index_builder import check_rows, create_index, present_folder
+from pocketquery.sdk.index_builder import check_rows, create_index
 from pocketquery.sdk.index_files import DATABASE, check_sizes, read_info, seal, verify_index
 from pocketquery.sdk.lexical import Analyzer
 from pocketquery.sdk.postings import bm25

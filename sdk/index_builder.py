@@ -25,7 +25,7 @@ from pocketquery.sdk.documents import (
     stream_documents,
 )
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.files import recover_folder, sync_folder
+from pocketquery.sdk.files import publish_folder, recover_folder
 from pocketquery.sdk.index_files import DATABASE, seal
 from pocketquery.sdk.lexical import Analyzer
 from pocketquery.sdk.segments import (
@@ -37,7 +37,7 @@ from pocketquery.sdk.segments import (
 )
 from pocketquery.sdk.vectors import unit_rows
 
-__all__ = ["IndexBuilder", "check_rows", "create_index", "present_folder"]
+__all__ = ["IndexBuilder", "check_rows", "create_index"]
 
 
 def create_index(
@@ -134,7 +134,7 @@ class IndexBuilder:
         try:
             seal(self._folder, self.space_id, self.dimension, self._database)
             self._database.close()
-            _publish(self._folder, self.path)
+            publish_folder(self._folder, self.path)
         finally:
             self.abandon()
 
@@ -180,12 +180,6 @@ def check_rows(
     return checked, rows
 
 
-def present_folder(path: Path) -> Path:
-    """``path``, or the old index moved aside by a publication that was killed half-way."""
-    old = _aside(path)
-    return old if old.is_dir() and not path.exists() else path
-
-
 def _begin(folder: Path, space_id: str, dimension: int, resume: bool) -> Database:
     space = f"{dimension} {space_id}"
     if resume:
@@ -215,21 +209,6 @@ def _reopen(folder: Path, space: str, dimension: int) -> Database:
         database.close()
         raise
     return database
-
-
-def _publish(folder: Path, path: Path) -> None:
-    """Rename ``folder`` to ``path``; the order of ``files.replace_folder``."""
-    sync_folder(folder)
-    old = _aside(path)
-    if path.exists():
-        path.rename(old)
-    folder.rename(path)
-    sync_folder(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
 
 
 def _hold(folder: Path) -> int | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.files import recover_folder, write_atomic
+from pocketquery.sdk.files import present_folder, write_atomic
 
 __all__ = ["Storage", "FolderStorage", "ZipStorage", "open_storage", "pack"]
 
@@ -119,7 +119,7 @@ def open_storage(path: Path | str) -> Storage:
     """
     path = Path(path)
     if not path.exists():
-        recover_folder(path)  # a writer was killed between its two renames: the old one is beside
+        path = present_folder(path)  # a writer killed between its renames leaves the old one beside
     if path.is_dir():
         return FolderStorage(path)
     if path.is_file():

@@ -9,7 +9,7 @@ from pathlib import Path
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import recover_folder
+from pocketquery.sdk.files import present_folder
 from pocketquery.sdk.golden import GoldenAgreement, parse_golden, replay
 from pocketquery.sdk.manifest import GOLDEN_FILE
 from pocketquery.sdk.signature import Key
@@ -63,7 +63,7 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
     """
     path = Path(path)
     if not path.exists():
-        recover_folder(path)  # a writer was killed between its two renames: the old one is beside
+        path = present_folder(path)  # a writer killed between its renames leaves the old one beside
     if (path / _INDEX_FILE).is_file():
         return _verify_index(path, public_key)
     bundle = Bundle.open(path, public_key=public_key)

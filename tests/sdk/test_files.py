@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.files import (
+    present_folder,
+    recover_folder,
+    replace_folder,
+    sha256_bytes,
+    sha256_file,
+    write_atomic,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def test_write_atomic_replaces_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+    write_atomic(path, "né")
+    assert path.read_bytes() == "né".encode()
+    assert names(tmp_path) == ["file"]
+    assert sha256_file(path) == sha256_bytes("né".encode())
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(*((os, "fsync") if call == "fsync" else (Path, "replace")), fail)
+    with pytest.raises(OSError, match="no space left"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_an_error_inside_leaves_the_old_folder(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    with replace_folder(path) as folder:
+        (folder / "a").write_text("old")
+
+    def fail() -> None:
+        with replace_folder(path) as folder:
+            (folder / "a").write_text("new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert (path / "a").read_text() == "old"
+    assert names(tmp_path) == ["folder"]
+
+
+def test_readers_find_a_folder_that_a_kill_left_aside(tmp_path: Path) -> None:
+    path, aside = tmp_path / "folder", tmp_path / ".folder.old"
+    aside.mkdir()
+    assert present_folder(path) == aside
+    recover_folder(path)
+    assert present_folder(path) == path
+    assert path.is_dir()
+    aside.mkdir()  # a kill after the second rename: the new one is in place
+    recover_folder(path)
+    assert not aside.exists()
+
+
+def test_only_long_abandoned_temporaries_are_removed(tmp_path: Path) -> None:
+    stale, fresh = tmp_path / ".folder.0123abcd.tmp", tmp_path / ".folder.4567abcd.tmp"
+    stranger = tmp_path / ".folders.0123abcd.tmp"
+    for folder in (stale, fresh, stranger):
+        folder.mkdir()
+    for folder in (stale, stranger):
+        os.utime(folder, (time.time() - 7200,) * 2)
+    with replace_folder(tmp_path / "folder"):
+        pass
+    assert not stale.exists()
+    assert fresh.exists()
+    assert stranger.exists()
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from pocketquery.sdk.files import replace_folder
+print("ready", flush=True)
+count = 0
+while True:
+    with replace_folder(Path(sys.argv[1])) as folder:
+        for name in "abc":
+            (folder / name).write_text(str(count) * 5000)
+    count += 1
+"""
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.11, 0.17, 0.23])
+def test_a_kill_leaves_a_whole_folder(tmp_path: Path, delay: float) -> None:
+    path = tmp_path / "folder"
+    command = [sys.executable, "-c", _WRITER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        while not path.exists():
+            time.sleep(0.005)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+    there = present_folder(path)
+    contents = {(there / name).read_text() for name in "abc"}
+    assert len(contents) == 1
