@@ -43,7 +43,7 @@ def test_a_full_disk_leaves_the_old_file(
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr(*((os, "fsync") if call == "fsync" else (Path, "replace")), fail)
+    monkeypatch.setattr(os if call == "fsync" else Path, call, fail)
     with pytest.raises(OSError, match="no space left"):
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
