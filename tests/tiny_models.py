@@ -12,6 +12,8 @@ from transformers import (
     BertConfig,
     BertModel,
     BertTokenizerFast,
+    ElectraConfig,
+    ElectraModel,
     XLMRobertaConfig,
     XLMRobertaModel,
     XLMRobertaTokenizerFast,
@@ -72,6 +74,25 @@ def bert_teacher(
         config.initializer_range = 0.2
         model = BertModel(config, add_pooling_layer=False)
     return SentenceEncoder(model, tokenizer, max_length=48, name="tiny-bert", **options)
+
+
+def electra_teacher() -> SentenceEncoder:
+    """A randomly drawn ELECTRA, whose vocabulary table is narrower than its layers."""
+    tokenizer = wordpiece_tokenizer()
+    config = ElectraConfig(
+        vocab_size=len(tokenizer),
+        embedding_size=48,
+        hidden_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=128,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = ElectraModel(config)
+    return SentenceEncoder(model, tokenizer, max_length=48, name="tiny-electra")
 
 
 def xlmr_teacher(folder: Path, layers: int = 2, width: int = 64) -> SentenceEncoder:

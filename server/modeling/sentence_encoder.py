@@ -77,7 +77,7 @@ class SentenceEncoder(nn.Module):
         *,
         device: str = "cpu",
         pooling: str | None = None,
-        attention: str = "sdpa",
+        attention: str | None = None,
     ) -> SentenceEncoder:
         """Load a Hugging Face folder, a sentence-transformers folder, a Hub name or ``"demo"``.
 
@@ -85,10 +85,11 @@ class SentenceEncoder(nn.Module):
             name_or_path: see :func:`pocketquery.server.modeling.resolve_model`.
             device: torch device.
             pooling: overrides what the folder says.
-            attention: ``"sdpa"`` (fast) or ``"eager"`` (for graph tracing).
+            attention: ``"sdpa"`` or ``"eager"``; None for the faster one that the model has.
 
         Raises:
             UnknownModelError: not found, or not an encoder this class can reproduce.
+            InvalidInputError: this machine has no such device.
         """
         folder = resolve_model(name_or_path)
         layout = read_layout(folder, pooling)
@@ -115,7 +116,13 @@ class SentenceEncoder(nn.Module):
             space=layout.pocketquery,
             name=model_name(name_or_path),
         )
-        return encoder.to(device)
+        try:
+            return encoder.to(device)
+        except (RuntimeError, AssertionError) as error:  # torch raises either
+            raise InvalidInputError(
+                f'the device "{device}" cannot be used ({str(error).splitlines()[0]}); expected '
+                '"cpu", or an accelerator that this machine and this build of torch have'
+            ) from error
 
     def save(self, path: str | Path) -> None:
         """Write the sentence-transformers layout; an existing folder is replaced in one step."""
@@ -249,7 +256,7 @@ def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
 
-def _load_backbone(place: Path, config: Any, attention: str) -> Any:
+def _load_backbone(place: Path, config: Any, attention: str | None) -> Any:
     options: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # an absent pooler is meant, not worth a warning

@@ -11,7 +11,7 @@ from torch import nn
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
-from tests.tiny_models import bert_teacher, sentences, xlmr_teacher
+from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
 
 TEXTS = ["water", "the castle of the king and its river", "rock sky", ""]
 
@@ -153,3 +153,17 @@ def test_unknown_models_say_what_was_expected(
 def test_long_texts_are_truncated(teacher: SentenceEncoder) -> None:
     long = " ".join(sentences(100))
     assert teacher.tokenize([long])["input_ids"].shape == (1, 48)
+
+
+def test_a_device_this_machine_lacks_is_named(tmp_path: Path) -> None:
+    bert_teacher().save(tmp_path / "model")
+    for device in ("cuda:99", "abacus"):
+        with pytest.raises(InvalidInputError, match=f'the device "{device}" cannot be used'):
+            SentenceEncoder.load(tmp_path / "model", device=device)
+
+
+def test_a_model_without_fused_attention_is_loaded_too(tmp_path: Path) -> None:
+    model = electra_teacher()
+    model.save(tmp_path / "model")
+    again = SentenceEncoder.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.encode(TEXTS), model.encode(TEXTS))
