@@ -90,3 +90,8 @@ def test_no_documents(connection: sqlite3.Connection) -> None:
 def test_a_count_beyond_16_bits_is_kept_at_the_most(connection: sqlite3.Connection) -> None:
     insert_postings(connection, 0, Counter({("a", 0): 100_000}))
     assert bm25(connection, {"a": 1}, np.array([100_000], np.float32))[0] > 0
+
+
+def test_a_terms_records_lie_side_by_side(connection: sqlite3.Connection) -> None:
+    (plan,) = connection.execute("EXPLAIN QUERY PLAN SELECT * FROM postings WHERE term = 'a'")
+    assert "PRIMARY KEY" in plan[3]  # and not through an index, one seek a record
