@@ -8,6 +8,7 @@ from collections.abc import Callable
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from pocketquery.export.demo.results import DemoResults, System
 
@@ -66,6 +67,9 @@ def _panel(
             fontsize=9,
         )
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(label)
     axes.margins(x=0.25, y=0.25)
     axes.grid(visible=True, alpha=0.3, which="major")
