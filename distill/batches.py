@@ -54,6 +54,7 @@ class BatchStream(Dataset[Batch]):
         seed: of order and noise.
         typo_share: share of the rows of a batch that are mistyped.
         typo_rate: probability of an error per letter in a mistyped row.
+        prompt: put before every text, after the typos: the device adds it, and types it right.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class BatchStream(Dataset[Batch]):
         seed: int,
         typo_share: float = 0.0,
         typo_rate: float = 0.08,
+        prompt: str = "",
     ) -> None:
         self.texts = texts
         self.tokenizer = tokenizer
@@ -74,6 +76,7 @@ class BatchStream(Dataset[Batch]):
         self.seed = seed
         self.typo_share = typo_share
         self.typo_rate = typo_rate
+        self.prompt = prompt
         self._lengths = np.array([len(text) for text in texts])
         self._current: tuple[int, IntArray] | None = None
 
@@ -84,7 +87,7 @@ class BatchStream(Dataset[Batch]):
             self._current = (epoch, self._epoch_order(epoch))
         rows = self._current[1][place]
         rng = random.Random(f"{self.seed}/{step}")
-        texts = [self._view(self.texts[row], rng) for row in rows]
+        texts = [self.prompt + self._view(self.texts[row], rng) for row in rows]
         encoded = self.tokenizer(
             texts,
             padding=True,

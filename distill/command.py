@@ -6,10 +6,9 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.errors import CorpusError, InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pocketquery.sdk.documents import Document
@@ -41,7 +40,7 @@ def distill(subparsers: Any) -> None:
     add("--output", required=True, metavar="FOLDER", help="where the student goes")
     add("--corpus", metavar="FILE", help="documents it will search: corpus.jsonl, plain or gzip")
     add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain or gzip")
-    add("--texts", metavar="FILE", help="more queries, one a line, UTF-8")
+    add("--texts", metavar="FILE", help="more queries, one a line, plain or gzip")
     add("--student", default="3x384", metavar="LxW", help="layers x width (default: 3x384)")
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
     add("--vocabulary", type=int, metavar="N", help="prune the vocabulary to about N pieces")
@@ -111,13 +110,11 @@ def _corpus(arguments: argparse.Namespace) -> list[Document]:
 
 def _queries(arguments: argparse.Namespace) -> list[str]:
     from pocketquery.server.corpus import read_queries
+    from pocketquery.server.corpus.lines import numbered_lines
 
     found = [query.text for query in read_queries(arguments.queries)] if arguments.queries else []
     if arguments.texts:
-        try:
-            found += Path(arguments.texts).read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError as error:
-            raise CorpusError(f"{arguments.texts} is not UTF-8 ({error}); convert it") from error
+        found += [line for _, line in numbered_lines(arguments.texts)]
     return found
 
 

@@ -9,12 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketquery.distill.pruned_student import prune_student
+from pocketquery.distill.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.student import StudentShape, build_student
 from pocketquery.distill.targets import prepare_targets, texts_sha256
 from pocketquery.distill.training import TrainingConfig, train
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.layout import check_replaceable
 
 __all__ = ["DistillationReport", "distill"]
 
@@ -70,7 +72,9 @@ def distill(
         show_progress_bar: bars with loss, throughput and time left.
 
     Raises:
-        InvalidInputError: no texts, or settings that do not fit the teacher.
+        InvalidInputError: no texts, settings that do not fit the teacher, or ``output`` is a
+            folder that holds something else.
+        UnknownModelError: a teacher whose architecture or vocabulary no device reads.
         ArtifactError: ``<output>.work`` holds another run.
     """
     config = config or TrainingConfig()
@@ -92,8 +96,10 @@ def distill(
     }
     finished = _finished(output, identity)
     if finished is not None:
-        shutil.rmtree(work, ignore_errors=True)
+        _keep_log(work, output)
         return finished
+    check_replaceable(output)
+    vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
     encoder = build_student(
         teacher, StudentShape.parse(student), max_length=max_length, seed=config.seed, layers=layers
     )
@@ -101,9 +107,9 @@ def distill(
     if vocabulary_size is not None or vocabulary_coverage is not None:
         statistics = prune_student(
             encoder,
-            [*texts, *documents],
+            [encoder.prompts.get("query", "") + text for text in (*texts, *documents)],
             target_size=vocabulary_size,
-            coverage=vocabulary_coverage or 1.0,
+            coverage=1.0 if vocabulary_coverage is None else vocabulary_coverage,
         )
     targets = prepare_targets(
         teacher.to(device),
@@ -140,9 +146,15 @@ def distill(
     )
     encoder.space |= {"distillation": identity, "report": _plain(report)}
     encoder.save(output)
-    shutil.copyfile(work / "log.jsonl", output / "distillation.jsonl")
-    shutil.rmtree(work, ignore_errors=True)
+    _keep_log(work, output)
     return report
+
+
+def _keep_log(work: Path, output: Path) -> None:
+    """Move the log into the student, then remove what was only needed to resume."""
+    if (work / "log.jsonl").is_file():
+        write_atomic(output / "distillation.jsonl", (work / "log.jsonl").read_bytes())
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def _finished(output: Path, identity: dict[str, Any]) -> DistillationReport | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +19,10 @@ from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["prune_student", "vocabulary_source"]
+
+# Without these a BERT tokenizer sets its normaliser back to lower case, whatever its file says.
+_NORMALISER = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+_XLM_ROBERTA_SPECIALS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 
 
 def prune_student(
@@ -62,13 +68,19 @@ def vocabulary_source(tokenizer: Any) -> tuple[str, bytes]:
     """Kind (``"wordpiece"`` or ``"sentencepiece"``) and file content of a tokenizer's vocabulary.
 
     Raises:
-        UnknownModelError: another kind, or a sentencepiece tokenizer without its model file.
+        UnknownModelError: another kind, a sentencepiece tokenizer without its model file, or one
+            that does not number its pieces as XLM-R does.
     """
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     kind = backend["model"]["type"]
     if kind == "WordPiece":
         return "wordpiece", json.dumps(backend, ensure_ascii=False).encode()
     model_file = getattr(tokenizer, "vocab_file", None)
+    if kind == "Unigram" and not _is_xlm_roberta(tokenizer):
+        raise UnknownModelError(
+            f"the sentencepiece vocabulary of a {type(tokenizer).__name__} numbers its pieces in a "
+            f"way of its own; supported is XLM-R's, with {_XLM_ROBERTA_SPECIALS}"
+        )
     if kind == "Unigram" and model_file and Path(model_file).exists():
         return "sentencepiece", Path(model_file).read_bytes()
     raise UnknownModelError(
@@ -77,13 +89,23 @@ def vocabulary_source(tokenizer: Any) -> tuple[str, bytes]:
     )
 
 
+def _is_xlm_roberta(tokenizer: Any) -> bool:
+    return all(
+        tokenizer.convert_tokens_to_ids(token) == number
+        for token, number in _XLM_ROBERTA_SPECIALS.items()
+    )
+
+
 def _tokenizer_from(old: Any, kind: str, source: bytes) -> Any:
     """A tokenizer of the class and special tokens of ``old`` with another vocabulary."""
-    limits = {"model_max_length": old.model_max_length}
+    options = {name: old.init_kwargs[name] for name in _NORMALISER if name in old.init_kwargs}
+    options |= {"model_max_length": old.model_max_length, **old.special_tokens_map}
     if kind == "wordpiece":
-        backend = Tokenizer.from_str(source.decode())
-        return type(old)(tokenizer_object=backend, **old.special_tokens_map, **limits)
-    # The converter reads a file; save_pretrained copies it, so it must outlive this call.
-    path = Path(tempfile.mkdtemp(prefix="pocketquery-")) / "sentencepiece.bpe.model"
+        return type(old)(tokenizer_object=Tokenizer.from_str(source.decode()), **options)
+    # The converter reads a file and save_pretrained copies it: it must live as long as any copy
+    # of the tokenizer may.
+    folder = tempfile.mkdtemp(prefix="pocketquery-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "sentencepiece.bpe.model"
     path.write_bytes(source)
-    return type(old)(vocab_file=str(path), **old.special_tokens_map, **limits)
+    return type(old)(vocab_file=str(path), **options)

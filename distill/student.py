@@ -12,13 +12,24 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["PRESETS", "StudentShape", "alignment_head", "build_student", "kept_layers"]
+__all__ = [
+    "ARCHITECTURES",
+    "PRESETS",
+    "StudentShape",
+    "alignment_head",
+    "build_student",
+    "kept_layers",
+]
 
 PRESETS = ("2x128", "2x256", "2x384", "3x384", "4x256", "6x384")
 """Measured shapes, smallest first; any other ``LAYERSxWIDTH`` works too."""
+
+
+ARCHITECTURES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
+"""Values of ``model_type`` in config.json whose students can be exported."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +75,15 @@ def build_student(
         shape: layers and width.
         max_length: tokens of a query, specials included.
         seed: of the random start.
-        layers: teacher layers to keep; default evenly spaced, first and last among them.
+        layers: teacher layers to keep; default evenly spaced, first and last among them. Only
+            for a student as wide as its teacher.
 
     Raises:
-        InvalidInputError: more layers than the teacher has, or a layer it does not have.
+        InvalidInputError: more layers than the teacher has, a layer it does not have, or a shape
+            wider than the teacher.
+        UnknownModelError: an architecture that cannot be exported.
     """
+    _check_shape(teacher, shape, layers)
     config = copy.deepcopy(teacher.backbone.config)
     config.num_hidden_layers = shape.layers
     config.hidden_dropout_prob = 0.0  # the teacher's vectors are exact targets: no regulariser
@@ -104,6 +119,28 @@ def build_student(
     )
 
 
+def _check_shape(
+    teacher: SentenceEncoder, shape: StudentShape, layers: Sequence[int] | None
+) -> None:
+    """What would fail only after the training, or be ignored without a word."""
+    kind = teacher.backbone.config.model_type
+    if kind not in ARCHITECTURES:
+        raise UnknownModelError(
+            f'a student of the architecture "{kind}" could not be exported; expected a teacher '
+            f"that is one of {', '.join(ARCHITECTURES)}"
+        )
+    if shape.width > teacher.hidden_size:
+        raise InvalidInputError(
+            f"the student is {shape.width} wide and its teacher {teacher.hidden_size}; expected a "
+            "student that is no wider"
+        )
+    if layers is not None and shape.width < teacher.hidden_size:
+        raise InvalidInputError(
+            f"teacher layers {list(layers)} are named for a student of width {shape.width}; "
+            f"layers of width {teacher.hidden_size} fit no narrower student, so leave them out"
+        )
+
+
 def kept_layers(available: int, wanted: int) -> list[int]:
     """``wanted`` evenly spaced layer indices out of ``available``, first and last among them."""
     if wanted == 1:
@@ -121,9 +158,9 @@ def alignment_head(width: int, dimension: int) -> nn.Sequential:
 
 def _new_backbone(config: Any) -> Any:
     try:
-        return AutoModel.from_config(config, attn_implementation="sdpa", add_pooling_layer=False)
+        return AutoModel.from_config(config, add_pooling_layer=False)
     except TypeError:
-        return AutoModel.from_config(config, attn_implementation="sdpa")
+        return AutoModel.from_config(config)
 
 
 def _checked_layers(

@@ -76,11 +76,15 @@ class TrainingConfig:
         for name in ("steps", "batch_size", "max_length", "checkpoint_every", "nearest"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
+        for name in ("random_documents", "workers", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 or more")
         for name in ("typo_share", "typo_rate", "warmup"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 to 1")
-        if self.learning_rate <= 0 or self.temperature <= 0:
-            raise InvalidInputError("learning_rate and temperature must be above 0")
+        for name in ("learning_rate", "temperature", "max_gradient_norm"):
+            if not getattr(self, name) > 0:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
 
 
 def train(
@@ -182,6 +186,7 @@ def _batches(
         seed=config.seed,
         typo_share=config.typo_share,
         typo_rate=config.typo_rate,
+        prompt=student.prompts.get("query", ""),
     )
     steps = range(start, config.steps)
     loader = DataLoader(

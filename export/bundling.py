@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,7 +33,7 @@ from pocketquery.export.ranking_gate import (
     GateThresholds,
     pass_gate,
 )
-from pocketquery.export.sentence_transformers_layout import check_folder, write_onnx_files
+from pocketquery.export.sentence_transformers_layout import write_onnx_files
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.smoothing import activation_ranges, smooth
 from pocketquery.export.tokenizer_file import TokenizerFile, tokenizer_file
@@ -48,6 +49,7 @@ from pocketquery.sdk.manifest import (
 from pocketquery.sdk.signature import Key, key_id, public_key_of
 from pocketquery.sdk.tokenizer import Tokenizer
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.layout import check_replaceable
 
 __all__ = ["ExportOptions", "ExportReport", "export_bundle"]
 
@@ -159,7 +161,7 @@ def export_bundle(
     output = Path(output)
     _check_arguments(output, calibration_texts, signing_key)
     if sentence_transformers is not None:
-        check_folder(Path(sentence_transformers))
+        check_replaceable(Path(sentence_transformers))
     if not isinstance(student, SentenceEncoder):
         student = SentenceEncoder.load(student)
     student.eval()
@@ -208,13 +210,22 @@ def _check_arguments(output: Path, texts: Sequence[str], signing_key: Key | None
         raise InvalidInputError("calibration_texts holds no texts; expected some hundred queries")
     if signing_key is not None:
         key_id(public_key_of(signing_key))
-    empty = output.is_dir() and not any(output.iterdir())
-    replaceable = empty or output.suffix == ".zip" or (output / MANIFEST_FILE).is_file()
-    if output.exists() and not replaceable:
+    if output.exists() and not _is_replaceable(output):
         raise InvalidInputError(
             f"{output} exists and is not a bundle; it is left alone. Name another place, or "
             "remove it"
         )
+
+
+def _is_replaceable(output: Path) -> bool:
+    """Whether ``output`` is an older bundle of the same form, or an empty folder."""
+    if output.suffix == ".zip":
+        if not zipfile.is_zipfile(output):
+            return False
+        with zipfile.ZipFile(output) as archive:
+            return MANIFEST_FILE in archive.namelist()
+    empty = output.is_dir() and not any(output.iterdir())
+    return empty or (output / MANIFEST_FILE).is_file()
 
 
 def _quantize_gated(

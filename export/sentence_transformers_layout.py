@@ -12,11 +12,10 @@ import onnx
 
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.trunk import STATES
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["FLOAT_FILE", "INT8_FILE", "check_folder", "write_onnx_files"]
+__all__ = ["FLOAT_FILE", "INT8_FILE", "write_onnx_files"]
 
 FLOAT_FILE = "onnx/model.onnx"
 INT8_FILE = "onnx/model_qint8_avx512_vnni.onnx"
@@ -35,22 +34,10 @@ def write_onnx_files(
         OSError: the disk is full or the folder not writable.
     """
     folder = Path(folder)
-    check_folder(folder)
     student.save(folder)
     (folder / "onnx").mkdir(exist_ok=True)
     for name, model in ((FLOAT_FILE, float_model), (INT8_FILE, int8_model)):
         write_atomic(folder / name, _states_only(model).SerializeToString(deterministic=True))
-
-
-def check_folder(folder: Path) -> None:
-    """Saving replaces the folder: only one of this layout, or an empty one, may be."""
-    if not folder.exists() or (folder / "modules.json").is_file():
-        return
-    if not folder.is_dir() or any(folder.iterdir()):
-        raise InvalidInputError(
-            f"{folder} exists and is not a sentence-transformers folder; it is left alone. Name "
-            "another place or remove it"
-        )
 
 
 def _states_only(model: onnx.ModelProto) -> onnx.ModelProto:

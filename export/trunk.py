@@ -27,12 +27,13 @@ import onnx
 import torch
 from torch import nn
 
+from pocketquery.distill.student import ARCHITECTURES
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.sdk.errors import MissingExtraError, UnknownModelError
 
 __all__ = ["SUPPORTED_ARCHITECTURES", "STATES", "export_trunk"]
 
-SUPPORTED_ARCHITECTURES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
+SUPPORTED_ARCHITECTURES = ARCHITECTURES
 """Values of ``model_type`` in config.json whose graphs are tested."""
 
 STATES = "last_hidden_state"

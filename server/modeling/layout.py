@@ -24,9 +24,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, UnknownModelError
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorruptArtifactError,
+    InvalidInputError,
+    UnknownModelError,
+)
 
-__all__ = ["ACTIVATIONS", "Layout", "read_layout", "write_layout"]
+__all__ = ["ACTIVATIONS", "Layout", "check_replaceable", "read_layout", "write_layout"]
 
 ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     "torch.nn.modules.linear.Identity": nn.Identity,
@@ -110,6 +115,21 @@ def write_layout(folder: Path, layout: Layout, hidden_size: int) -> None:
     _write_json(folder / "config_sentence_transformers.json", prompts)
     if layout.pocketquery:
         _write_json(folder / "pocketquery.json", dict(layout.pocketquery))
+
+
+def check_replaceable(folder: Path) -> None:
+    """Saving replaces the whole folder: only one of this layout, or an empty one, may be.
+
+    Raises:
+        InvalidInputError: ``folder`` holds something else.
+    """
+    if not folder.exists() or (folder / "modules.json").is_file():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise InvalidInputError(
+            f"{folder} exists and is not a sentence-transformers folder; it is left alone. Name "
+            "another place or remove it"
+        )
 
 
 def _pooling_of(config: Mapping[str, Any], place: Path) -> str:

@@ -17,7 +17,12 @@ from transformers.utils import logging as transformers_logging
 
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.files import replace_folder
-from pocketquery.server.modeling.layout import Layout, read_layout, write_layout
+from pocketquery.server.modeling.layout import (
+    Layout,
+    check_replaceable,
+    read_layout,
+    write_layout,
+)
 from pocketquery.server.modeling.resolve import model_name, resolve_model
 from pocketquery.server.modeling.space import space_id, tokenizer_fingerprint, weights_fingerprint
 
@@ -125,7 +130,13 @@ class SentenceEncoder(nn.Module):
             ) from error
 
     def save(self, path: str | Path) -> None:
-        """Write the sentence-transformers layout; an existing folder is replaced in one step."""
+        """Write the sentence-transformers layout; an older model there is replaced in one step.
+
+        Raises:
+            InvalidInputError: ``path`` holds something that is not such a model.
+            OSError: the disk is full or not writable; ``path`` is as it was before.
+        """
+        check_replaceable(Path(path))
         with replace_folder(path) as folder:
             self.backbone.save_pretrained(folder, safe_serialization=True)
             # Padding and truncation are the last call's, not the model's: they are not saved.

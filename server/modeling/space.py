@@ -1,8 +1,8 @@
 """The space id: one name for a vector space, carried by everything that lives in it.
 
-Two encoders share an id exactly when they give the same vector for the same text: same weights,
-pooling, prompts and tokenizer. The id is computed from content, never from files, so saving a
-model in another layout or with another library version does not change it.
+Two encoders share an id exactly when they have the same weights, pooling, prompts and tokenizer:
+a text that neither truncates gets the same vector from both. The id is computed from content, never
+from files, so saving a model in another layout or with another library version does not change it.
 """
 
 from __future__ import annotations

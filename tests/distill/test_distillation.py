@@ -134,7 +134,15 @@ def test_no_texts_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("steps", 0), ("typo_share", 1.5), ("learning_rate", 0.0), ("warmup", -1)]
+    ("name", "value"),
+    [
+        ("steps", 0),
+        ("typo_share", 1.5),
+        ("learning_rate", 0.0),
+        ("warmup", -1),
+        ("random_documents", -1),
+        ("max_gradient_norm", 0),
+    ],
 )
 def test_a_configuration_names_the_field_that_is_wrong(name: str, value: float) -> None:
     with pytest.raises(InvalidInputError, match=name):
@@ -158,6 +166,49 @@ def test_batches_are_a_function_of_the_step() -> None:
     assert forward == backward
     rows = torch.cat([one[step].rows for step in range(12)]).tolist()  # one epoch: 200 // 16
     assert len(set(rows)) == len(rows) == 192
+
+
+def test_the_query_prompt_is_part_of_what_the_student_reads(tmp_path: Path) -> None:
+    stream = BatchStream(
+        ["castle rock"],
+        bert_teacher().tokenizer,
+        batch_size=1,
+        max_length=32,
+        seed=0,
+        typo_share=1.0,
+        typo_rate=0.5,
+        prompt="water king ",
+    )
+    prompt = bert_teacher().tokenizer("water king")["input_ids"][:-1]
+    for step in range(5):
+        assert stream[step].input_ids[0, : len(prompt)].tolist() == prompt
+    # A student of all the teacher's layers starts as the teacher, so its first loss is 0: unless
+    # one of them reads the prompt and the other does not.
+    distill(
+        bert_teacher(prompts={"query": "water king "}),
+        sentences(16),
+        tmp_path / "s",
+        student="3x64",
+        config=replace(CONFIG, steps=1, typo_share=0.0),
+    )
+    log = json.loads((tmp_path / "s" / "distillation.jsonl").read_text())
+    assert log["cosine_loss"] < 1e-5
+
+
+def test_a_log_that_a_kill_left_behind_joins_the_finished_student(tmp_path: Path) -> None:
+    run(tmp_path / "s")
+    (tmp_path / "s.work").mkdir()
+    (tmp_path / "s" / "distillation.jsonl").rename(tmp_path / "s.work" / "log.jsonl")
+    run(tmp_path / "s")
+    assert (tmp_path / "s" / "distillation.jsonl").is_file()
+    assert not (tmp_path / "s.work").exists()
+
+
+def test_one_text_is_enough(tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=2)
+    report = distill(bert_teacher(), ["castle"], tmp_path / "s", student="1x32", config=config)
+    assert report.texts == 1
+    assert np.isfinite(SentenceEncoder.load(tmp_path / "s").encode(["castle", ""])).all()
 
 
 def test_nearest_documents_equals_a_full_sort() -> None:

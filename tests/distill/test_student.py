@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import DistilBertConfig, DistilBertModel
 
 from pocketquery.distill.pruned_student import prune_student
 from pocketquery.distill.student import StudentShape, build_student, kept_layers
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
-from tests.tiny_models import bert_teacher, sentences, xlmr_teacher
+from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
 
 
 def test_evenly_spaced_layers() -> None:
@@ -62,6 +63,30 @@ def test_layers_the_teacher_lacks_are_refused() -> None:
         build_student(teacher, StudentShape(2, 64), max_length=48, seed=0, layers=[0, 3])
     with pytest.raises(InvalidInputError, match="layers 0 to 2"):
         build_student(teacher, StudentShape(4, 64), max_length=48, seed=0)
+
+
+def test_a_shape_that_does_not_fit_the_teacher_is_refused() -> None:
+    teacher = bert_teacher()
+    with pytest.raises(InvalidInputError, match="96 wide and its teacher 64"):
+        build_student(teacher, StudentShape(2, 96), max_length=48, seed=0)
+    with pytest.raises(InvalidInputError, match="leave them out"):
+        build_student(teacher, StudentShape(2, 32), max_length=48, seed=0, layers=[0, 1])
+
+
+def test_an_architecture_that_cannot_be_exported_is_refused_before_it_is_trained() -> None:
+    config = DistilBertConfig(vocab_size=200, dim=64, n_layers=2, n_heads=2, hidden_dim=64)
+    teacher = SentenceEncoder(DistilBertModel(config), bert_teacher().tokenizer)
+    with pytest.raises(UnknownModelError, match='architecture "distilbert" could not be exported'):
+        build_student(teacher, StudentShape(1, 64), max_length=48, seed=0)
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_students_of_other_architectures_have_no_dropout(tmp_path: Path, width: int) -> None:
+    for teacher in (electra_teacher(), xlmr_teacher(tmp_path)):
+        student = build_student(teacher, StudentShape(2, width), max_length=48, seed=0).train()
+        batch = student.tokenize(sentences(4))
+        first = student(batch["input_ids"], batch["attention_mask"])
+        assert torch.equal(first, student(batch["input_ids"], batch["attention_mask"]))
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "sentencepiece"])

@@ -84,6 +84,8 @@ def test_xlm_r_from_a_folder_into_a_zip(xlmr_student: SentenceEncoder, tmp_path:
     assert encoder.manifest.tokenizer.kind == "sentencepiece"
     cosines = np.einsum("nd,nd->n", encoder.encode(TEXTS), xlmr_student.encode(TEXTS))
     assert cosines.mean() > 0.98
+    _export(tmp_path / "student", tmp_path / "made" / "encoder.zip", version="2")
+    assert sdk.load(tmp_path / "made" / "encoder.zip").version == "2"
 
 
 def test_without_adapter_and_with_own_golden_texts(
@@ -149,6 +151,9 @@ def test_mistakes_are_found_before_the_work(student: SentenceEncoder, tmp_path: 
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
     with pytest.raises(InvalidInputError, match="is not a bundle; it is left alone"):
         _export(student, tmp_path / "thesis", progress=unreachable)
+    (tmp_path / "holiday.zip").write_bytes(b"photos")
+    with pytest.raises(InvalidInputError, match=r"holiday.zip exists and is not a bundle"):
+        _export(student, tmp_path / "holiday.zip", progress=unreachable)
     with pytest.raises(InvalidInputError, match="not a sentence-transformers folder"):
         _export(
             student,

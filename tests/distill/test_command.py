@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.cli import main
+from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import bert_teacher, sentences
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    bert_teacher().save(folder / "teacher")
+    lines = [json.dumps({"_id": str(i), "text": text}) for i, text in enumerate(sentences(20))]
+    (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "queries.tsv").write_text("q1\twhat is a castle\n", encoding="utf-8")
+    (folder / "log.txt.gz").write_bytes(gzip.compress(b"king of the rock\n\nplant sugar\n"))
+    (folder / "latin.txt").write_bytes(b"caf\xe9\n")
+    return folder
+
+
+def distil(files: Path, output: Path, *more: str) -> int:
+    arguments = ["distill", "--teacher", str(files / "teacher"), "--output", str(output)]
+    return main([*arguments, "--student", "1x32", "--steps", "2", "--batch-size", "8", *more])
+
+
+def test_every_source_of_texts_is_learnt_from(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = ["--corpus", "corpus.jsonl", "--queries", "queries.tsv", "--texts", "log.txt.gz"]
+    sources = [word if word.startswith("--") else str(files / word) for word in sources]
+    assert distil(files, tmp_path / "student", *sources, "--typos", "0.5", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    student = SentenceEncoder.load(tmp_path / "student")
+    assert report["texts"] == 20 + 1 + 2
+    assert report["documents"] == 20
+    assert report["space_id"] == student.space_id
+    assert student.max_length == 48  # the teacher's: it is below 128
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "nothing to learn from"),
+        (["--texts", "missing.txt"], "missing.txt: there is no such file"),
+        (["--texts", "latin.txt"], "latin.txt, line 1: bytes that are not UTF-8"),
+        (["--texts", "log.txt.gz", "--student", "2x96"], "is 96 wide and its teacher 64"),
+        (["--texts", "log.txt.gz", "--layers", "0,1"], "leave them out"),
+        (["--texts", "log.txt.gz", "--layers", "one"], "expected numbers such as 0,2,5"),
+        (["--texts", "log.txt.gz", "--steps", "0"], "steps is 0"),
+        (["--texts", "log.txt.gz", "--vocabulary", "9"], "target_size is 9"),
+        (["--texts", "log.txt.gz", "--device", "cuda:99"], 'the device "cuda:99"'),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    more: list[str], message: str, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = [str(files / word) if word.endswith((".txt", ".gz")) else word for word in more]
+    assert distil(files, tmp_path / "student", *more) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("pocketquery: error: ")
+    assert message in error
+    assert "\n" not in error
+    assert not (tmp_path / "student").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    assert distil(files, tmp_path / "thesis", "--texts", str(files / "log.txt.gz")) == 2
+    assert "it is left alone" in capsys.readouterr().err
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"

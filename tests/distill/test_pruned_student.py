@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import BertTokenizerFast, CamembertTokenizerFast
+
+from pocketquery import sdk
+from pocketquery.distill.pruned_student import prune_student, vocabulary_source
+from pocketquery.distill.student import StudentShape, build_student
+from pocketquery.export.bundling import ExportOptions, export_bundle
+from pocketquery.sdk.errors import UnknownModelError
+from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import bert_teacher, sentences, wordpiece_tokenizer, xlmr_teacher
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "sentencepiece"])
+@pytest.mark.parametrize("width", [32, 64])
+def test_a_pruned_student_reaches_the_device(tmp_path: Path, kind: str, width: int) -> None:
+    teacher = bert_teacher() if kind == "wordpiece" else xlmr_teacher(tmp_path / "teacher")
+    student = build_student(teacher, StudentShape(2, width), max_length=48, seed=0)
+    statistics = prune_student(student, sentences(60), coverage=0.95)
+    assert statistics["size_after"] < statistics["size_before"]
+    student.save(tmp_path / "student")
+    export_bundle(
+        tmp_path / "student",
+        tmp_path / "bundle",
+        calibration_texts=sentences(20),
+        options=ExportOptions(calibration_texts=10, parity_texts=4),
+        name="pruned",
+        license="MIT",
+    )
+    sdk.verify(tmp_path / "bundle")
+    encoder = sdk.load(tmp_path / "bundle")
+    assert encoder.space_id == teacher.space_id
+    texts = sentences(20)
+    cosines = np.einsum("nd,nd->n", encoder.encode(texts), student.encode(texts))
+    assert cosines.min() > 0.98
+
+
+def test_a_cased_tokenizer_stays_cased(tmp_path: Path) -> None:
+    teacher = bert_teacher()
+    teacher.tokenizer = BertTokenizerFast(
+        tokenizer_object=wordpiece_tokenizer().backend_tokenizer, do_lower_case=False
+    )
+    unknown = teacher.tokenizer("Castle")["input_ids"]
+    student = build_student(teacher, StudentShape(2, 64), max_length=48, seed=0)
+    prune_student(student, sentences(60), coverage=1.0)
+    assert student.tokenizer("Castle")["input_ids"] == unknown  # no capitals in its vocabulary
+    student.save(tmp_path / "student")
+    assert SentenceEncoder.load(tmp_path / "student").tokenizer("Castle")["input_ids"] == unknown
+
+
+def test_a_vocabulary_that_is_numbered_otherwise_is_refused(tmp_path: Path) -> None:
+    xlmr_teacher(tmp_path)
+    tokenizer = CamembertTokenizerFast(vocab_file=str(tmp_path / "sentencepiece.bpe.model"))
+    with pytest.raises(UnknownModelError, match="CamembertTokenizerFast numbers its pieces"):
+        vocabulary_source(tokenizer)
