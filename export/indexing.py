@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pocketquery.sdk.documents import Document, check_document, content
 from pocketquery.sdk.errors import CorpusError, InvalidInputError, MissingExtraError
 from pocketquery.sdk.index_builder import IndexBuilder, create_index
+from pocketquery.sdk.index_files import INFO
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -78,9 +79,11 @@ def build_index(
 
     Raises:
         CorpusError: an id comes twice; names it. What was encoded is kept for the next try.
-        InvalidInputError: a document or a vector that cannot be stored.
+        InvalidInputError: a document or a vector that cannot be stored, or ``output`` holds
+            something that is not an index.
         ArtifactError: the disk is full, or another process builds the same index.
     """
+    _check_replaceable(Path(output))
     if batch_size < 1:
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
     start = time.perf_counter()
@@ -103,6 +106,16 @@ def build_index(
         bytes=sum(file.stat().st_size for file in Path(output).iterdir()),
         seconds=time.perf_counter() - start,
     )
+
+
+def _check_replaceable(output: Path) -> None:
+    """Publishing replaces the folder: only an index, or an empty one, may be."""
+    is_index = (output / INFO).is_file()
+    if output.is_dir() and not is_index and any(output.iterdir()):
+        raise InvalidInputError(
+            f"{output} exists and is not an index; it is left alone. Name another place, or "
+            "remove it"
+        )
 
 
 def _resume(builder: IndexBuilder, documents: Iterator[Document]) -> tuple[Iterator[Document], int]:

@@ -145,3 +145,15 @@ def test_progress_is_shown_on_request(tmp_path: Path, capsys: pytest.CaptureFixt
             show_progress_bar=show,
         )
         assert ("10/10" in capsys.readouterr().err) == show
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    encode = Recorder()
+    with pytest.raises(InvalidInputError, match="is not an index; it is left alone"):
+        build(tmp_path / "thesis", make_documents(5), encode)
+    assert not encode.batches
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+    (tmp_path / "empty").mkdir()
+    assert build(tmp_path / "empty", make_documents(5), encode).documents == 5
