@@ -30,12 +30,12 @@ def encode_documents(
     """Encode the documents' content with the teacher; float32 (documents, dimension).
 
     Args:
-        cache: a folder to keep the vectors in. A file there is named by a hash of the space id
-            and of every text, so it is found again only for the same teacher and corpus; one
-            that cannot be read is written anew.
+        cache: a folder to keep the vectors in. A file there is named by a hash of the space id,
+            the length texts are truncated to and every text, so it is found again only for the
+            same teacher and corpus; one that cannot be read is written anew.
     """
     texts = [content(document) for document in documents]
-    kept = None if cache is None else Path(cache) / f"{_key(teacher.space_id, texts)}.npy"
+    kept = None if cache is None else Path(cache) / f"{_key(teacher, texts)}.npy"
     shape = (len(texts), teacher.dimension)
     if kept is not None and (found := _read(kept, shape)) is not None:
         return found
@@ -48,8 +48,9 @@ def encode_documents(
     return vectors
 
 
-def _key(space_id: str, texts: Sequence[str]) -> str:
-    digest = hashlib.sha256(space_id.encode())
+def _key(teacher: SentenceEncoder, texts: Sequence[str]) -> str:
+    # The space id does not know the length, which one may set on a loaded model.
+    digest = hashlib.sha256(f"{teacher.space_id}/{teacher.max_length}".encode())
     for text in texts:
         encoded = text.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "little"))

@@ -8,6 +8,7 @@ import pytest
 from pocketquery.sdk.documents import Document
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import bert_teacher
 
 DOCUMENTS = [Document("a", "the sea", {"title": "sugar"}), Document("b", "light", {})]
 
@@ -29,6 +30,15 @@ def test_another_corpus_is_another_entry(teacher: SentenceEncoder, tmp_path: Pat
     encode_documents(teacher, DOCUMENTS, cache=tmp_path)
     encode_documents(teacher, DOCUMENTS[::-1], cache=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_another_length_is_another_entry(tmp_path: Path) -> None:
+    model = bert_teacher()
+    long = [Document("a", "castle rock sugar plant king river", {})]
+    whole = encode_documents(model, long, cache=tmp_path)
+    model.max_length = 4
+    cut = encode_documents(model, long, cache=tmp_path)
+    assert not np.allclose(whole, cut)
 
 
 @pytest.mark.parametrize("damage", [b"", b"no array", "truncated", "shape", "nan"])
