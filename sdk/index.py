@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,19 +21,31 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.database import Database
+from pocketquery.sdk.database import Connection, Database, get_meta
 from pocketquery.sdk.documents import (
     Document,
     delete_documents,
     find_document,
     read_documents,
 )
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    ArtifactNotFoundError,
+    InvalidInputError,
+    SpaceMismatchError,
+)
 from pocketquery.sdk.files import present_folder
 from pocketquery.sdk.filters import Condition, compile_filter
 from pocketquery.sdk.fusion import CANDIDATES, fuse
 from pocketquery.sdk.index_builder import check_rows, create_index
-from pocketquery.sdk.index_files import DATABASE, check_sizes, read_info, seal, verify_index
+from pocketquery.sdk.index_files import (
+    DATABASE,
+    check_sizes,
+    read_info,
+    seal,
+    space_record,
+    verify_index,
+)
 from pocketquery.sdk.lexical import Analyzer
 from pocketquery.sdk.postings import bm25
 from pocketquery.sdk.query import CheckedQuery, Mode, QueryEncoder, check_query
@@ -52,6 +65,8 @@ __all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_ind
 
 Floats = NDArray[np.float32]
 Ranking = tuple[NDArray[np.intp], Floats]
+
+_TWO_RENAMES = 0.05  # seconds, ample
 
 
 @dataclass(frozen=True)
@@ -89,14 +104,19 @@ def open_index(
         UnsupportedVersionError: a newer version of the format.
         SpaceMismatchError: the encoder is of another space; names both.
     """
-    return Index(Path(path), encoder=encoder, writable=writable)
+    try:
+        return Index(Path(path), encoder=encoder, writable=writable)
+    except ArtifactNotFoundError:  # or a build is putting it there, which takes two renames
+        time.sleep(_TWO_RENAMES)
+        return Index(Path(path), encoder=encoder, writable=writable)
 
 
 class Index:
     """An open index; made by :func:`open_index`.
 
     Any number of threads may search at once. Each search sees one committed state, also while
-    another thread or process writes; writers wait for each other.
+    another thread or process writes; writers wait for each other. An index that is built anew in
+    its place is taken up by the next call.
     """
 
     def __init__(
@@ -113,11 +133,12 @@ class Index:
         self._encoder = encoder
         self._analyzer = Analyzer()
         self._changed = False
-        self._snapshot: Snapshot | None = None
+        self._loaded: tuple[tuple[object, int], Snapshot] | None = None
         self._database = Database(self.path / DATABASE, writable=writable)
         with self._opening(), self._database.reading() as connection:
             self._current(connection)
-            check_sizes(self.path, info, connection)
+            # Read again: now no other index takes this one's place any more.
+            check_sizes(self.path, read_info(self.path), connection)
 
     def __len__(self) -> int:
         """Documents that can be found."""
@@ -210,12 +231,14 @@ class Index:
 
     def close(self) -> None:
         """Close the files. Closing twice is harmless."""
-        if self._changed:
-            self._changed = False
-            seal(self.path, self.space_id, self.dimension, self._database)
-        self._database.close()
-        self._analyzer.close()
-        self._snapshot = None
+        try:
+            if self._changed:
+                self._changed = False
+                seal(self.path, self._database)
+        finally:
+            self._database.close()
+            self._analyzer.close()
+            self._loaded = None
 
     def __enter__(self) -> Self:
         return self
@@ -250,12 +273,24 @@ class Index:
             rows, fuse(snapshot.vectors.rescore(query.vector, rows), lexical[rows]), query.k
         )
 
-    def _current(self, connection: sqlite3.Connection) -> Snapshot:
+    def _current(self, connection: Connection) -> Snapshot:
         """The state ``connection`` sees, loaded anew only where it has changed."""
-        snapshot = self._snapshot
-        if snapshot is None or snapshot.generation != generation_of(connection):
-            snapshot = self._snapshot = load_snapshot(connection, self.path, self.dimension)
-        return snapshot
+        loaded, state = self._loaded, (connection.file, generation_of(connection))
+        if loaded is None or loaded[0] != state:
+            self._check_space(connection)
+            loaded = state, load_snapshot(connection, self.path, self.dimension)
+            self._loaded = loaded
+        return loaded[1]
+
+    def _check_space(self, connection: Connection) -> None:
+        found = get_meta(connection, "space")
+        if found != space_record(self.space_id, self.dimension):
+            raise SpaceMismatchError.between(
+                f"the index now at {self.path}",
+                found.partition(" ")[2],
+                "the one opened",
+                self.space_id,
+            )
 
     @contextlib.contextmanager
     def _opening(self) -> Iterator[None]:
@@ -266,8 +301,9 @@ class Index:
             raise
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[Connection]:
         with self._database.writing() as connection:
+            self._check_space(connection)
             self._changed = True
             yield connection
 

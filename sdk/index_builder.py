@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.database import Database, get_meta, set_meta
+from pocketquery.sdk.database import Database, get_meta, held, set_meta
 from pocketquery.sdk.documents import (
     Document,
     check_document,
@@ -26,7 +26,7 @@ from pocketquery.sdk.documents import (
 )
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import publish_folder, recover_folder
-from pocketquery.sdk.index_files import DATABASE, seal
+from pocketquery.sdk.index_files import DATABASE, seal, space_record
 from pocketquery.sdk.lexical import Analyzer
 from pocketquery.sdk.segments import (
     append_segments,
@@ -132,9 +132,10 @@ class IndexBuilder:
         if self._database.closed:
             return
         try:
-            seal(self._folder, self.space_id, self.dimension, self._database)
+            seal(self._folder, self._database)
             self._database.close()
-            publish_folder(self._folder, self.path)
+            with held(self.path / DATABASE):
+                publish_folder(self._folder, self.path)
         finally:
             self.abandon()
 
@@ -181,7 +182,7 @@ def check_rows(
 
 
 def _begin(folder: Path, space_id: str, dimension: int, resume: bool) -> Database:
-    space = f"{dimension} {space_id}"
+    space = space_record(space_id, dimension)
     if resume:
         with contextlib.suppress(ArtifactError):
             return _reopen(folder, space, dimension)

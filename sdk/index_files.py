@@ -21,7 +21,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import present_folder, write_atomic
 from pocketquery.sdk.segments import generation_of, row_count, verify_segments
 from pocketquery.sdk.vectors import file_size
 
@@ -32,6 +32,7 @@ __all__ = [
     "check_sizes",
     "read_info",
     "seal",
+    "space_record",
     "verify_index",
 ]
 
@@ -113,9 +114,19 @@ def _parse(fields: dict[str, Any], path: Path) -> IndexInfo:
     )
 
 
-def seal(folder: Path, space_id: str, dimension: int, database: Database) -> None:
+def space_record(space_id: str, dimension: int) -> str:
+    """What the database says of the space; an index that took this one's place may be of another.
+
+    Stored under "space".
+    """
+    return f"{dimension} {space_id}"
+
+
+def seal(folder: Path, database: Database) -> None:
     """Write ``index.json`` for the present state, with sizes and hashes."""
     with database.writing() as connection:  # holds other writers off while the files are read
+        number, _, space_id = get_meta(connection, "space").partition(" ")
+        dimension = int(number)
         vectors = get_meta(connection, "vectors")
         sizes = {
             DATABASE: (folder / DATABASE).stat().st_size,
@@ -154,11 +165,12 @@ def verify_index(path: Path | str) -> IndexInfo:
     Raises:
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: naming the file.
     """
-    folder = Path(path)
-    info = read_info(folder)
+    folder = present_folder(Path(path))
+    read_info(folder)  # says best what is wrong with a folder that is none
     database = Database(folder / DATABASE)
     try:
         with database.reading() as connection:
+            info = read_info(folder)  # from here on no other index takes this one's place
             if generation_of(connection) == info.generation:
                 for name, record in info.files.items():
                     _check_hash(folder / name, record)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.database import Database, get_meta, set_meta
+from pocketquery.sdk.database import Database, get_meta, held, set_meta
 from pocketquery.sdk.errors import (
     ArtifactError,
     ArtifactNotFoundError,
@@ -94,3 +94,63 @@ def test_a_closed_database_says_so(path: Path) -> None:
         assert get_meta(connection, "colour") == "blue"
     with pytest.raises(InvalidInputError, match="closed"), database.reading():
         pass
+
+
+def put_another(path: Path, colour: str) -> None:
+    """What a build does: a new file under the old name."""
+    made = Database(path.with_suffix(".new"), writable=True, create=True)
+    with made.writing() as connection:
+        set_meta(connection, "colour", colour)
+    made.close()
+    with held(path):
+        path.with_suffix(".new").replace(path)
+
+
+def test_every_transaction_is_on_the_file_that_is_there(path: Path) -> None:
+    database = Database(path, writable=True)
+    with database.reading() as first, database.reading() as second:
+        assert get_meta(first, "colour") == get_meta(second, "colour") == "blue"
+    put_another(path, "green")
+    with database.reading() as first, database.reading() as second:
+        assert get_meta(first, "colour") == get_meta(second, "colour") == "green"
+    put_another(path, "white")
+    with database.writing() as connection:
+        assert get_meta(connection, "colour") == "white"
+        set_meta(connection, "colour", "red")
+    with Database(path).reading() as connection:
+        assert get_meta(connection, "colour") == "red"
+    database.close()
+
+
+def test_nothing_is_replaced_under_a_reader(path: Path) -> None:
+    database = Database(path)
+    builder = threading.Thread(target=put_another, args=(path, "green"))
+    with database.reading():
+        builder.start()
+        builder.join(0.3)
+        assert builder.is_alive()
+        with Database(path.with_suffix(".new")).reading() as connection:
+            assert get_meta(connection, "colour") == "green"
+    builder.join()
+    with database.reading() as connection:
+        assert get_meta(connection, "colour") == "green"
+    database.close()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no database"])
+def test_what_is_no_database_holds_nobody_off(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "data.sqlite").write_bytes(content)
+    with held(tmp_path / "data.sqlite"):
+        pass
+
+
+def test_a_transaction_that_cannot_begin_leaves_the_connection_usable(path: Path) -> None:
+    database = Database(path)
+    with database._connection() as connection:
+        connection.execute("PRAGMA busy_timeout = 1")
+    with held(path), pytest.raises(ArtifactError, match="locked"), database.reading():
+        pass
+    with database.reading() as connection:
+        assert get_meta(connection, "colour") == "blue"
+    database.close()

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pocketquery.sdk.documents import content
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
-from pocketquery.sdk.index import Document, Index, open_index, verify_index
+from pocketquery.sdk.index import Document, Index, create_index, open_index, verify_index
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
@@ -408,3 +409,87 @@ def test_a_full_database_leaves_the_index_as_it_was(path: Path) -> None:
         with pytest.raises(ArtifactError, match=r"full.*nothing was changed"):
             index.add(more, vectors_of(more))
         assert len(index) == 60
+
+
+def rebuild(path: Path, first: int, space: str = SPACE) -> None:
+    """Another index of as many documents and commits takes the place of the one at ``path``."""
+    documents = make_documents(60, first=first)
+    with create_index(path, space_id=space, dimension=DIMENSION) as builder:
+        for start in range(0, 60, 25):
+            some = documents[start : start + 25]
+            builder.add(some, vectors_of(some))
+
+
+def test_an_index_built_anew_is_taken_up_whole(index: Index, path: Path) -> None:
+    assert ids(index.search("number 13 in 1913", 1)) == ["doc-13"]
+    rebuild(path, first=500)
+    with index._database.reading():  # so that the search needs another connection
+        hit = index.search(content(make_documents(1, first=513)[0]), 1, mode="dense")[0]
+    assert hit.id == "doc-513"
+    assert hit.score == pytest.approx(1, abs=0.01)
+    index.delete(["doc-513"])
+    more = make_documents(2, first=900)
+    index.add(more, vectors_of(more))
+    index.close()
+    verify_index(path)
+    with open_index(path) as other:
+        assert len(other) == 61
+
+
+def test_an_index_of_another_space_in_its_place_is_refused(index: Index, path: Path) -> None:
+    rebuild(path, first=500, space="space-of-others")
+    more = make_documents(1, first=900)
+    for use in (
+        lambda: index.search("violin"),
+        lambda: index.add(more, vectors_of(more)),
+        lambda: index.delete(["doc-501"]),
+    ):
+        with pytest.raises(SpaceMismatchError, match=f"space-of-others.*{SPACE}"):
+            use()
+    index.close()
+    assert verify_index(path).space_id == "space-of-others"
+
+
+def test_searches_go_on_while_the_index_is_built_anew(path: Path) -> None:
+    problems: list[BaseException] = []
+    done = threading.Event()
+
+    def search(index: Index) -> None:
+        try:
+            while not done.is_set():
+                for hit in index.search("the violin was painted", 10, mode="dense"):
+                    vector = vectors_of([Document(hit.id, hit.text, hit.metadata)])[0]
+                    query = WordEncoder().encode_query("the violin was painted")
+                    assert hit.score == pytest.approx(float(vector @ query), abs=0.01)
+                with open_index(path) as other:
+                    assert len(other) == 60
+        except BaseException as error:
+            problems.append(error)
+
+    with open_index(path, encoder=WordEncoder()) as index:
+        threads = [threading.Thread(target=search, args=(index,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for first in (500, 100, 900, 300):
+            rebuild(path, first)
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert not problems
+
+
+def test_closing_when_the_disk_is_full_closes_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    index = open_index(path, writable=True)
+    index.delete(["doc-1"])
+    monkeypatch.setattr("pocketquery.sdk.index.seal", full)
+    with pytest.raises(OSError, match="No space"):
+        index.close()
+    with pytest.raises(InvalidInputError, match="closed"):
+        len(index)
+    with open_index(path) as other:
+        assert len(other) == 59
