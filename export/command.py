@@ -139,7 +139,6 @@ def _gate_data(
     from pocketquery.export.ranking_gate import GateData
     from pocketquery.server.corpus import read_documents, read_judgements
     from pocketquery.server.evaluation.document_vectors import encode_documents
-    from pocketquery.server.modeling import SentenceEncoder
 
     if not arguments.corpus:
         _say("no --corpus: the ranking gate is left out, and the manifest says so")
@@ -148,7 +147,7 @@ def _gate_data(
     judgements = read_judgements(arguments.qrels) if arguments.qrels else None
     if judgements is not None:
         queries = [query for query in queries if query.id in judgements]
-    teacher = SentenceEncoder.load(_teacher_name(arguments, student))
+    teacher = _teacher(arguments, student)
     _check_space(f"the student {arguments.student}", student.space_id, teacher)
     vectors = encode_documents(
         teacher, documents, cache=arguments.cache, show_progress_bar=sys.stderr.isatty()
@@ -191,14 +190,25 @@ def _index(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _teacher_name(arguments: argparse.Namespace, student: SentenceEncoder) -> str:
-    name = arguments.teacher or student.space.get("teacher")
+def _teacher(arguments: argparse.Namespace, student: SentenceEncoder) -> SentenceEncoder:
+    """The teacher that is given, or the one the student names."""
+    from pocketquery.server.modeling import SentenceEncoder
+
+    if arguments.teacher:
+        return SentenceEncoder.load(arguments.teacher)
+    name = student.space.get("teacher")
     if not name:
         raise UnknownModelError(
             f"{arguments.student} does not name its teacher, which encodes the corpus for the "
             "ranking gate; give --teacher"
         )
-    return str(name)
+    try:
+        return SentenceEncoder.load(str(name))
+    except UnknownModelError as error:  # a teacher in a folder is known by that folder's name only
+        raise UnknownModelError(
+            f'{arguments.student} was distilled from "{name}", which encodes the corpus for the '
+            "ranking gate and is not to be found by that name; give its place with --teacher"
+        ) from error
 
 
 def _check_space(what: str, space_id: str, teacher: SentenceEncoder) -> None:

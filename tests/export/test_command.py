@@ -8,7 +8,7 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.cli import main
 from pocketquery.server.modeling import SentenceEncoder
-from tests.tiny_models import sentences
+from tests.tiny_models import bert_teacher, sentences
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,19 @@ def test_another_space_is_refused_before_encoding(
     assert headed_student.space_id in message
     assert SentenceEncoder.load(student_folder).space_id in message
     assert not (tmp_path / "b").exists()
+
+
+def test_a_teacher_known_by_its_folder_alone_is_asked_for(
+    student: SentenceEncoder, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = {"space_id": student.space_id, "teacher": "my-teacher"}
+    bert_teacher(layers=2, space=space).save(tmp_path / "student")
+    arguments = ["export", "--student", str(tmp_path / "student"), "--output", str(tmp_path / "b")]
+    arguments += ["--queries", str(files / "queries.tsv"), "--corpus", str(files / "corpus.jsonl")]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert 'distilled from "my-teacher"' in error
+    assert "give its place with --teacher" in error
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from huggingface_hub.utils import filter_repo_objects
+from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling.resolve import HUB_FILES, HUB_UNUSED, model_name, resolve_model

@@ -1,0 +1,130 @@
+"""Publishes a bundle over an older one many times, each time killed (SIGKILL) at another line.
+
+    python -m tests.export.kill_points BUNDLE POINTS
+
+Every point is a forked process: a trace counts the lines executed where bundles are written and
+kills at the chosen one. After each, this process verifies that what is left is the old bundle or
+the new one, whole, and that publishing can be done again. Prints how many were old and new.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import onnx
+
+from pocketquery import sdk
+from pocketquery.export.bundle_files import publish
+from pocketquery.export.bundling import ExportOptions, export_bundle
+from pocketquery.export.tokenizer_file import tokenizer_file
+from pocketquery.sdk.bundle import Bundle
+from tests.tiny_models import bert_teacher, sentences
+
+_MODULES = ("/sdk/bundle.py", "/sdk/files.py", "/export/bundle_files.py")
+_LAST_LINES = 60  # the renames are at the end, where old and new change places
+
+
+def main(output: Path, points: int) -> None:
+    """Kill at ``points`` lines, half of them among the last."""
+    publish_version = _publisher(output)
+    publish_version("1")
+    old = output.with_name("old")
+    _copy(output, old)
+    lines = _count(lambda: publish_version("2"))
+    half = points // 2
+    chosen = {lines * i // half for i in range(half)}
+    chosen |= {lines - _LAST_LINES * i // half - 1 for i in range(half)}
+    seen: Counter[str] = Counter()
+    for line in sorted(chosen):
+        _copy(old, output)
+        _killed_at(line, lambda: publish_version("2"))
+        sdk.verify(output)
+        seen[sdk.load(output).version] += 1
+        publish_version("2")
+        assert sdk.load(output).version == "2"
+    print(dict(seen))
+
+
+def _publisher(output: Path) -> Callable[[str], None]:
+    """A function that publishes the bundle of one student under a version."""
+    student = bert_teacher(layers=1)
+    made = output.with_name("made")
+    options = ExportOptions(calibration_texts=4, parity_texts=2)
+    report = export_bundle(
+        student, made, calibration_texts=sentences(8), options=options, name="tiny", license="MIT"
+    )
+    model = onnx.load_from_string(Bundle.open(made).read("encoder.onnx"))
+    file = tokenizer_file(student.tokenizer)
+
+    def publish_version(version: str) -> None:
+        manifest = dataclasses.replace(report.manifest, encoder_version=version)
+        publish(output, manifest, file, model, ["castle rock"], None)
+
+    return publish_version
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Put a copy of a bundle, and nothing that a kill left beside it, at ``target``."""
+    for left in target.parent.glob(f".{target.name}.*"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    if source.is_dir():
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+    else:
+        shutil.copy(source, target)
+
+
+def _traced(on_line: Callable[[], None], action: Callable[[], None]) -> None:
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(_MODULES):
+            return None
+        if event == "line":
+            on_line()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(None)
+
+
+def _count(action: Callable[[], None]) -> int:
+    lines = 0
+
+    def on_line() -> None:
+        nonlocal lines
+        lines += 1
+
+    _traced(on_line, action)
+    return lines
+
+
+def _killed_at(line: int, action: Callable[[], None]) -> None:
+    child = os.fork()
+    if child == 0:
+        left = line
+
+        def on_line() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        _traced(on_line, action)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"line {line} was not reached"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
