@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
@@ -183,7 +184,7 @@ class Encoder:
         name = self._manifest.default_prompt_name if prompt_name is None else prompt_name
         if name is None:
             return ""
-        found = self._manifest.prompts.get(name)
+        found = self._manifest.prompts.get(name) if isinstance(name, str) else None
         if found is None:
             known = ", ".join(map(repr, sorted(self._manifest.prompts))) or "none"
             raise InvalidInputError(
@@ -193,15 +194,10 @@ class Encoder:
         return found
 
     def _checked_dimension(self, truncate_dim: int | None, batch_size: int) -> int:
-        if batch_size < 1:
-            raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
+        check_count(batch_size, "batch_size")
         if truncate_dim is None:
             return self.dimension
-        if not 1 <= truncate_dim <= self.dimension:
-            raise InvalidInputError(
-                f"truncate_dim is {truncate_dim}, expected 1 to {self.dimension}"
-            )
-        return truncate_dim
+        return check_count(truncate_dim, "truncate_dim", most=self.dimension)
 
 
 def _cut(vectors: NDArray[np.float32], dimension: int, normalize: bool) -> NDArray[np.float32]:

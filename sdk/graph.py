@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.counts import check_count
+from pocketquery.sdk.errors import CorruptArtifactError
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -57,8 +58,7 @@ class Graph:
         num_threads: int,
         source: str,
     ) -> None:
-        if num_threads < 1:
-            raise InvalidInputError(f"num_threads is {num_threads}, expected at least 1")
+        num_threads = check_count(num_threads, "num_threads")
         self._source = source
         tensors = {name: _float32(name, value, source) for name, value in adapter.items()}
         # The session reads the adapter where it lies, for as long as it lives: both are kept.

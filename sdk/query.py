@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.texts import check_text
 from pocketquery.sdk.vectors import unit_rows
@@ -69,7 +69,7 @@ def check_query(
     mode = mode or ("hybrid" if text else "dense")
     if mode not in get_args(Mode):
         raise InvalidInputError(f"the mode is {mode!r}, expected one of {get_args(Mode)}")
-    count = _check_k(k)
+    count = check_count(k, "k")
     if mode == "lexical" and text:
         return CheckedQuery(mode, text, np.zeros(0, np.float32), count)
     if mode != "dense" and not text:
@@ -87,13 +87,3 @@ def _encode(text: str, encoder: QueryEncoder | None) -> Floats:
             'encoder=load(bundle)). Without one, pass a vector or use mode="lexical"'
         )
     return encoder.encode_query(text)
-
-
-def _check_k(k: object) -> int:
-    try:
-        count = operator.index(k)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise InvalidInputError(f"k is {k!r}, expected a whole number") from error
-    if count < 1:
-        raise InvalidInputError(f"k is {count}, expected at least 1")
-    return count

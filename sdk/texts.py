@@ -48,7 +48,8 @@ def check_texts(texts: object) -> list[str]:
     Raises:
         InvalidInputError: not a sequence; or names the index of the first item that is not a text.
     """
-    if isinstance(texts, bytes) or not isinstance(texts, (Sequence, ndarray)):
+    scalar = isinstance(texts, bytes) or (isinstance(texts, ndarray) and not texts.ndim)
+    if scalar or not isinstance(texts, (Sequence, ndarray)):
         raise InvalidInputError(
             f"sentences is a {type(texts).__name__}, expected a str or a list of str"
         )

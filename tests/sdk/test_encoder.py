@@ -109,8 +109,11 @@ def test_a_text_of_100_kb_is_cut_quickly(encoder: Encoder) -> None:
         (lambda e: e.encode("a", prompt_name="passage"), "knows: 'document', 'query'"),
         (lambda e: e.encode("a", prompt=3), "the prompt is a int"),
         (lambda e: e.encode("a", batch_size=0), "batch_size is 0"),
-        (lambda e: e.encode("a", truncate_dim=0), "truncate_dim is 0, expected 1 to 16"),
-        (lambda e: e.encode("a", truncate_dim=17), "truncate_dim is 17, expected 1 to 16"),
+        (lambda e: e.encode("a", batch_size="8"), "batch_size is '8', expected a whole number"),
+        (lambda e: e.encode("a", truncate_dim=0), "truncate_dim is 0, expected .*1 to 16"),
+        (lambda e: e.encode("a", truncate_dim=17), "truncate_dim is 17, expected .*1 to 16"),
+        (lambda e: e.encode("a", truncate_dim=2.5), "truncate_dim is 2.5, expected .*1 to 16"),
+        (lambda e: e.encode("a", prompt_name=["query"]), "prompt_name is \\['query'\\]"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(

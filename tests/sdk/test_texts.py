@@ -48,7 +48,9 @@ def test_one_bad_item_is_named_by_its_index(bad: object, index: int) -> None:
         check_texts(texts)
 
 
-@pytest.mark.parametrize("value", [None, 1, b"abc", {"a"}, {"a": "b"}, (c for c in "ab")])
+@pytest.mark.parametrize(
+    "value", [None, 1, b"abc", np.array("a"), {"a"}, {"a": "b"}, (c for c in "ab")]
+)
 def test_what_is_no_sequence_is_refused(value: object) -> None:
     with pytest.raises(InvalidInputError, match="expected a str or a list of str"):
         check_texts(value)
