@@ -164,7 +164,7 @@ def _to_json(metadata: Mapping[str, Any], where: str) -> str:
         raise InvalidInputError(f"the metadata of {where} is not a mapping with names as keys")
     try:
         text = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"the metadata of {where} cannot be JSON: {error}; expected texts, finite numbers, "
             "booleans, null, lists and mappings of them"

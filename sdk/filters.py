@@ -84,6 +84,11 @@ def _one(name: object, value: object, depth: int) -> Condition:
     check_text(name, "a filter's field")
     if not isinstance(value, Mapping):
         return _compare(name, "$eq", value)
+    if not value:
+        raise InvalidInputError(
+            f"the filter asks nothing of {name!r}; expected a value or an operator such as "
+            '{"$gte": 2000}'
+        )
     return _join("AND", [_compare(name, str(key), item) for key, item in value.items()], "1")
 
 

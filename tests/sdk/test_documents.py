@@ -75,6 +75,13 @@ def test_any_document_comes_back_as_it_was(
     made.close()
 
 
+def nested(depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(depth):
+        made = {"in": made}
+    return made
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
@@ -85,6 +92,7 @@ def test_any_document_comes_back_as_it_was(
         (Document(3, "text"), "int"),  # type: ignore[arg-type]
         (Document("a", "text", {"x": float("nan")}), "JSON"),
         (Document("a", "text", {"x": {1, 2}}), "JSON"),
+        (Document("a", "text", {"x": nested(5000)}), "JSON.*recursion"),
         (Document("a", "text", {3: 1}), "mapping"),  # type: ignore[dict-item]
         (Document("a", "text", [1]), "mapping"),  # type: ignore[arg-type]
         (Document("a", "text", {"x": "\ud800"}), "surrogate"),

@@ -98,6 +98,7 @@ def test_what_a_filter_matches(query: dict[str, Any], rows: list[int]) -> None:
         {3: 1},
         [],
         {"$or": [{"a": 1}] * 301},
+        {"a": {}},
     ],
 )
 def test_what_is_no_filter_is_an_error(query: Any) -> None:
