@@ -22,6 +22,7 @@ __all__ = [
     "publish_folder",
     "present_folder",
     "recover_folder",
+    "real_path",
     "sync_folder",
     "sha256_file",
     "sha256_bytes",
@@ -74,7 +75,7 @@ def replace_folder(path: Path | str) -> Iterator[Path]:
     A kill on the way leaves the temporary folder, which a later call removes, and the old
     ``path``, whole.
     """
-    path = Path(path)
+    path = real_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     recover_folder(path)
     _sweep(path)
@@ -90,7 +91,6 @@ def replace_folder(path: Path | str) -> Iterator[Path]:
         publish_folder(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        recover_folder(path)
         raise
 
 
@@ -99,13 +99,21 @@ def publish_folder(finished: Path, path: Path) -> None:
 
     POSIX cannot exchange two folders portably, so an existing ``path`` is moved aside first and
     removed last; a crash exactly between the two renames leaves it beside as ``.<name>.old``, and
-    :func:`recover_folder` puts it back.
+    :func:`recover_folder` puts it back. Where ``path`` is a link, what it leads to is replaced.
+
+    Raises:
+        OSError: the folders cannot be moved; ``path`` is as it was before.
     """
+    path = real_path(path)
     sync_folder(finished)
     old = _aside(path)
     if path.exists():
         path.rename(old)
-    finished.rename(path)
+    try:
+        finished.rename(path)
+    except BaseException:
+        recover_folder(path)
+        raise
     sync_folder(path.parent)
     shutil.rmtree(old, ignore_errors=True)
 
@@ -121,6 +129,7 @@ def present_folder(path: Path) -> Path:
 
 def recover_folder(path: Path) -> None:
     """Undo a :func:`publish_folder` that was killed between its two renames."""
+    path = real_path(path)
     old = _aside(path)
     if old.is_dir():
         if path.exists():
@@ -129,8 +138,17 @@ def recover_folder(path: Path) -> None:
             old.rename(path)
 
 
+def real_path(path: Path | str) -> Path:
+    """``path`` with a name of its own ("." has none) and free of links, whether it exists or not.
+
+    What is written beside a folder, to take its place, must be beside the folder itself.
+    """
+    return Path(os.path.realpath(path))
+
+
 def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
+    real = real_path(path)
+    return real.parent / f".{real.name}.old"
 
 
 def _temporary(path: Path) -> Path:

@@ -25,7 +25,7 @@ from pocketquery.sdk.documents import (
     stream_documents,
 )
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.files import publish_folder, recover_folder
+from pocketquery.sdk.files import publish_folder, real_path, recover_folder
 from pocketquery.sdk.index_files import DATABASE, seal, space_record
 from pocketquery.sdk.lexical import Analyzer
 from pocketquery.sdk.segments import (
@@ -67,7 +67,7 @@ def create_index(
         )
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"{path} is a file; an index is a folder, choose another path")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    real_path(path).parent.mkdir(parents=True, exist_ok=True)
     recover_folder(path)
     return IndexBuilder(path, space_id, dimension, resume)
 
@@ -83,7 +83,8 @@ class IndexBuilder:
         self.space_id = space_id
         self.dimension = dimension
         self._keep = resume
-        self._folder = path.with_name(f".{path.name}.building")
+        real = real_path(path)
+        self._folder = real.parent / f".{real.name}.building"
         self._analyzer = Analyzer()
         self._lock = _hold(self._folder)
         try:
@@ -171,6 +172,8 @@ def check_rows(
     Raises:
         InvalidInputError: another number of vectors, or the first document or vector that is bad.
     """
+    if not isinstance(documents, Iterable):
+        raise InvalidInputError(f"documents is a {type(documents).__name__}, expected a list")
     checked = list(documents)
     for position, document in enumerate(checked):
         check_document(document, f"documents[{position}]")

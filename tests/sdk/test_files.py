@@ -12,6 +12,7 @@ import pytest
 
 from pocketquery.sdk.files import (
     present_folder,
+    publish_folder,
     recover_folder,
     replace_folder,
     sha256_bytes,
@@ -90,6 +91,50 @@ def test_only_long_abandoned_temporaries_are_removed(tmp_path: Path) -> None:
     assert not stale.exists()
     assert fresh.exists()
     assert stranger.exists()
+
+
+def test_a_folder_that_cannot_be_moved_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, finished = tmp_path / "folder", tmp_path / "finished"
+    path.mkdir()
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if self == finished:
+            raise PermissionError(errno.EACCES, "in use")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    finished.mkdir()
+    with pytest.raises(PermissionError, match="in use"):
+        publish_folder(finished, path)
+    assert sorted(names(tmp_path)) == ["finished", "folder"]
+
+
+def test_a_folder_is_replaced_behind_its_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    with replace_folder(link) as folder:
+        (folder / "a").write_text("new")
+    assert link.is_symlink()
+    assert (real / "a").read_text() == "new"
+    real.rename(tmp_path / ".real.old")  # as a kill leaves it
+    assert (present_folder(link) / "a").read_text() == "new"
+    recover_folder(link)
+    assert sorted(names(tmp_path)) == ["link", "real"]
+
+
+def test_the_folder_one_is_in_has_a_name_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    assert present_folder(Path()) == Path()
+    with replace_folder(Path()) as folder:
+        (folder / "a").write_text("new")
+    assert (tmp_path / "folder" / "a").read_text() == "new"
 
 
 _WRITER = """
