@@ -175,7 +175,7 @@ class Index:
                 unknown mode or filter operator; dense or hybrid for a text without an encoder.
         """
         request = check_query(query, k, mode, vector, self.dimension, self._encoder)
-        condition = compile_filter(filter) if filter else None
+        condition = None if filter is None or filter == {} else compile_filter(filter)
         with self._database.reading() as connection:
             snapshot = self._current(connection)
             allowed = snapshot.alive
@@ -207,8 +207,8 @@ class Index:
         Returns:
             How many documents were deleted.
         """
-        if isinstance(ids, str):
-            raise InvalidInputError(f"ids is the text {ids!r}, expected a list of ids")
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise InvalidInputError(f"ids is {ids!r}, expected a list of ids")
         checked = [check_text(one, f"ids[{position}]") for position, one in enumerate(ids)]
         with self._writing() as connection:
             deleted = delete_documents(connection, checked)
@@ -221,7 +221,8 @@ class Index:
             compact_segments(connection, self.path, self.dimension)
         with self._database.writing() as connection:  # no other writer's file is a stray one
             for path in stray_files(connection, self.path):
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(PermissionError):  # Windows: a reader has it open yet
+                    path.unlink(missing_ok=True)
         with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger
             self._database.vacuum()
 

@@ -22,6 +22,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from pocketquery.sdk.errors import InvalidInputError
+
 __all__ = ["Analyzer", "spaced"]
 
 # Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
@@ -62,6 +64,7 @@ class Analyzer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._closed = False
         self._scratch = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._scratch.execute(
             f"CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='{_TOKENIZER}')"
@@ -69,8 +72,14 @@ class Analyzer:
         self._scratch.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, instance)")
 
     def occurrences(self, texts: Sequence[str]) -> Counter[tuple[str, int]]:
-        """How often each term occurs in each text, by (term, position of the text)."""
+        """How often each term occurs in each text, by (term, position of the text).
+
+        Raises:
+            InvalidInputError: the analyzer is closed.
+        """
         with self._lock:
+            if self._closed:
+                raise InvalidInputError("the index was closed meanwhile; open it again")
             self._scratch.execute("BEGIN")
             try:
                 self._scratch.executemany(
@@ -88,4 +97,5 @@ class Analyzer:
     def close(self) -> None:
         """Free the memory; the analyzer cannot be used afterwards."""
         with self._lock:
+            self._closed = True
             self._scratch.close()

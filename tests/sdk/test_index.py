@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pocketquery.sdk.documents import content
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index import Document, Index, create_index, open_index, verify_index
+from pocketquery.sdk.lexical import Analyzer
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
@@ -206,12 +207,13 @@ def test_a_compacted_index_equals_one_built_of_what_is_left(index: Index, tmp_pa
         ({"query": np.ones(DIMENSION), "mode": "hybrid"}, "text"),
         ({"query": "a", "vector": np.ones(3)}, "dimension"),
         ({"query": "a", "mode": "fuzzy"}, "'fuzzy'.*dense"),
-        ({"query": "a", "k": 0}, "at least 1"),
-        ({"query": "a", "k": -3}, "at least 1"),
+        ({"query": "a", "k": 0}, "from 1"),
+        ({"query": "a", "k": -3}, "from 1"),
         ({"query": "a", "k": 2.5}, "whole number"),
         ({"query": "a", "k": "3"}, "whole number"),
         ({"query": "a", "filter": {"year": {"$foo": 1}}}, r"\$foo"),
         ({"query": "a", "filter": ["year"]}, "mapping"),
+        ({"query": "a", "filter": []}, "mapping"),
     ],
 )
 def test_bad_searches_say_what_is_wrong(
@@ -274,6 +276,7 @@ def test_reading_only_refuses_to_write(path: Path) -> None:
         ([Document("x", "y")] * 2, np.ones((2, DIMENSION)), "'x'"),
         ([Document("x", "\ud800")], np.ones((1, DIMENSION)), r"documents\[0\]"),
         (["x"], np.ones((1, DIMENSION)), r"documents\[0\]"),
+        (Document("x", "y"), np.ones((1, DIMENSION)), "documents is a Document"),
     ],
 )
 def test_bad_adds_say_what_is_wrong(
@@ -292,6 +295,8 @@ def test_adding_nothing_is_harmless(index: Index) -> None:
 def test_deleting_wants_a_list(index: Index) -> None:
     with pytest.raises(InvalidInputError, match="list"):
         index.delete("doc-1")
+    with pytest.raises(InvalidInputError, match="list"):
+        index.delete(None)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=r"ids\[1\]"):
         index.delete(["doc-1", 3])  # type: ignore[list-item]
 
@@ -493,3 +498,47 @@ def test_closing_when_the_disk_is_full_closes_all_the_same(
         len(index)
     with open_index(path) as other:
         assert len(other) == 59
+
+
+def test_closing_under_a_search_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = open_index(path)
+
+    def closed_meanwhile(text: str) -> None:
+        index.close()
+        Analyzer.terms(index._analyzer, text)
+
+    monkeypatch.setattr(index._analyzer, "terms", closed_meanwhile)
+    with pytest.raises(InvalidInputError, match="closed"):
+        index.search("river", mode="lexical")
+
+
+def test_the_folder_one_is_in_can_be_opened_and_built_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path)
+    with open_index(".") as index:
+        assert len(index) == 60
+    make_index(Path(), 20)
+    with open_index(path) as index:
+        assert len(index) == 20
+
+
+def test_compacting_leaves_a_file_that_somebody_holds(
+    index: Index, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (used,) = path.glob("*.u8")
+    unlink = Path.unlink
+
+    def refuse(self: Path, missing_ok: bool = False) -> None:
+        if self == used:
+            raise PermissionError(13, "in use, as Windows says")
+        unlink(self, missing_ok)
+
+    index.delete(["doc-1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        index.compact()
+    assert len(index) == 59
+    assert len(list(path.glob("*.u8"))) == 2
+    index.compact()
+    assert len(list(path.glob("*.u8"))) == 1
