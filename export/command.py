@@ -147,6 +147,11 @@ def _gate_data(
     judgements = read_judgements(arguments.qrels) if arguments.qrels else None
     if judgements is not None:
         queries = [query for query in queries if query.id in judgements]
+        if not queries:
+            raise InvalidInputError(
+                f"{arguments.qrels} judges none of the queries of {arguments.queries}; expected "
+                "queries and judgements of one data set, or leave --qrels out"
+            )
     teacher = _teacher(arguments, student)
     _check_space(f"the student {arguments.student}", student.space_id, teacher)
     vectors = encode_documents(

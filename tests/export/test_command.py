@@ -22,6 +22,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "queries.tsv").write_text(queries, encoding="utf-8")
     qrels = "\n".join(f"q{i}\td{i}\t1" for i in range(20))
     (folder / "qrels.tsv").write_text(qrels, encoding="utf-8")
+    (folder / "other.tsv").write_text("z9\td1\t1\n", encoding="utf-8")
     return folder
 
 
@@ -97,6 +98,7 @@ def test_a_teacher_known_by_its_folder_alone_is_asked_for(
         (["--adapter-rank", "-2"], "adapter_rank is -2"),
         (["--corpus", "corpus.jsonl", "--gate-queries", "0"], "--gate-queries is 0"),
         (["--corpus", "corpus.jsonl"], "does not name its teacher"),
+        (["--corpus", "corpus.jsonl", "--qrels", "other.tsv"], "other.tsv judges none of the"),
     ],
 )
 def test_bad_arguments_are_one_line(
