@@ -9,6 +9,7 @@ stand here, because loading them would load torch.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -62,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0, 2 for an error, 130 for an interruption."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     room = "pocketquery.sdk"
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a letter shows its number
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         commands = _commands()
         parser = _parser(commands, arguments)

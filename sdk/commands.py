@@ -214,7 +214,8 @@ def _json_object(text: str) -> dict[str, Any]:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False))
+    plain = (sys.stdout.encoding or "").lower() != "utf-8"  # then as escapes, which are JSON too
+    print(json.dumps(value, ensure_ascii=plain))
 
 
 def _shorten(text: str, length: int) -> str:

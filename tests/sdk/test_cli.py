@@ -259,3 +259,17 @@ def test_without_its_extra_a_command_names_it() -> None:
     )
     assert result.returncode == 2
     assert "pocketquery[server]" in result.stderr
+
+
+ASCII = {"PYTHONIOENCODING": "ascii"}
+
+
+def test_a_terminal_without_the_letters_gets_their_numbers(tiny_bundle: Path) -> None:
+    result = run(["encode", "--bundle", str(tiny_bundle), "h\xe9"], environment=ASCII)
+    assert result.stdout.startswith(r"h\xe9"), result.stderr
+
+
+def test_json_is_json_in_any_encoding(tiny_bundle: Path, tiny_index: Path) -> None:
+    arguments = ["search", "--json", "--bundle", str(tiny_bundle), "--index", str(tiny_index)]
+    result = run([*arguments, "h\xe9 \U0001f600"], environment=ASCII)
+    assert json.loads(result.stdout)["query"] == "h\xe9 \U0001f600"
