@@ -143,7 +143,10 @@ def real_path(path: Path | str) -> Path:
 
     What is written beside a folder, to take its place, must be beside the folder itself.
     """
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:  # a NUL in it: nothing can be there, and whoever looks will say so
+        return Path(path).absolute()
 
 
 def _aside(path: Path) -> Path:

@@ -132,6 +132,7 @@ def test_the_folder_one_is_in_has_a_name_too(
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")
     assert present_folder(Path()) == Path()
+    assert present_folder(Path("a\0b")) == Path("a\0b")  # cannot be there
     with replace_folder(Path()) as folder:
         (folder / "a").write_text("new")
     assert (tmp_path / "folder" / "a").read_text() == "new"
