@@ -264,8 +264,8 @@ class Index:
         lexical = bm25(connection, self._analyzer.terms(query.text), snapshot.lengths)
         if allowed is not None:
             lexical[~allowed] = 0
-        rows = best(lexical, max(query.k, CANDIDATES))
-        rows = rows[lexical[rows] > 0]
+        rows = np.flatnonzero(lexical)  # first: numpy is slow to select among many zeros
+        rows = rows[best(lexical[rows], max(query.k, CANDIDATES))]
         if query.mode == "lexical":
             return _top(rows, lexical[rows], query.k)
         near, _ = snapshot.vectors.search(query.vector, max(query.k, CANDIDATES), allowed)

@@ -186,10 +186,18 @@ class Vectors:
 
 
 def best(scores: Floats, k: int) -> NDArray[np.intp]:
-    """The positions of the ``k`` >= 1 highest scores, in no order."""
+    """The positions of the ``k`` >= 1 highest scores, rising; of equal scores the first ones.
+
+    So that what is found does not depend on how many are asked for.
+    """
     if k >= len(scores):
         return np.arange(len(scores))
-    return np.argpartition(scores, len(scores) - k)[len(scores) - k :]
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    rows = np.flatnonzero(scores >= least)
+    if len(rows) == k:
+        return rows
+    level = np.flatnonzero(scores[rows] == least)
+    return np.delete(rows, level[k - len(rows) :])
 
 
 def _map(path: Path, dimension: int, count: int) -> Rows:

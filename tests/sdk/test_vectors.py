@@ -192,3 +192,10 @@ def test_best_are_the_highest(scores: list[float], k: int) -> None:
     array = np.array(scores, np.float32)
     chosen = array[best(array, k)]
     assert sorted(chosen.tolist()) == sorted(scores)[max(0, len(scores) - k) :]
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(1, 45))
+def test_of_equal_scores_the_first_are_chosen(scores: list[int], k: int) -> None:
+    array = np.array(scores, np.float32)
+    expected = np.argsort(-array, kind="stable")[:k]
+    assert best(array, k).tolist() == sorted(expected.tolist())
