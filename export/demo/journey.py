@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pocketquery import sdk
 from pocketquery.distill import TrainingConfig, distill, query_like_texts, unique_texts
+from pocketquery.distill.precision import bfloat16_pays
 from pocketquery.export.bundling import export_bundle
 from pocketquery.export.demo.corpus import DemoCorpus, read_demo_corpus
 from pocketquery.export.demo.results import DemoResults, System
@@ -41,7 +42,17 @@ _LICENCE = "CC-BY-SA-4.0"  # of the texts it learnt from; the teacher is under A
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What the demo distils; small enough for two cores and eight minutes."""
+    """What the demo distils; small enough for two cores and eight minutes.
+
+    Attributes:
+        teacher: model folder, Hub name, or the offline ``demo``.
+        student: shape.
+        training: of the student; bfloat16 is switched on where the processor gains by it.
+        bfloat16_steps: times as many steps there, which is about four times as fast.
+        pieces: sentences, titles and spans of the corpus that join its questions.
+        longest_piece: words of those; queries are short.
+        gate_queries: questions the ranking gate asks.
+    """
 
     teacher: str = "demo"
     student: str = "3x384"
@@ -49,14 +60,23 @@ class DemoSettings:
         steps=300,
         batch_size=64,
         learning_rate=5e-4,
-        max_length=48,
+        max_length=32,
         nearest=4,
-        typo_share=0.25,
+        typo_share=0.2,
         train_vocabulary=False,
         checkpoint_every=50,
     )
+    bfloat16_steps: int = 2
     pieces: int = 6000
+    longest_piece: int = 20
     gate_queries: int = 300
+
+    def on_this_machine(self) -> TrainingConfig:
+        """``training`` with bfloat16 and more steps where that is the faster arithmetic."""
+        if not bfloat16_pays():
+            return self.training
+        steps = self.bfloat16_steps * self.training.steps
+        return replace(self.training, bfloat16=True, steps=steps)
 
 
 def run_demo(
@@ -89,7 +109,11 @@ def run_demo(
 
     say(f"2/6  Distilling a {settings.student} query encoder into that space")
     learnt = corpus.training_documents
-    pieces = unique_texts(query_like_texts(learnt, settings.training.seed))
+    pieces = [
+        text
+        for text in unique_texts(query_like_texts(learnt, settings.training.seed))
+        if len(text.split()) <= settings.longest_piece
+    ]
     drawn = random.Random(0).sample(pieces, min(settings.pieces, len(pieces)))
     student_report = distill(
         teacher,
@@ -97,7 +121,7 @@ def run_demo(
         output / "student",
         documents=[content(document) for document in learnt],
         student=settings.student,
-        config=settings.training,
+        config=settings.on_this_machine(),
         show_progress_bar=show_progress_bar,
     )
     say(f"     {student_report.parameters / 1e6:.1f} M parameters, {student_report.texts} texts")
