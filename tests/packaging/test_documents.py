@@ -23,7 +23,7 @@ def test_architecture_maps_every_file_and_no_other() -> None:
 
 def test_every_command_of_the_readme_exists() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"pocketquery ([a-z]+) ", readme))
+    named = set(re.findall(r"^(?:\S*/)?pocketquery ([a-z]+) ", readme, re.MULTILINE))
     command = [sys.executable, "-m", "pocketquery.sdk", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert {"distill", "export", "index", "encode", "search", "evaluate", "verify"} <= named
