@@ -12,7 +12,7 @@ demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
 
 test: .stamps/dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: .stamps/dev
 	$(BIN)/python -m pytest -m slow
@@ -22,7 +22,7 @@ check: .stamps/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p pocketquery
 	$(BIN)/mypy tests examples benchmarks
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 format: .stamps/dev
 	$(BIN)/ruff format .
