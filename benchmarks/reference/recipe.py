@@ -25,11 +25,17 @@ from typing import Any
 
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
+from pocketquery.export.bundling import ExportReport, export_bundle
+from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.export.demo.split import is_held_out
+from pocketquery.export.ranking_gate import GateData
 from pocketquery.sdk.documents import Document, content
 from pocketquery.server.corpus import read_documents
+from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder
 
+HERE = Path(__file__).resolve().parent
+VECTORS = HERE.parents[1] / "runs" / "document_vectors"
 SHAPE = "3x384"
 CONFIG = TrainingConfig(
     steps=8000,
@@ -136,11 +142,37 @@ def training_texts(data: Path, corpora: dict[str, list[Document]]) -> list[str]:
     return unique_texts(texts)
 
 
+def export(student: Path, texts: list[str], bundle: Path) -> ExportReport:
+    """The int8 bundle, gated on questions the student has learnt from."""
+    demo = read_demo_corpus()
+    rng = random.Random(CONFIG.seed)
+    queries = rng.sample(demo.training.queries, 500)
+    vectors = encode_documents(
+        SentenceEncoder.load("demo"), demo.documents, cache=VECTORS, show_progress_bar=True
+    )
+    gate = GateData(
+        queries,
+        [document.id for document in demo.documents],
+        vectors,
+        {query.id: demo.training.judgements[query.id] for query in queries},
+    )
+    return export_bundle(
+        student,
+        bundle,
+        calibration_texts=rng.sample(texts, min(512, len(texts))),
+        gate=gate,
+        name="reference-3x384",
+        license="LicenseRef-measuring-only",
+        progress=print,
+    )
+
+
 def main() -> None:
     """Collect the texts and distil."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--output", type=Path, default=Path("runs/reference/student"))
+    parser.add_argument("--bundle", type=Path, default=HERE / "bundle")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--count", action="store_true", help="only count the texts")
@@ -168,6 +200,7 @@ def main() -> None:
         show_progress_bar=True,
     )
     print(report)
+    print(export(options.output, texts, options.bundle).manifest.quality)
 
 
 if __name__ == "__main__":
