@@ -84,6 +84,7 @@ def distill(
     work = output.with_name(output.name + ".work")
     identity = {
         "teacher": teacher.space_id,
+        "teacher_max_length": teacher.max_length,  # no part of the space, but of its vectors
         "texts": texts_sha256(texts),
         "documents": texts_sha256(documents),
         "student": student,

@@ -88,7 +88,8 @@ def _encoded(
     with tqdm(total=len(items), unit="text", desc=label, disable=not show_progress_bar) as bar:
         for start in range(0, len(items), _PIECE):
             piece = items[start : start + _PIECE]
-            identity = f"{teacher.space_id}/{prompt}/{bfloat16}/{texts_sha256(piece)}"
+            made_by = f"{teacher.space_id}/{teacher.max_length}/{prompt}/{bfloat16}"
+            identity = f"{made_by}/{texts_sha256(piece)}"
             path = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npy"
             if not path.exists():
                 with torch.autocast(teacher.device.type, torch.bfloat16, enabled=bfloat16):

@@ -78,7 +78,8 @@ def build_index(
         show_progress_bar: documents done, rate and time left, on stderr.
 
     Raises:
-        CorpusError: an id comes twice; names it. What was encoded is kept for the next try.
+        CorpusError: no documents, or an id comes twice; names it. What was encoded is kept for the
+            next try, and an index that is there stays.
         InvalidInputError: a document or a vector that cannot be stored, or ``output`` holds
             something that is not an index.
         ArtifactError: the disk is full, or another process builds the same index.
@@ -95,6 +96,11 @@ def build_index(
             _check(builder, chunk)
             builder.add(chunk, _encode(chunk, encode, batch_size, bar))
         count = len(builder)
+        if not count:  # an export that went wrong must not empty the index devices search
+            raise CorpusError(
+                "there are no documents; expected at least one. For an index to be filled later "
+                "use pocketquery.sdk.create_index"
+            )
         if bar is not None:
             bar.close()
     return IndexReport(

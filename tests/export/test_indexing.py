@@ -104,10 +104,13 @@ def test_an_id_given_twice_is_named(tmp_path: Path, second: int) -> None:
     assert build(tmp_path / "index", documents, Recorder()).documents == 1000
 
 
-def test_no_documents(tmp_path: Path) -> None:
-    assert build(tmp_path / "index", [], Recorder()).documents == 0
-    with open_index(tmp_path / "index") as index:
-        assert len(index) == 0
+def test_no_documents_leave_the_old_index(tmp_path: Path) -> None:
+    documents = make_documents(3)
+    build(tmp_path / "index", documents, Recorder())
+    with pytest.raises(CorpusError, match="there are no documents"):
+        build(tmp_path / "index", [], Recorder())
+    with open_index(tmp_path / "index", encoder=WordEncoder()) as index:
+        assert len(index) == 3
 
 
 @pytest.mark.parametrize(
