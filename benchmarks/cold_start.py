@@ -142,15 +142,25 @@ def measure(commands: dict[str, list[str]], fewer: dict[str, int], repeat: int) 
 
 def run(command: list[str]) -> Run:
     """Run Python code in a process of its own."""
-    with subprocess.Popen(
-        [sys.executable, "-c", *command], stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
-    ) as process:
+    with (
+        tempfile.TemporaryFile(
+            "w+"
+        ) as complaints,  # onnxruntime's warnings: of use on failure only
+        subprocess.Popen(
+            [sys.executable, "-c", *command],
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=ENVIRONMENT,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"a contestant failed with exit code {process.returncode}")
+        if process.returncode != 0:
+            complaints.seek(0)
+            sys.exit(f"{complaints.read()}\na contestant failed: exit {process.returncode}")
     return Run(usage.ru_utime + usage.ru_stime, json.loads(output.splitlines()[-1]))
 
 
