@@ -62,11 +62,11 @@ class DemoSettings:
         learning_rate=5e-4,
         max_length=32,
         nearest=4,
-        typo_share=0.2,
+        typo_share=0.05,
         train_vocabulary=False,
         checkpoint_every=50,
     )
-    bfloat16_steps: int = 2
+    bfloat16_steps: int = 3
     pieces: int = 6000
     longest_piece: int = 20
     gate_queries: int = 300
