@@ -24,6 +24,7 @@ __all__ = [
     "insert_documents",
     "delete_documents",
     "find_document",
+    "find_rows",
     "has_document",
     "read_documents",
     "stream_documents",
@@ -126,6 +127,15 @@ def find_document(connection: sqlite3.Connection, identifier: str) -> Document |
         (identifier,),
     ).fetchone()
     return _document(*found) if found else None
+
+
+def find_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, int]:
+    """The row of each of ``ids`` that is there."""
+    found = {}
+    for identifier in ids:
+        for (row,) in connection.execute("SELECT row FROM documents WHERE id = ?", (identifier,)):
+            found[identifier] = int(row)
+    return found
 
 
 def read_documents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Document]:

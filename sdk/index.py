@@ -58,6 +58,7 @@ from pocketquery.sdk.segments import (
     next_generation,
     stray_files,
 )
+from pocketquery.sdk.stored_vectors import StoredVectors
 from pocketquery.sdk.texts import check_text
 from pocketquery.sdk.vectors import best
 
@@ -149,6 +150,11 @@ class Index:
         """The document with this id, None where there is none."""
         with self._database.reading() as connection:
             return find_document(connection, check_text(id, "the id"))
+
+    def vectors(self, ids: Iterable[str] = ()) -> StoredVectors:
+        """The vectors of the present state, by row, with the rows of the documents ``ids``."""
+        with self._database.reading() as connection:
+            return StoredVectors.read(connection, self._current(connection), ids)
 
     def search(
         self,
