@@ -1,0 +1,116 @@
+"""A weighted sum of vectors that forgets each vector, and whose order does not matter to the bit.
+
+Floating-point addition is not associative: the same replies in another order give another sum, and
+a round could not be resumed, repeated or checked. Here each value is scaled by 2**bits, rounded to
+an integer and added in int64; integers add in any order to the same sum. Rounding costs at most
+half of 2**-bits a value and update, far below the 8 bits the update came in.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import InvalidInputError
+
+__all__ = ["LEAST_BITS", "MOST_BITS", "RunningSum", "fraction_bits"]
+
+MOST_BITS = 40
+LEAST_BITS = 24
+_CAPACITY = 2**63 - 1
+
+
+def fraction_bits(largest_sum: float) -> int:
+    """How many bits after the point let sums up to ``largest_sum`` stay within int64, at most 40.
+
+    Raises:
+        InvalidInputError: fewer than 24 would, and rounding would show in the mean.
+    """
+    # One bit to spare for the rounding of each value.
+    bits = min(MOST_BITS, 62 - math.ceil(math.log2(largest_sum)))
+    if bits < LEAST_BITS:
+        raise InvalidInputError(
+            f"sums up to {largest_sum:g} leave {bits} bits after the point, expected at least "
+            f"{LEAST_BITS}; lower clients_per_round, largest_weight or clip_norm"
+        )
+    return bits
+
+
+@dataclass(frozen=True)
+class RunningSum:
+    """A sum of weighted vectors; immutable, of constant size.
+
+    Attributes:
+        totals: int64 (n,), the sum of weight x value x 2**bits.
+        weight: the sum of the weights x 2**bits.
+        count: how many vectors were added.
+        reach: no total can be larger than this, whatever the signs were.
+        bits: bits after the point.
+    """
+
+    totals: NDArray[np.int64]
+    weight: int
+    count: int
+    reach: int
+    bits: int
+
+    @classmethod
+    def empty(cls, size: int, bits: int = MOST_BITS) -> RunningSum:
+        """The sum of nothing, over vectors of ``size`` values."""
+        return cls(np.zeros(size, np.int64), 0, 0, 0, bits)
+
+    def add(self, values: NDArray[np.float32], weight: float, factor: float = 1.0) -> RunningSum:
+        """This sum and ``weight * factor * values``; ``factor`` does not count as weight.
+
+        Args:
+            values: float32 (n,), finite.
+            weight: above 0.
+            factor: what the values are scaled by first, say to clip them.
+
+        Raises:
+            InvalidInputError: the sum might leave int64; nothing was added.
+        """
+        fixed = round(math.ldexp(weight, self.bits))
+        scale = fixed * factor
+        peak = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+        reach = self._checked_reach(self.reach + math.ceil(peak * scale) + 1)
+        scaled = np.multiply(values, scale, dtype=np.float64)
+        totals = np.rint(scaled, out=scaled).astype(np.int64)
+        totals += self.totals
+        return RunningSum(totals, self.weight + fixed, self.count + 1, reach, self.bits)
+
+    def merge(self, other: RunningSum) -> RunningSum:
+        """The sum of both, as if all vectors had been added to one.
+
+        Raises:
+            InvalidInputError: the sum might leave int64, or the two differ in their bits.
+        """
+        if self.bits != other.bits:
+            raise InvalidInputError(
+                f"found sums with {self.bits} and {other.bits} bits after the point, expected "
+                "the same; both must be of one round"
+            )
+        reach = self._checked_reach(self.reach + other.reach)
+        weight, count = self.weight + other.weight, self.count + other.count
+        return RunningSum(self.totals + other.totals, weight, count, reach, self.bits)
+
+    def mean(self) -> NDArray[np.float64]:
+        """The weighted mean, float64 (n,).
+
+        Raises:
+            InvalidInputError: nothing was added.
+        """
+        if not self.weight:
+            raise InvalidInputError("the sum holds no vector, so it has no mean; add one first")
+        return self.totals / np.float64(self.weight)
+
+    def _checked_reach(self, reach: int) -> int:
+        if reach > _CAPACITY:
+            raise InvalidInputError(
+                f"after {self.count} vectors the next could take the sum past {_CAPACITY} "
+                f"(with {self.bits} bits after the point); use fewer bits, see fraction_bits()"
+            )
+        return reach

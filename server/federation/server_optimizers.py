@@ -1,0 +1,214 @@
+"""What the server does with a round's mean change: add it, or let an optimizer take it for a step.
+
+The mean change of the clients is treated as the direction of steepest descent ("pseudo-gradient").
+Pure functions of float32 arrays; computed in float64, so that the rounding of a step is that of its
+result alone. FedProx and FedEMA live on the device (how a client trains and starts): the server's
+part of both is FedAvg.
+
+Sources: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data"
+(FedAvg); Hsu et al., "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+Classification" (FedAvgM); Reddi et al., "Adaptive Federated Optimization", Algorithm 2 (FedAdam,
+FedYogi).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import InvalidInputError
+
+__all__ = [
+    "FedAdam",
+    "FedAvg",
+    "FedAvgM",
+    "FedYogi",
+    "ServerOptimizer",
+    "Step",
+    "optimizer_from_dict",
+]
+
+Tensors = Mapping[str, NDArray[np.float32]]
+Change = Mapping[str, NDArray[np.float64]]
+
+
+class Step(NamedTuple):
+    """Tensors after a step, and the optimizer's own for the next; float32 by name."""
+
+    tensors: dict[str, NDArray[np.float32]]
+    moments: dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class ServerOptimizer:
+    """What the optimizers share: settings that are checked, moments by name, one step.
+
+    Attributes:
+        learning_rate: what the step is multiplied by.
+    """
+
+    name: ClassVar[str]
+    moments: ClassVar[tuple[str, ...]] = ()
+    learning_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a setting outside its range.
+
+        Raises:
+            InvalidInputError: a rate or tau is not finite and above 0, or a decay not in [0, 1).
+        """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            decay = field.name in ("momentum", "beta1", "beta2")
+            number = isinstance(value, int | float) and math.isfinite(value)
+            if not (number and (0 <= value < 1 if decay else value > 0)):
+                expected = "a number from 0 to below 1" if decay else "a finite number above 0"
+                raise InvalidInputError(
+                    f"{self.name}: {field.name} is {value!r}, expected {expected}"
+                )
+
+    def apply(self, tensors: Tensors, change: Change, moments: Tensors) -> Step:
+        """``tensors`` after a step along ``change``.
+
+        Args:
+            tensors: float32, what the clients started from.
+            change: float64 mean change, of the same names and shapes.
+            moments: what the last step returned; empty for the first.
+
+        Raises:
+            InvalidInputError: ``moments`` were left by another optimizer or other tensors.
+        """
+        before = self._moments(tensors, moments)
+        after: dict[str, NDArray[np.float32]] = {}
+        kept: dict[str, NDArray[np.float32]] = {}
+        for name, value in tensors.items():
+            own = {moment: before[f"{moment}.{name}"] for moment in self.moments}
+            step = self._step(change[name], own)
+            after[name] = (value + self.learning_rate * step).astype(np.float32)
+            kept |= {f"{moment}.{name}": array.astype(np.float32) for moment, array in own.items()}
+        return Step(after, kept)
+
+    def to_dict(self) -> dict[str, object]:
+        """Name and settings as JSON values."""
+        return {"name": self.name, **asdict(self)}
+
+    def _step(
+        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """The direction for one tensor; puts the new moments in ``own``."""
+        raise NotImplementedError
+
+    def _initial(self, moment: str) -> float:
+        return 0.0
+
+    def _moments(self, tensors: Tensors, moments: Tensors) -> dict[str, NDArray[np.float64]]:
+        shapes = {f"{m}.{name}": v.shape for m in self.moments for name, v in tensors.items()}
+        if not moments:
+            return {
+                name: np.full(shape, self._initial(name.partition(".")[0]))
+                for name, shape in shapes.items()
+            }
+        if {name: value.shape for name, value in moments.items()} != shapes:
+            raise InvalidInputError(
+                f"the state carries moments {sorted(moments)[:3]}..., which {self.name} on these "
+                f"tensors did not leave; expected {sorted(shapes)[:3] or 'none'}. Go on with the "
+                "optimizer that left them, or start anew with FederationState.without_moments()"
+            )
+        return {name: value.astype(np.float64) for name, value in moments.items()}
+
+
+@dataclass(frozen=True)
+class FedAvg(ServerOptimizer):
+    """x + learning_rate * change."""
+
+    name: ClassVar[str] = "fedavg"
+
+    def _step(
+        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        return change
+
+
+@dataclass(frozen=True)
+class FedAvgM(ServerOptimizer):
+    """v = momentum * v + change; x + learning_rate * v."""
+
+    name: ClassVar[str] = "fedavgm"
+    moments: ClassVar[tuple[str, ...]] = ("velocity",)
+    momentum: float = 0.9
+
+    def _step(
+        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        own["velocity"] = self.momentum * own["velocity"] + change
+        return own["velocity"]
+
+
+@dataclass(frozen=True)
+class FedAdam(ServerOptimizer):
+    """m = beta1 m + (1 - beta1) change; v = beta2 v + (1 - beta2) change**2;
+    x + learning_rate * m / (sqrt(v) + tau).
+
+    As in the paper's Algorithm 2, without Adam's bias correction; v begins at tau**2.
+    """
+
+    name: ClassVar[str] = "fedadam"
+    moments: ClassVar[tuple[str, ...]] = ("first_moment", "second_moment")
+    learning_rate: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+
+    def _initial(self, moment: str) -> float:
+        return self.tau**2 if moment == "second_moment" else 0.0
+
+    def _step(
+        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        first = self.beta1 * own["first_moment"] + (1 - self.beta1) * change
+        second = self._second(own["second_moment"], np.square(change))
+        own |= {"first_moment": first, "second_moment": second}
+        return first / (np.sqrt(second) + self.tau)
+
+    def _second(
+        self, before: NDArray[np.float64], square: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return self.beta2 * before + (1 - self.beta2) * square
+
+
+@dataclass(frozen=True)
+class FedYogi(FedAdam):
+    """FedAdam with v - (1 - beta2) change**2 sign(v - change**2): v shrinks slowly."""
+
+    name: ClassVar[str] = "fedyogi"
+
+    def _second(
+        self, before: NDArray[np.float64], square: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return before - (1 - self.beta2) * square * np.sign(before - square)
+
+
+_OPTIMIZERS: dict[str, type[ServerOptimizer]] = {
+    kind.name: kind for kind in (FedAvg, FedAvgM, FedAdam, FedYogi)
+}
+
+
+def optimizer_from_dict(found: Mapping[str, object]) -> ServerOptimizer:
+    """The optimizer that :meth:`ServerOptimizer.to_dict` described.
+
+    Raises:
+        InvalidInputError: an unknown name or setting.
+    """
+    settings = {name: value for name, value in found.items() if name != "name"}
+    kind = _OPTIMIZERS.get(str(found.get("name")))
+    if kind is None or settings.keys() - {field.name for field in fields(kind)}:
+        raise InvalidInputError(
+            f"found the optimizer {dict(found)!r}, expected a name of {sorted(_OPTIMIZERS)} and "
+            "its settings"
+        )
+    return kind(**settings)  # type: ignore[arg-type]  # checked by __post_init__
