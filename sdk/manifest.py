@@ -23,6 +23,8 @@ __all__ = [
     "ENCODER_FILE",
     "GOLDEN_FILE",
     "ADAPTER_FILE",
+    "TRAINING_STEP_FILE",
+    "TRAINING_STATE_FILE",
     "FileEntry",
     "Manifest",
     "Space",
@@ -36,6 +38,8 @@ SIGNATURE_FILE = "signature"
 ENCODER_FILE = "encoder.onnx"
 GOLDEN_FILE = "golden.json"
 ADAPTER_FILE = "adapter.safetensors"
+TRAINING_STEP_FILE = "train_step.onnx"
+TRAINING_STATE_FILE = "train_state.safetensors"
 
 _KINDS = ("wordpiece", "sentencepiece")
 _LAYOUTS = ("xlm-roberta", "plain")

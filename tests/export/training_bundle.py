@@ -1,0 +1,100 @@
+"""A tiny bundle that carries a training step, for every test that trains on the device.
+
+Tracing a step takes some ten seconds, so a built bundle is kept in the system's temporary folder
+under a name made of the sources it comes from, and copied from there.
+
+``python -m tests.export.training_bundle FOLDER [OBJECTIVE [PART [VIEWS]]]`` writes one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from pocketquery.export.bundling import ExportOptions, export_bundle
+from pocketquery.export.onnx_graph import GraphOptions
+from pocketquery.export.training_step import (
+    build_training_step,
+    bundle_adapter,
+    write_training_step,
+)
+from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.manifest import ENCODER_FILE
+from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import bert_teacher, sentences
+
+__all__ = ["tiny_student", "tiny_training_bundle"]
+
+_ROOT = Path(__file__).parents[2]
+_SOURCES = ("export/*.py", "sdk/*.py", "server/modeling/*.py", "tests/tiny_models.py")
+
+
+def tiny_student() -> SentenceEncoder:
+    """One layer of width 64 with a head to 48 dimensions; every call gives the same weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        head = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 48))
+    return bert_teacher(layers=1, width=64, head=head)
+
+
+def tiny_training_bundle(
+    folder: Path | str, *, objective: str = "index_byol", part: str = "adapter", views: int = 2
+) -> Path:
+    """Make ``folder`` a verified bundle of :func:`tiny_student` with a training step; the folder.
+
+    Adapters of rank 2 lie on query, value and both layers of the head; vectors have 48 dimensions.
+    """
+    store = Path(tempfile.gettempdir()) / f"pocketquery-tests-{_fingerprint()}"
+    store.mkdir(exist_ok=True)
+    kept = store / f"{objective}-{part}-{views}"
+    with (store / f"{kept.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            unfinished = store / f"{kept.name}.unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            _build(unfinished, objective, part, views)
+            unfinished.rename(kept)
+    return Path(shutil.copytree(kept, folder))
+
+
+def _build(folder: Path, objective: str, part: str, views: int) -> None:
+    student = tiny_student()
+    export_bundle(
+        student,
+        folder,
+        calibration_texts=sentences(40),
+        options=ExportOptions(GraphOptions(adapter_rank=2), parity_texts=4),
+        name="tiny",
+        license="MIT",
+    )
+    bundle = Bundle.open(folder)
+    step = build_training_step(
+        student,
+        bundle_adapter(bundle),
+        objective=objective,
+        part=part,
+        views=views,
+        encoder_sha256=bundle.manifest.files[ENCODER_FILE].sha256,
+    )
+    write_training_step(bundle, step)
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256(torch.__version__.encode())
+    for pattern in _SOURCES:
+        for path in sorted(_ROOT.glob(pattern)):
+            digest.update(path.read_bytes())
+    digest.update(Path(__file__).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    objective, part, views = [*sys.argv[2:], "index_byol", "adapter", "2"][:3]
+    print(tiny_training_bundle(sys.argv[1], objective=objective, part=part, views=int(views)))
