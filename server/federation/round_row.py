@@ -1,0 +1,81 @@
+"""What a person sees of a round: one row of a table, while it runs and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+__all__ = ["RoundRow"]
+
+
+@dataclass(frozen=True)
+class RoundRow:
+    """A round, running or over.
+
+    Attributes:
+        round: its number, from 0.
+        base_version: the release it started from.
+        asked: how many devices were asked.
+        accepted: replies that are in the sum.
+        declined: devices that may not, or would not.
+        failed: devices that died or could not be reached.
+        quarantined: replies left out, by reason code.
+        figures: means over the accepted replies of what devices say of their training.
+        skipped: None, or why nothing came of the round.
+        gate: what the acceptance gate found; None before it, or where there was nothing to judge.
+        version: the release in force after it; None while it runs.
+        seconds: how long it took, gate and all, on the server's clock.
+    """
+
+    round: int
+    base_version: str
+    asked: int = 0
+    accepted: int = 0
+    declined: int = 0
+    failed: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    skipped: str | None = None
+    gate: Mapping[str, Any] | None = None
+    version: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def replied(self) -> int:
+        """Replies of any kind."""
+        return self.accepted + self.declined + self.failed + sum(self.quarantined.values())
+
+    @property
+    def outcome(self) -> str:
+        """In a word or two: running, skipped, rejected, or the version that was released."""
+        if self.skipped is not None:
+            return "skipped"
+        if self.version is None:
+            return "running"
+        return f"release {self.version}" if self.version != self.base_version else "rejected"
+
+    def with_accepted(self, figures: Mapping[str, float]) -> RoundRow:
+        """This row after one more accepted reply; each figure stays the mean of those that came."""
+        count = self.accepted
+        mean = {
+            name: (self.figures.get(name, value) * count + value) / (count + 1)
+            for name, value in figures.items()
+        }
+        return replace(self, accepted=count + 1, figures={**self.figures, **mean})
+
+    def with_quarantined(self, reason: str) -> RoundRow:
+        """This row after one more reply that was left out."""
+        counts = dict(self.quarantined)
+        counts[reason] = counts.get(reason, 0) + 1
+        return replace(self, quarantined=dict(sorted(counts.items())))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> RoundRow:
+        """The row that :meth:`to_dict` described; what a newer release added is left out."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in found.items() if name in known})
