@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pocketquery.distill import TrainingConfig, distill
-from pocketquery.distill.precision import bfloat16_pays
 from pocketquery.distill.texts import query_like_texts, unique_texts
 from pocketquery.export.bundling import ExportOptions, export_bundle
 from pocketquery.sdk.documents import Document, content
@@ -60,7 +59,7 @@ def base_bundle(name: str, objective: str, data: Path, work: Path) -> Path:
             texts,
             student,
             documents=[content(document) for document in documents],
-            config=replace(_CONFIG, typo_share=NOISE[name], bfloat16=bfloat16_pays()),
+            config=replace(_CONFIG, typo_share=NOISE[name]),
             show_progress_bar=True,
         )
         export_bundle(
