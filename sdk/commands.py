@@ -32,11 +32,13 @@ def encode(subparsers: _Subparsers) -> None:
 examples:
   pocketquery encode --bundle demo/bundle "how do plants make sugar"
   pocketquery encode --bundle demo/bundle --json < queries.txt > vectors.json
+  pocketquery encode --bundle demo/bundle --adapter adapter-7.safetensors "sugar"
 """,
         _encode,
     )
     parser.add_argument("texts", nargs="*", help="the texts; without any, the lines of stdin")
     _add_bundle(parser)
+    _add_adapter(parser)
     parser.add_argument("--prompt-name", help="which prompt of the bundle to put before each text")
     parser.add_argument("--json", action="store_true", help="print one JSON object, whole vectors")
 
@@ -58,6 +60,7 @@ examples:
     )
     parser.add_argument("query", help="what to look for")
     _add_bundle(parser)
+    _add_adapter(parser)
     parser.add_argument("--index", required=True, help="the index, a folder")
     parser.add_argument("-k", type=int, default=10, help="how many hits (default: 10)")
     parser.add_argument(
@@ -88,13 +91,14 @@ examples:
 
 
 def _encode(options: argparse.Namespace) -> int:
-    encoder = _load(options.bundle)
+    encoder = _load(options.bundle, options.adapter)
     texts = options.texts or _stdin_lines()
     vectors = encoder.encode(texts, prompt_name=options.prompt_name)
     if options.json:
         _print_json(
             {
                 "space_id": encoder.space_id,
+                "version": encoder.version,
                 "dimension": encoder.dimension,
                 "vectors": [[float(value) for value in vector] for vector in vectors],
             }
@@ -109,7 +113,7 @@ def _encode(options: argparse.Namespace) -> int:
 def _search(options: argparse.Namespace) -> int:
     from pocketquery.sdk.index import open_index
 
-    encoder = _load(options.bundle)
+    encoder = _load(options.bundle, options.adapter)
     with open_index(options.index, encoder=encoder) as index:
         hits = index.search(options.query, options.k, filter=options.filter, mode=options.mode)
     if options.json:
@@ -180,7 +184,13 @@ def _add_bundle(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _load(path: str | None) -> Encoder:
+def _add_adapter(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--adapter", metavar="FILE", help="a newer adapter release than the bundle's own"
+    )
+
+
+def _load(path: str | None, adapter: str | None) -> Encoder:
     from pocketquery.sdk.loading import BUNDLE_VARIABLE, load
 
     path = path or os.environ.get(BUNDLE_VARIABLE)
@@ -188,7 +198,7 @@ def _load(path: str | None) -> Encoder:
         raise ArtifactNotFoundError(
             f"no bundle is named: pass --bundle, or set {BUNDLE_VARIABLE} to its path"
         )
-    return load(path)
+    return load(path, adapter=adapter)
 
 
 def _stdin_lines() -> list[str]:

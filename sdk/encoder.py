@@ -1,50 +1,99 @@
 """The query encoder: text in, vector out, in the space of the documents' teacher.
 
 Arguments and results follow sentence-transformers' ``SentenceTransformer.encode``.
+
+Its adapter can be swapped while other threads encode. What a call encodes with is one object, which
+a swap replaces by one assignment and a call takes once: so each call sees the old adapter or the
+new one, without a lock on its way, and the old session goes when the last call with it is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.adapter import Tensors, read_adapter
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.counts import check_count
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
 from pocketquery.sdk.progress import progress
 from pocketquery.sdk.safetensors import parse
+from pocketquery.sdk.signature import Key
 from pocketquery.sdk.texts import check_text, check_texts
 from pocketquery.sdk.tokenizer import Tokenizer, open_tokenizer
 
-__all__ = ["Encoder"]
+__all__ = ["AdapterSource", "Encoder"]
+
+AdapterSource: TypeAlias = Path | str | bytes | Tensors
+"""A release by its path or its bytes, or tensors by name."""
 
 _QUERY = "query"
 _LEAST_NORM = 1e-12  # torch.nn.functional.normalize's
 
 
+@dataclass(frozen=True)
+class _Adapter:
+    """Tensors for the graph, and the version of the encoder that they make."""
+
+    tensors: Tensors
+    version: str
+
+
+@dataclass(frozen=True)
+class _Serving:
+    """What a call encodes with."""
+
+    graph: Graph
+    version: str
+
+
 class Encoder:
     """A loaded query encoder; made by :func:`pocketquery.sdk.load`. Safe to use from threads."""
 
-    def __init__(self, manifest: Manifest, tokenizer: Tokenizer, graph: Graph) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        tokenizer: Tokenizer,
+        serving: _Serving,
+        own_adapter: Tensors,
+        public_key: Key | None,
+    ) -> None:
         self._manifest = manifest
         self._tokenizer = tokenizer
-        self._graph = graph
+        self._serving = serving
+        self._own_adapter = own_adapter
+        self._public_key = public_key
+        self._swapping = threading.Lock()
 
     @classmethod
     def of_bundle(
-        cls, bundle: Bundle, *, num_threads: int = 1, verify_hashes: bool = True
+        cls,
+        bundle: Bundle,
+        *,
+        num_threads: int = 1,
+        verify_hashes: bool = True,
+        adapter: AdapterSource | None = None,
+        public_key: Key | None = None,
     ) -> Encoder:
-        """The encoder in ``bundle``. Arguments and errors as :func:`pocketquery.sdk.load`."""
+        """The encoder in ``bundle``. Arguments and errors as :func:`pocketquery.sdk.load`, but
+        that the key is for the adapter alone: the bundle was opened with it, or without."""
         manifest = bundle.manifest
-        adapter = (
+        own = (
             parse(bundle.read(ADAPTER_FILE, verify_hash=verify_hashes), ADAPTER_FILE)
             if ADAPTER_FILE in bundle
             else {}
         )
+        chosen = _Adapter(own, manifest.encoder_version)
+        if adapter is not None:
+            chosen = _resolved(adapter, manifest, public_key)
         tokenizer = open_tokenizer(
             manifest.tokenizer.kind,
             bundle.read(manifest.tokenizer.file, verify_hash=verify_hashes),
@@ -53,13 +102,16 @@ class Encoder:
         )
         graph = Graph(
             bundle.read(ENCODER_FILE, verify_hash=verify_hashes),
-            adapter=adapter,
+            adapter=chosen.tensors,
             dimension=manifest.space.dimension,
             max_length=manifest.max_length,
             num_threads=num_threads,
             source=str(bundle.path),
         )
-        return cls(manifest, tokenizer, graph)
+        if adapter is not None:
+            _check_complete(chosen, graph, manifest)
+        serving = _Serving(graph, chosen.version)
+        return cls(manifest, tokenizer, serving, own, public_key)
 
     @property
     def manifest(self) -> Manifest:
@@ -73,8 +125,14 @@ class Encoder:
 
     @property
     def version(self) -> str:
-        """The encoder's version within its space."""
-        return self._manifest.encoder_version
+        """The encoder's version within its space: the adapter's, where one was given; with
+        tensors that are no release, the bundle's followed by ``+local``."""
+        return self._serving.version
+
+    @property
+    def adapter(self) -> dict[str, NDArray[np.float32]]:
+        """Copies of the adapter's tensors, by name; empty where the bundle brings no adapter."""
+        return self._serving.graph.adapter
 
     @property
     def space_id(self) -> str:
@@ -96,6 +154,37 @@ class Encoder:
             f"Encoder(name={self.name!r}, version={self.version!r}, dimension={self.dimension}, "
             f"space_id={self.space_id!r})"
         )
+
+    def swap_adapter(self, adapter: AdapterSource | None, *, public_key: Key | None = None) -> None:
+        """Encode with another adapter from now on; what is being encoded ends with the old one.
+
+        Vectors are then equal, to the bit, to those of a bundle loaded with that adapter. Calls of
+        other threads are not held up; for the moment of the change two sessions are in memory.
+
+        Args:
+            adapter: a release, by its path or bytes; tensors by name, float16 or float32 (memory
+                of one's own carries no signature, so none is looked for); or None for the
+                bundle's own. An older release than the present one is as good as any.
+            public_key: where given, the release must be signed by its private half; without it,
+                the key the bundle was loaded with, if any, counts.
+
+        Raises:
+            ArtifactNotFoundError: no release is at the path.
+            CorruptArtifactError: the release was changed or is for another ``encoder.onnx``; a
+                tensor is missing, unknown, of another shape or type, or not finite.
+            UnsupportedVersionError: the release is of a newer format version.
+            SpaceMismatchError: the release is of another space.
+            SignatureError: a key counts and the release is not signed by it.
+
+        After an error the adapter is the one it was.
+        """
+        with self._swapping:  # one swap at a time; encoding knows nothing of it
+            chosen = _Adapter(self._own_adapter, self._manifest.encoder_version)
+            present = self._serving.graph
+            if adapter is not None:
+                chosen = _resolved(adapter, self._manifest, public_key or self._public_key)
+                _check_complete(chosen, present, self._manifest)
+            self._serving = _Serving(present.with_adapter(chosen.tensors), chosen.version)
 
     def encode(
         self,
@@ -134,13 +223,14 @@ class Encoder:
         """
         dimension = self._checked_dimension(truncate_dim, batch_size)
         before = self._prompt(prompt_name, prompt)
+        graph = self._serving.graph  # once: every text of a call goes through the same adapter
         if isinstance(sentences, str):
-            vector = self._embed(before + check_text(sentences))
+            vector = self._embed(graph, before + check_text(sentences))
             return vector if truncate_dim is None else _cut(vector, dimension, normalize_embeddings)
         texts = check_texts(sentences)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(progress(texts, "encode", show=show_progress_bar)):
-            vectors[row] = self._embed(before + text)
+            vectors[row] = self._embed(graph, before + text)
         return vectors if truncate_dim is None else _cut(vectors, dimension, normalize_embeddings)
 
     def encode_query(
@@ -175,8 +265,8 @@ class Encoder:
         """
         return self._tokenizer.encode(check_text(text))
 
-    def _embed(self, text: str) -> NDArray[np.float32]:
-        return self._graph.embed(self._tokenizer.encode(text))
+    def _embed(self, graph: Graph, text: str) -> NDArray[np.float32]:
+        return graph.embed(self._tokenizer.encode(text))
 
     def _prompt(self, prompt_name: str | None, prompt: str | None) -> str:
         if prompt is not None:
@@ -198,6 +288,27 @@ class Encoder:
         if truncate_dim is None:
             return self.dimension
         return check_count(truncate_dim, "truncate_dim", most=self.dimension)
+
+
+def _resolved(adapter: AdapterSource, manifest: Manifest, public_key: Key | None) -> _Adapter:
+    if isinstance(adapter, Mapping):
+        return _Adapter(adapter, f"{manifest.encoder_version}+local")
+    if isinstance(adapter, (bytes, str, Path)):
+        release = read_adapter(adapter, manifest=manifest, public_key=public_key)
+        return _Adapter(release.tensors, release.version)
+    raise InvalidInputError(
+        f"adapter is a {type(adapter).__name__}, expected a release's path or bytes, or tensors "
+        "by name"
+    )
+
+
+def _check_complete(adapter: _Adapter, graph: Graph, manifest: Manifest) -> None:
+    missing = sorted(graph.adapter_names - set(adapter.tensors))
+    if missing:  # the graph's defaults would take their place, which belong to another training
+        raise CorruptArtifactError(
+            f"the adapter, version {adapter.version}, lacks the tensors {', '.join(missing)}; the "
+            f"encoder of the bundle {manifest.name!r} expects all of them"
+        )
 
 
 def _cut(vectors: NDArray[np.float32], dimension: int, normalize: bool) -> NDArray[np.float32]:

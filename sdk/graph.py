@@ -1,11 +1,13 @@
 """The encoder's ONNX graph in an onnxruntime session: token ids in, one vector out.
 
-Two decisions, both measured:
+Decisions, all measured:
 
 - One text a call, unpadded. Dynamic int8 takes its activation scale over the whole batch, so a
   vector would otherwise depend on its neighbours and on their padding.
 - The adapter's tensors are bound when the session is made (``add_initializer``), so they cost a
-  call nothing; feeding them as inputs would add a copy and a dictionary entry for each.
+  call nothing; feeding them as inputs would add a copy and a dictionary entry for each. Another
+  adapter is therefore another session, made beside this one.
+- The model's bytes are kept for that: onnxruntime's session keeps the same object anyway.
 """
 
 from __future__ import annotations
@@ -59,6 +61,10 @@ class Graph:
         source: str,
     ) -> None:
         num_threads = check_count(num_threads, "num_threads")
+        self._model = model
+        self._dimension = dimension
+        self._max_length = max_length
+        self._num_threads = num_threads
         self._source = source
         tensors = {name: _float32(name, value, source) for name, value in adapter.items()}
         # The session reads the adapter where it lies, for as long as it lives: both are kept.
@@ -67,6 +73,27 @@ class Graph:
         _check_signature(self._session, dimension, source)
         self._mask = np.ones((1, max_length), dtype=np.int64)
         self._mask.setflags(write=False)
+
+    @property
+    def adapter(self) -> dict[str, NDArray[np.float32]]:
+        """Copies of the tensors that are bound, by name; those left at their defaults are not."""
+        return {name: np.array(value.numpy()) for name, value in self._adapter.items()}
+
+    @property
+    def adapter_names(self) -> frozenset[str]:
+        """The names of every tensor an adapter may set."""
+        return frozenset(slot.name for slot in self._session.get_overridable_initializers())
+
+    def with_adapter(self, adapter: Mapping[str, NDArray[Any]]) -> Graph:
+        """The same encoder with another adapter; this one stays as it is. Errors as the class's."""
+        return Graph(
+            self._model,
+            adapter=adapter,
+            dimension=self._dimension,
+            max_length=self._max_length,
+            num_threads=self._num_threads,
+            source=self._source,
+        )
 
     def embed(self, ids: list[int]) -> NDArray[np.float32]:
         """The vector of one text.

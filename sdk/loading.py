@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import ArtifactNotFoundError
 from pocketquery.sdk.signature import Key
 
@@ -37,6 +37,7 @@ _opened = _Opened()
 def load(
     path: Path | str,
     *,
+    adapter: AdapterSource | None = None,
     public_key: Key | None = None,
     num_threads: int = 1,
     verify_hashes: bool = True,
@@ -45,20 +46,30 @@ def load(
 
     Args:
         path: the bundle.
-        public_key: where given, the bundle must be signed by its private half (extra ``sign``):
-            32 raw bytes, 64 hexadecimal digits or the path of a PEM file.
+        adapter: a newer one than the bundle's own: a release, by its path or bytes, or tensors by
+            name. :meth:`Encoder.swap_adapter` does the same later.
+        public_key: where given, the bundle and the release must be signed by its private half
+            (extra ``sign``): 32 raw bytes, 64 hexadecimal digits or the path of a PEM file.
         num_threads: threads inside one call. One is best for a query: more cost more than they
             gain below some hundred tokens.
         verify_hashes: False skips the SHA-256 of each file (its size is checked in any case).
 
     Raises:
-        ArtifactNotFoundError: the bundle or one of its files is not there.
+        ArtifactNotFoundError: the bundle, one of its files or the adapter is not there.
         CorruptArtifactError: a file is truncated, was changed or is not as described; names it.
+            The adapter is for another ``encoder.onnx``; names both.
+        SpaceMismatchError: the adapter is of another space; names both.
         UnsupportedVersionError: written in a newer format version.
         SignatureError: a key is given and the signature is absent or not made by it.
     """
     bundle = Bundle.open(path, public_key=public_key)
-    encoder = Encoder.of_bundle(bundle, num_threads=num_threads, verify_hashes=verify_hashes)
+    encoder = Encoder.of_bundle(
+        bundle,
+        num_threads=num_threads,
+        verify_hashes=verify_hashes,
+        adapter=adapter,
+        public_key=public_key,
+    )
     _opened.last = encoder
     return encoder
 

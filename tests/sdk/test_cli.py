@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
+from pocketquery.sdk.adapter import write_adapter
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.manifest import Space
-from tests.sdk.tiny_bundle import SPACE_ID, write_tiny_bundle
+from tests.sdk.tiny_bundle import SPACE_ID, trained_adapter, write_tiny_bundle
 
 COMMANDS = ["demo", "distill", "encode", "evaluate", "export", "index", "search", "verify"]
 
@@ -79,6 +80,28 @@ def test_encode_prints_the_vectors_as_json(tiny_bundle: Path) -> None:
     assert answer["space_id"] == SPACE_ID
     assert answer["dimension"] == 16
     assert answer["vectors"] == sdk.load(tiny_bundle).encode(["the sea", "x"]).tolist()
+
+
+def test_encode_and_search_take_an_adapter(
+    tiny_bundle: Path, tiny_index: Path, tmp_path: Path
+) -> None:
+    manifest = sdk.load(tiny_bundle).manifest
+    path = tmp_path / "adapter-2.safetensors"
+    write_adapter(path, trained_adapter(), manifest=manifest, version="2", parent_version="1")
+    encoder = sdk.load(tiny_bundle, adapter=path)
+    both = ["--bundle", str(tiny_bundle), "--adapter", str(path), "--json"]
+    answer = json.loads(run(["encode", *both, "the sea"]).stdout)
+    assert answer["version"] == "2"
+    assert answer["vectors"] == encoder.encode(["the sea"]).tolist()
+    found = json.loads(run(["search", *both, "--index", str(tiny_index), "the sea"]).stdout)
+    with sdk.open_index(tiny_index, encoder=encoder) as index:
+        assert [hit["score"] for hit in found["hits"]] == [
+            hit.score for hit in index.search("the sea")
+        ]
+    path.write_bytes(path.read_bytes()[:-1])
+    result = run(["encode", *both, "the sea"])
+    assert result.returncode == 2
+    assert "adapter-2.safetensors" in result.stderr
 
 
 def test_encode_reads_lines_and_prints_for_a_person(tiny_bundle: Path) -> None:
