@@ -18,11 +18,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.adapter_tensors import Tensors, halves_of, tensors_sha256, widened
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -41,16 +41,11 @@ __all__ = [
     "ADAPTER_FORMAT",
     "LARGEST_RELEASE",
     "AdapterRelease",
-    "Tensors",
     "pack_adapter",
     "parse_adapter",
     "read_adapter",
-    "tensors_sha256",
     "write_adapter",
 ]
-
-Tensors = Mapping[str, NDArray[Any]]
-"""Adapter tensors by the name of the graph's input; float16 or float32."""
 
 ADAPTER_FORMAT = "pocketquery-adapter"
 ADAPTER_VERSION = 1
@@ -108,7 +103,7 @@ def pack_adapter(
         InvalidInputError: no tensors; NaN, infinity or what float16 cannot hold; another dtype;
             an empty version; above 100 KB.
     """
-    halves = {name: _checked_half(name, value) for name, value in tensors.items()}
+    halves = halves_of(tensors)
     if not halves or not version or parent_version == "":
         raise InvalidInputError(
             f"{len(halves)} adapter tensors, version {version!r}, parent {parent_version!r}: "
@@ -120,7 +115,7 @@ def pack_adapter(
         "encoder_version": version,
         "space_id": manifest.space.id,
         "encoder_sha256": manifest.files[ENCODER_FILE].sha256,
-        "tensors_sha256": sha256_bytes(serialize(halves)),
+        "tensors_sha256": tensors_sha256(halves),
     }
     if parent_version is not None:
         metadata["parent_version"] = parent_version
@@ -218,17 +213,12 @@ def parse_adapter(data: bytes, name: str = "the adapter") -> AdapterRelease:
         parent_version=fields.text_or_none("parent_version"),
         space_id=fields.text("space_id"),
         encoder_sha256=fields.text("encoder_sha256"),
-        tensors={key: _checked_float(key, value, name) for key, value in halves.items()},
+        tensors=widened(halves, name),
         tensors_sha256=metadata["tensors_sha256"],
         signature_key_id=fields.text_or_none("signature_key_id"),
         sha256=sha256_bytes(data),
         bytes=len(data),
     )
-
-
-def tensors_sha256(tensors: Tensors) -> str:
-    """The digest a release of ``tensors`` carries, also where they are not fit for one."""
-    return sha256_bytes(serialize({name: _half(value) for name, value in tensors.items()}))
 
 
 def _read(path: Path) -> bytes:
@@ -320,28 +310,3 @@ def _check_fits(release: AdapterRelease, manifest: Manifest, name: str) -> None:
             f"{name}: the adapter is for the {ENCODER_FILE} with SHA-256 "
             f"{release.encoder_sha256}, {bundle} has {expected}; fetch the adapter of this bundle"
         )
-
-
-def _half(value: NDArray[Any]) -> NDArray[np.float16]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(value).astype(np.float16)
-
-
-def _checked_half(name: str, value: NDArray[Any]) -> NDArray[np.float16]:
-    found = np.asarray(value)
-    half = _half(found) if found.dtype in (np.float16, np.float32) else None
-    if half is None or not np.isfinite(half).all():
-        held = f"{found.dtype}" if half is None else "NaN, infinity or what float16 cannot hold"
-        raise InvalidInputError(
-            f"adapter tensor {name!r} is {held}; expected finite float16 or float32"
-        )
-    return half
-
-
-def _checked_float(key: str, value: NDArray[Any], name: str) -> NDArray[np.float32]:
-    if value.dtype != np.float16 or not np.isfinite(value).all():
-        found = f"{value.dtype}" if value.dtype != np.float16 else "NaN or infinity"
-        raise CorruptArtifactError(
-            f"{name}: adapter tensor {key!r} holds {found}, expected finite float16"
-        )
-    return value.astype(np.float32)

@@ -18,7 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.adapter import Tensors, read_adapter
+from pocketquery.sdk.adapter import read_adapter
+from pocketquery.sdk.adapter_tensors import Tensors
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError

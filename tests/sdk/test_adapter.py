@@ -16,9 +16,9 @@ from pocketquery.sdk.adapter import (
     pack_adapter,
     parse_adapter,
     read_adapter,
-    tensors_sha256,
     write_adapter,
 )
+from pocketquery.sdk.adapter_tensors import released, tensors_sha256
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -70,6 +70,7 @@ def test_a_release_says_what_it_is_and_holds_float16_values(tmp_path: Path) -> N
     for name, value in trained().items():
         assert release.tensors[name].dtype == np.float32
         assert np.array_equal(release.tensors[name], value.astype(np.float16).astype(np.float32))
+        assert np.array_equal(released(trained())[name], release.tensors[name])
 
 
 def test_what_was_read_is_written_in_the_same_bytes() -> None:
