@@ -95,12 +95,12 @@ def train_locally(
         previous: the adapter this device ended its last round with, for ``client_init="ema"``.
 
     Raises:
-        InvalidInputError: no examples; fewer than two for the objective ``byol``, whose heads
-            normalise over the batch; a query that is no text; tensors of another encoder; no
-            document to compare with.
+        InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
+            ``byol``, whose heads normalise over the batch; a query that is no text; tensors of
+            another encoder; no document to compare with.
         SpaceMismatchError: encoder, step and documents are not of one space.
     """
-    _check(encoder, step, len(examples))
+    _check(encoder, step, len(examples), config.batch_size)
     rng = np.random.default_rng(seed)
     if reason := may_continue():
         return LocalResult({}, 0, 0, (), None, reason)
@@ -139,17 +139,18 @@ def train_locally(
     return LocalResult(change, len(chosen), len(losses), tuple(losses), health, None)
 
 
-def _check(encoder: Encoder, step: LocalStep, count: int) -> None:
+def _check(encoder: Encoder, step: LocalStep, count: int, batch_size: int) -> None:
     description = step.description
     if encoder.space_id != description.space_id:
         raise SpaceMismatchError.between(
             "the encoder", encoder.space_id, "the training step", description.space_id
         )
     least = 2 if description.objective == "byol" else 1
-    if count < least:
+    if count < least or batch_size < least:
         raise InvalidInputError(
-            f"found {count} examples, expected at least {least} for the objective "
-            f"{description.objective!r}; train when the device has more queries"
+            f"found {count} examples and a batch_size of {batch_size}, expected at least {least} "
+            f"of each for the objective {description.objective!r}; train when the device has "
+            "more queries"
         )
 
 
