@@ -113,7 +113,8 @@ class Journal:
             now: the clock's reading, from where the deadline counts.
 
         Raises:
-            InvalidInputError: a round is open, or ``state`` is older than what the journal holds.
+            InvalidInputError: a round is open, ``state`` is older than what the journal holds, or
+                carries the moments of another optimizer than the settings'.
             ArtifactError: the disk is full or fails; nothing was changed.
         """
         self._check_next(state)
@@ -162,7 +163,7 @@ class Journal:
         it. A skipped round's is settled at once, for it proposes nothing.
 
         Raises:
-            InvalidInputError: no round is open, or the state has moments of another optimizer.
+            InvalidInputError: no round is open.
             ArtifactError: the disk is full or fails; the round is still open.
         """
         candidate, report = close_round(self._opened())

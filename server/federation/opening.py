@@ -94,8 +94,10 @@ def open_round(
         now: the clock's reading, from where the deadline counts; None: from the first reply.
 
     Raises:
-        InvalidInputError: ``asked`` is below 1 or above what the settings ask.
+        InvalidInputError: ``asked`` is below 1 or above what the settings ask; the state carries
+            the moments of another optimizer than the settings'.
     """
+    settings.optimizer.checked(state.optimizer, state.adapter)
     asked = settings.asked() if asked is None else asked
     if not 1 <= asked <= settings.asked():
         raise InvalidInputError(

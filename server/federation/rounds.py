@@ -79,9 +79,6 @@ def close_round(opened: OpenRound) -> tuple[FederationState, RoundReport]:
     Where too few replies were valid nothing changes but the round's number, and the report says
     why. Else the state holds the new adapter under the old version's name: whether and as what it
     is released is decided by the gate (:meth:`FederationState.released`, ``rejected``).
-
-    Raises:
-        InvalidInputError: the state carries the moments of another optimizer than the settings'.
     """
     state = replace(opened.state, round=opened.state.round + 1, seen=_remembered(opened))
     report = _report(opened)

@@ -83,7 +83,7 @@ class ServerOptimizer:
         Raises:
             InvalidInputError: ``moments`` were left by another optimizer or other tensors.
         """
-        before = self._moments(tensors, moments)
+        before = self.checked(moments, tensors)
         after: dict[str, NDArray[np.float32]] = {}
         kept: dict[str, NDArray[np.float32]] = {}
         for name, value in tensors.items():
@@ -93,20 +93,12 @@ class ServerOptimizer:
             kept |= {f"{moment}.{name}": array.astype(np.float32) for moment, array in own.items()}
         return Step(after, kept)
 
-    def to_dict(self) -> dict[str, object]:
-        """Name and settings as JSON values."""
-        return {"name": self.name, **asdict(self)}
+    def checked(self, moments: Tensors, tensors: Tensors) -> dict[str, NDArray[np.float64]]:
+        """``moments`` in float64, or the first ones where there are none.
 
-    def _step(
-        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        """The direction for one tensor; puts the new moments in ``own``."""
-        raise NotImplementedError
-
-    def _initial(self, moment: str) -> float:
-        return 0.0
-
-    def _moments(self, tensors: Tensors, moments: Tensors) -> dict[str, NDArray[np.float64]]:
+        Raises:
+            InvalidInputError: they were left by another optimizer or for other tensors.
+        """
         shapes = {f"{m}.{name}": v.shape for m in self.moments for name, v in tensors.items()}
         if not moments:
             return {
@@ -120,6 +112,19 @@ class ServerOptimizer:
                 "optimizer that left them, or start anew with FederationState.without_moments()"
             )
         return {name: value.astype(np.float64) for name, value in moments.items()}
+
+    def to_dict(self) -> dict[str, object]:
+        """Name and settings as JSON values."""
+        return {"name": self.name, **asdict(self)}
+
+    def _step(
+        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """The direction for one tensor; puts the new moments in ``own``."""
+        raise NotImplementedError
+
+    def _initial(self, moment: str) -> float:
+        return 0.0
 
 
 @dataclass(frozen=True)
