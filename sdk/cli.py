@@ -39,6 +39,8 @@ _SUMMARIES = {
     "search": "Search an index; the query never leaves this machine.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
     "verify": "Check a bundle or an index.",
+    "simulate": "Federated rounds over simulated devices, in this process.",
+    "releases": "List the versions the rounds made, show one, roll back.",
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 

@@ -60,7 +60,6 @@ class DemoSettings:
         learning_rate=5e-4,
         max_length=32,
         nearest=4,
-        typo_share=0.05,
         train_vocabulary=False,
         checkpoint_every=50,
     )
