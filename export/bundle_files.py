@@ -6,6 +6,7 @@ import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -30,6 +31,7 @@ def publish(
     model: onnx.ModelProto,
     golden_texts: Sequence[str],
     signing_key: Key | None,
+    more: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Manifest:
     """Write the bundle to ``output``, a folder or a ``.zip``, after verifying a draft of it.
 
@@ -40,6 +42,7 @@ def publish(
         model: the int8 graph.
         golden_texts: stored with their ids and vectors.
         signing_key: Ed25519 private key, or None.
+        more: further files by name, say a training step's.
 
     Returns:
         The manifest as written.
@@ -49,6 +52,7 @@ def publish(
         OSError: the disk is full or not writable; ``output`` is as it was before.
     """
     files = {ENCODER_FILE: model.SerializeToString(deterministic=True), file.file: file.data}
+    files |= more
     adapter = adapter_tensors(model)
     if adapter:
         files[ADAPTER_FILE] = serialize({n: t.astype(np.float16) for n, t in adapter.items()})

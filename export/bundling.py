@@ -16,6 +16,7 @@ from typing import Any
 
 import onnx
 
+from pocketquery.export.adapter import adapter_tensors
 from pocketquery.export.bundle_files import publish
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.parity import (
@@ -37,8 +38,11 @@ from pocketquery.export.sentence_transformers_layout import write_onnx_files
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.smoothing import activation_ranges, smooth
 from pocketquery.export.tokenizer_file import TokenizerFile, tokenizer_file
+from pocketquery.export.training_parity import StepAgreement
+from pocketquery.export.training_step import TrainingOptions, TrainingStep, build_training_step
 from pocketquery.sdk.bundle import file_entries
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.manifest import (
     ENCODER_FILE,
     GOLDEN_FILE,
@@ -66,6 +70,7 @@ class ExportOptions:
         thresholds: of the ranking gate.
         calibration_texts: how many of the calibration texts are run, evenly spaced.
         parity_texts: how many of them are compared with torch.
+        training: the step of local training the bundle carries; None for none.
     """
 
     graph: GraphOptions = field(default_factory=GraphOptions)
@@ -73,12 +78,18 @@ class ExportOptions:
     thresholds: GateThresholds = field(default_factory=GateThresholds)
     calibration_texts: int = 512
     parity_texts: int = 64
+    training: TrainingOptions | None = None
 
     def __post_init__(self) -> None:
         if self.calibration_texts < 1 or self.parity_texts < 1:
             raise InvalidInputError(
                 f"calibration_texts is {self.calibration_texts} and parity_texts "
                 f"{self.parity_texts}; expected at least 1 of each"
+            )
+        if self.training and self.training.part == "adapter" and not self.graph.adapter_rank:
+            raise InvalidInputError(
+                "the training step would train the adapter, and adapter_rank is 0; expected a rank "
+                "of 1 or more, or another part to train"
             )
 
 
@@ -94,6 +105,7 @@ class ExportReport:
             the calibration texts.
         gate: the ranking gate's report; None where no gate data was given.
         float_bytes, int8_bytes: sizes of the two graphs.
+        training: the training step against torch; None where the bundle has none.
     """
 
     path: Path
@@ -104,6 +116,7 @@ class ExportReport:
     gate: GateReport | None
     float_bytes: int
     int8_bytes: int
+    training: StepAgreement | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,7 @@ def export_bundle(
 
     Raises:
         UnknownModelError: an architecture, head or tokenizer that cannot be exported.
-        ArtifactError: the graph or the tokenizer does not compute what the student does, or the
+        ArtifactError: a graph or the tokenizer does not compute what the student does, or the
             ranking gate fails. Nothing is written.
         InvalidInputError: no texts, a bad key, or ``output`` holds something else.
         MissingExtraError: the packages of the extra "export" (or "sign") are not installed.
@@ -184,7 +197,10 @@ def export_bundle(
     calibration_ids = [tokenizer.encode(text) for text in calibration]
     quantized = _quantize_gated(float_model, calibration_ids, gate, tokenizer, prompt, options, say)
 
-    # 4. The bundle, opened and replayed before it is published.
+    # 4. The training step, equal to torch.
+    step = _training_step(student, quantized.model, options.training, say)
+
+    # 5. The bundle, opened and replayed before it is published.
     say("writing and verifying")
     report = ExportReport(
         output,
@@ -195,10 +211,12 @@ def export_bundle(
         quantized.gate,
         float_model.ByteSize(),
         quantized.model.ByteSize(),
+        None if step is None else step.agreement,
     )
     texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
     draft = dataclasses.replace(report.manifest, quality=_quality(report))
-    manifest = publish(output, draft, file, quantized.model, texts, signing_key)
+    more = {} if step is None else step.files()
+    manifest = publish(output, draft, file, quantized.model, texts, signing_key, more)
     if sentence_transformers is not None:
         write_onnx_files(student, float_model, quantized.model, sentence_transformers)
     return dataclasses.replace(report, manifest=manifest)
@@ -260,6 +278,23 @@ def _quantize_gated(
     return _Quantized(model, report, report.last.cosine_mean, report.last.cosine_min)
 
 
+def _training_step(
+    student: SentenceEncoder,
+    model: onnx.ModelProto,
+    training: TrainingOptions | None,
+    say: Callable[[str], None],
+) -> TrainingStep | None:
+    if training is None:
+        return None
+    say("tracing the training step")
+    return build_training_step(
+        student,
+        adapter_tensors(model),
+        **dataclasses.asdict(training),
+        encoder_sha256=sha256_bytes(model.SerializeToString(deterministic=True)),
+    )
+
+
 def _quantize_without(
     source: onnx.ModelProto, recipe: QuantizationOptions, excluded: Sequence[str]
 ) -> onnx.ModelProto:
@@ -285,12 +320,14 @@ def _manifest(
 
 def _quality(report: ExportReport) -> dict[str, Any]:
     """The manifest's ``quality``; figures are rounded, so that it reads well."""
-    quality = {
+    quality: dict[str, Any] = {
         "int8_cosine": {"mean": report.cosine_mean, "min": report.cosine_min},
         "float_graph": dataclasses.asdict(report.graph),
         "bytes": {"float": report.float_bytes, "int8": report.int8_bytes},
         "gate": None if report.gate is None else report.gate.to_dict(),
     }
+    if report.training is not None:
+        quality["training_step"] = dataclasses.asdict(report.training)
     rounded: dict[str, Any] = json.loads(
         json.dumps(quality), parse_float=lambda text: float(f"{float(text):.6g}")
     )

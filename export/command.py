@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
+from pocketquery.sdk.manifest import TRAINING_STEP_FILE
 
 if TYPE_CHECKING:
     from pocketquery.export.bundling import ExportReport
@@ -29,6 +30,7 @@ examples:
       --corpus corpus.jsonl --signing-key publisher.pem --license Apache-2.0
   pocketquery export --student student --output bundle --queries queries.tsv \\
       --corpus corpus.jsonl --sentence-transformers student-onnx --json
+  pocketquery export --student student --output bundle --queries queries.tsv --training-step
 
 The queries calibrate the int8 encoder. With a corpus, it must also rank the documents as the float
 student does; MatMuls go back to float, one by one, until it does.
@@ -65,6 +67,16 @@ def export(subparsers: Any) -> None:
     add("--least-overlap", type=float, default=0.90, help="of the ten best (default: 0.90)")
     add("--most-ndcg-loss", type=float, default=0.01, help="of nDCG@10 (default: 0.01)")
     add("--adapter-rank", type=int, default=8, help="0 leaves the adapter out (default: 8)")
+    add(
+        "--training-step",
+        nargs="?",
+        const="index_byol",
+        choices=["index_byol", "byol"],
+        metavar="OBJECTIVE",
+        help="also carry a step of local training: index_byol (default) or byol",
+    )
+    add("--training-part", default="adapter", choices=["adapter", "top", "all"], help="to train")
+    add("--training-views", type=int, default=2, metavar="N", help="of each query; byol: 2 or 4")
     add("--name", help="of the bundle (default: the student folder's name)")
     add("--version", default="1", help="of the encoder within its space (default: 1)")
     add("--license", default="LicenseRef-unstated", metavar="SPDX", help="of the weights")
@@ -100,6 +112,7 @@ def _export(arguments: argparse.Namespace) -> int:
     from pocketquery.export.bundling import ExportOptions, export_bundle
     from pocketquery.export.onnx_graph import GraphOptions
     from pocketquery.export.ranking_gate import GateThresholds
+    from pocketquery.export.training_step import TrainingOptions
     from pocketquery.server.corpus import read_queries
     from pocketquery.server.modeling import SentenceEncoder
 
@@ -110,9 +123,15 @@ def _export(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output)
     if arguments.zip and output.suffix != ".zip":
         output = output.with_name(output.name + ".zip")
+    training = None
+    if arguments.training_step:
+        training = TrainingOptions(
+            arguments.training_step, arguments.training_part, arguments.training_views
+        )
     options = ExportOptions(
         graph=GraphOptions(adapter_rank=arguments.adapter_rank),
         thresholds=GateThresholds(arguments.least_overlap, arguments.most_ndcg_loss),
+        training=training,
     )
     queries = read_queries(arguments.queries)
     student = SentenceEncoder.load(arguments.student)
@@ -252,6 +271,10 @@ def _print_export(report: ExportReport, *, as_json: bool) -> None:
         if last.ndcg is not None:
             print(f", nDCG@10 {last.ndcg:.4f} (float: {report.gate.float_ndcg:.4f})", end="")
         print(f", {len(last.excluded)} MatMuls left in float")
+    if report.training is not None:
+        step = manifest.files[TRAINING_STEP_FILE].bytes
+        error = report.training.state_error
+        print(f"  training   {step / 1e6:.1f} MB, within {error:.0e} of torch after 20 steps")
     if manifest.signature_key_id:
         print(f"  signed by  {manifest.signature_key_id}")
 

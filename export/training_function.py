@@ -16,7 +16,7 @@ from pocketquery.export.training_losses import anchor_loss, byol_loss, opened_lo
 from pocketquery.export.training_model import EncoderShape, encode
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["LOSSES", "OBJECTIVES", "SCALARS", "StepShape", "training_step"]
+__all__ = ["LOSSES", "OBJECTIVES", "SCALARS", "StepShape", "check_objective", "training_step"]
 
 OBJECTIVES = ("index_byol", "byol")
 SCALARS = (
@@ -57,21 +57,23 @@ class StepShape:
     target: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        known = {"index_byol": (2,), "byol": (2, 4)}
-        if self.objective not in known:
-            raise InvalidInputError(
-                f'objective is "{self.objective}"; expected {" or ".join(OBJECTIVES)}'
-            )
-        if self.views not in known[self.objective]:
-            raise InvalidInputError(
-                f"views is {self.views}; {self.objective} takes "
-                f"{' or '.join(map(str, known[self.objective]))}"
-            )
+        check_objective(self.objective, self.views)
 
     @property
     def target_views(self) -> int:
         """How many views the target network sees: the clean one, or BYOL's two."""
         return 1 if self.objective == "index_byol" else 2
+
+
+def check_objective(objective: str, views: int) -> None:
+    """Raises InvalidInputError: no such objective, or it does not take so many views."""
+    known = {"index_byol": (2,), "byol": (2, 4)}
+    if objective not in known:
+        raise InvalidInputError(f'objective is "{objective}"; expected {" or ".join(OBJECTIVES)}')
+    if views not in known[objective]:
+        raise InvalidInputError(
+            f"views is {views}; {objective} takes {' or '.join(map(str, known[objective]))}"
+        )
 
 
 def training_step(shape: StepShape, frozen: Tensors, given: Tensors) -> dict[str, torch.Tensor]:

@@ -28,8 +28,9 @@ def head_sizes(dimension: int) -> dict[str, tuple[int, ...]]:
 
 
 def initial_heads(dimension: int, seed: int = 0) -> dict[str, npt.NDArray[np.float32]]:
-    """Drawn heads: ``<head>.<j>.weight`` (out, in), ``.norm.weight``, ``.norm.bias``, and
-    ``.bias`` in the last layer, which alone has no normalisation after it that would undo it.
+    """Drawn heads: ``<head>.<j>.weight`` (out, in), then ``.norm.weight`` and ``.norm.bias`` but
+    in the last layer. Only the predictor's last layer has a ``.bias``: after all others comes a
+    normalisation, which takes a bias out again and leaves it no gradient but rounding.
     """
     rng = np.random.default_rng(seed)
     tensors = {}
@@ -38,11 +39,11 @@ def initial_heads(dimension: int, seed: int = 0) -> dict[str, npt.NDArray[np.flo
         for number, (d_in, d_out) in enumerate(pairwise(sizes)):
             name, bound = f"{head}.{number}", d_in**-0.5
             tensors[f"{name}.weight"] = rng.uniform(-bound, bound, (d_out, d_in))
-            if number == last:
-                tensors[f"{name}.bias"] = np.zeros(d_out)
-            else:
+            if number < last:
                 tensors[f"{name}.norm.weight"] = np.ones(d_out)
                 tensors[f"{name}.norm.bias"] = np.zeros(d_out)
+        if head == "predictor":
+            tensors[f"{head}.{last}.bias"] = np.zeros(sizes[-1])
     return {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
 
 
@@ -54,7 +55,7 @@ def project(tensors: Mapping[str, torch.Tensor], head: str, inputs: torch.Tensor
         inputs = inputs @ tensors[f"{name}.weight"].T
         if f"{name}.bias" in tensors:
             inputs = inputs + tensors[f"{name}.bias"]
-        else:
+        if f"{name}.norm.weight" in tensors:
             inputs = torch.relu(_normalise(tensors, f"{name}.norm", inputs))
         number += 1
     return inputs

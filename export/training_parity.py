@@ -2,8 +2,9 @@
 
 Twenty steps of both from one start, on batches of two shapes. Adam divides by the gradient's size,
 so rounding of a gradient that is nearly zero grows to whole steps; the agreement is judged over all
-tensors of one kind together, while every loss and every number must be finite by itself. Low-rank
-factors start with gradients that are exactly zero, which is where a lost epsilon divides by zero.
+tensors of one kind together, while every loss and every number must be finite by itself. In the
+first step gradients are exactly zero, all of them or those of the low-rank factors: that is where a
+lost epsilon divides zero by zero.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ __all__ = ["LARGEST_ERROR", "StepAgreement", "check_training_step"]
 
 STEPS = 20
 LARGEST_ERROR = 1e-5
-SIZES = (BatchSizes(), BatchSizes(batch=3, length=6, target_length=9, prototypes=8, shown=1))
+# Over a handful of queries batch statistics magnify rounding a hundredfold with every few steps
+# (measured: 1e-1 after 20 steps of 4 queries, 1e-6 of 16), so the batches are as devices have them.
+SIZES = (
+    BatchSizes(batch=16, length=9, target_length=7, prototypes=13, shown=3),
+    BatchSizes(batch=12, length=6, target_length=10, prototypes=8, shown=1),
+)
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -94,7 +100,12 @@ def _batch(shape: StepShape, student: SentenceEncoder, step: int) -> dict[str, n
     vocabulary = int(student.backbone.config.vocab_size)
     sizes = SIZES[step % len(SIZES)]
     batch = random_batch(shape, student.dimension, vocabulary, sizes, seed=step)
-    return batch | {"step": np.array(step + 1, np.float32)}
+    batch["step"] = np.array(step + 1, np.float32)
+    if step == 0 and "prototypes" in batch:  # one document and no other term: nothing to learn
+        off = np.zeros((), np.float32)
+        batch |= {"prototypes": batch["prototypes"][:, :1]}
+        batch |= {"anchor_weight": off, "opened_loss_weight": off}
+    return batch
 
 
 def _check_finite(results: Arrays, step: int) -> None:

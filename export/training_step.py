@@ -19,13 +19,13 @@ import numpy.typing as npt
 import onnx
 import torch
 
-from pocketquery.export.training_function import StepShape, training_step
+from pocketquery.export.training_function import StepShape, check_objective, training_step
 from pocketquery.export.training_graph import trace_to_onnx
 from pocketquery.export.training_inputs import slots
 from pocketquery.export.training_model import EncoderShape
 from pocketquery.export.training_parity import StepAgreement, check_training_step
 from pocketquery.export.training_storage import FROZEN, store_frozen
-from pocketquery.export.training_tensors import StepTensors, divide
+from pocketquery.export.training_tensors import StepTensors, check_part, divide
 from pocketquery.sdk.bundle import Bundle, file_entries, write_bundle
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.manifest import (
@@ -40,6 +40,7 @@ from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = [
     "STEP_METADATA",
+    "TrainingOptions",
     "TrainingStep",
     "build_training_step",
     "bundle_adapter",
@@ -53,6 +54,25 @@ STEP_METADATA = "pocketquery"
 
 FORMAT = "pocketquery-training-step"
 FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Which step a bundle carries.
+
+    Attributes:
+        objective: ``"index_byol"``, held to the device's own index, or ``"byol"``.
+        part: what is trained: ``"adapter"``, ``"top"`` (last layer and head) or ``"all"``.
+        views: of each query: 2, or 4 for byol's directional form.
+    """
+
+    objective: str = "index_byol"
+    part: str = "adapter"
+    views: int = 2
+
+    def __post_init__(self) -> None:
+        check_objective(self.objective, self.views)
+        check_part(self.part)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pocketquery.export.training_model import TABLES, student_parameters
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["PARTS", "StepTensors", "dequantise", "divide", "quantise"]
+__all__ = ["PARTS", "StepTensors", "check_part", "dequantise", "divide", "quantise"]
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -107,11 +107,16 @@ def divide(
     )
 
 
+def check_part(part: str) -> None:
+    """Raises InvalidInputError: no such part."""
+    if part not in PARTS:
+        raise InvalidInputError(f'part is "{part}"; expected one of {", ".join(PARTS)}')
+
+
 def _chosen(
     part: str, own: Mapping[str, FloatArray], adapter: Mapping[str, FloatArray]
 ) -> dict[str, FloatArray]:
-    if part not in PARTS:
-        raise InvalidInputError(f'part is "{part}"; expected one of {", ".join(PARTS)}')
+    check_part(part)
     if part == "adapter":
         if not adapter:
             raise InvalidInputError(

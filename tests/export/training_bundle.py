@@ -20,13 +20,7 @@ from torch import nn
 
 from pocketquery.export.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions
-from pocketquery.export.training_step import (
-    build_training_step,
-    bundle_adapter,
-    write_training_step,
-)
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.manifest import ENCODER_FILE
+from pocketquery.export.training_step import TrainingOptions
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 
@@ -65,25 +59,18 @@ def tiny_training_bundle(
 
 
 def _build(folder: Path, objective: str, part: str, views: int) -> None:
-    student = tiny_student()
     export_bundle(
-        student,
+        tiny_student(),
         folder,
         calibration_texts=sentences(40),
-        options=ExportOptions(GraphOptions(adapter_rank=2), parity_texts=4),
+        options=ExportOptions(
+            GraphOptions(adapter_rank=2),
+            parity_texts=4,
+            training=TrainingOptions(objective, part, views),
+        ),
         name="tiny",
         license="MIT",
     )
-    bundle = Bundle.open(folder)
-    step = build_training_step(
-        student,
-        bundle_adapter(bundle),
-        objective=objective,
-        part=part,
-        views=views,
-        encoder_sha256=bundle.manifest.files[ENCODER_FILE].sha256,
-    )
-    write_training_step(bundle, step)
 
 
 def _fingerprint() -> str:
