@@ -23,9 +23,11 @@ class RoundRow:
         quarantined: replies left out, by reason code.
         figures: means over the accepted replies of what devices say of their training.
         skipped: None, or why nothing came of the round.
-        gate: what the acceptance gate found; None before it, or where there was nothing to judge.
+        gate: what the acceptance gate found on held-out queries: ``accepted``, ``reason``,
+            ``metric``, its mean ``before`` and ``after``, and the interval of the difference,
+            ``low`` to ``high``; None before it, where a round proposed nothing, and without a gate.
         version: the release in force after it; None while it runs.
-        seconds: how long it took, gate and all, on the server's clock.
+        seconds: how long it was open, on the server's clock.
     """
 
     round: int

@@ -1,0 +1,79 @@
+"""Flower's ServerApp: the rounds of a federation, behind a SuperLink.
+
+``flwr run`` starts it with the run configuration of its app (examples/deployment/flower_app):
+``bundle``, what the devices have; ``folder``, which gets the journal, the rows, the releases and
+the report; ``index``, ``gate-queries`` and ``gate-qrels`` for the acceptance gate; optionally
+``signing-key``; and the options of options.py. Started again, it goes on with what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index import open_index
+from pocketquery.server.corpus import read_judgements, read_queries
+from pocketquery.server.federation.clock import SystemClock
+from pocketquery.server.federation.gate import Gate
+from pocketquery.server.federation.gate_data import judged_by_people
+from pocketquery.server.federation.live_table import LiveTable
+from pocketquery.server.federation.options import OPTIONS, FederationOptions
+from pocketquery.server.federation.publishing import RegistryPublisher
+from pocketquery.server.federation.report import write_report
+from pocketquery.server.federation.running import run_rounds
+from pocketquery.server.federation.state import FederationState
+
+__all__ = ["app", "run_federation"]
+
+_PLACES = ("bundle", "folder", "index", "gate-queries", "gate-qrels", "signing-key")
+_OPTIONAL = {"signing-key"}
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the rounds that are left."""
+    run_federation(grid, context.run_config)
+
+
+def run_federation(grid: Grid, config: Mapping[str, Any]) -> None:
+    """The rounds that ``config`` describes, over ``grid``.
+
+    Raises:
+        InvalidInputError: a place is missing from it, a name is unknown, or a value out of range.
+        ArtifactError: what lies there cannot be used, or too few devices connect.
+    """
+    _check_names(config)
+    options = FederationOptions.of(config)
+    places = {name: Path(str(config[name])) for name in _PLACES if config.get(name)}
+    bundle, folder = Bundle.open(places["bundle"]), places["folder"]
+    with open_index(places["index"]) as index:
+        queries = read_queries(places["gate-queries"])
+        judgements = read_judgements(places["gate-qrels"])
+        gate = Gate(bundle, judged_by_people(index, queries, judgements))
+    key = places.get("signing-key")
+    publisher = RegistryPublisher(bundle, folder / "releases", gate, signing_key=key)
+    first = FederationState.of_bundle(bundle)
+    with LiveTable() as table:
+        rows = run_rounds(folder, publisher, first, options, grid, SystemClock(), show=table.show)
+    write_report(
+        folder / "report.html", rows, f"Rounds of the bundle {bundle.manifest.name}", options
+    )
+
+
+def _check_names(config: Mapping[str, Any]) -> None:
+    known = {*_PLACES, *(option.name for option in OPTIONS)}
+    missing = [name for name in _PLACES if not config.get(name) and name not in _OPTIONAL]
+    unknown = sorted(config.keys() - known)
+    if missing or unknown:
+        raise InvalidInputError(
+            f"the run configuration lacks {', '.join(missing) or 'nothing'} and has unknown "
+            f"{', '.join(unknown) or 'nothing'}; expected {', '.join(sorted(known))}"
+        )

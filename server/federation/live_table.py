@@ -1,0 +1,121 @@
+"""The rounds as they run: a table that moves on a terminal, a line a round elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from pocketquery.server.federation.round_row import RoundRow
+
+__all__ = ["COLUMNS", "LiveTable", "cells", "row_line"]
+
+COLUMNS = ("round", "asked", "replied", "left out", "loss", "drift", "gate", "result")
+"""What a row shows, in this order."""
+
+_LEFT = {"left out", "gate", "result"}
+_WRAPPED = {"left out", "gate"}
+_SHOWN = 25  # rows on a terminal; the report holds them all
+
+
+class LiveTable:
+    """A context that shows each row it is given, the same round's again as it goes on.
+
+    Args:
+        rows: of rounds that are over, from a run that is resumed.
+        stream: where to; a terminal gets a moving table, anything else a line when a round is over.
+        enabled: False shows nothing.
+    """
+
+    def __init__(
+        self, rows: Iterable[RoundRow] = (), *, stream: TextIO | None = None, enabled: bool = True
+    ) -> None:
+        self._rows = {row.round: row for row in rows}
+        self._stream = stream or sys.stderr
+        self._enabled = enabled
+        self._live: Live | None = None
+
+    def __enter__(self) -> LiveTable:
+        console = Console(file=self._stream, highlight=False)
+        if self._enabled and console.is_terminal:
+            self._live = Live(self._table(), console=console, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, row: RoundRow) -> None:
+        """Show ``row`` in the place of what was shown of its round."""
+        self._rows[row.round] = row
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+        elif self._enabled and row.version is not None:
+            print(row_line(row), file=self._stream, flush=True)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for name in COLUMNS:
+            left, wraps = name in _LEFT, name in _WRAPPED
+            table.add_column(name, justify="left" if left else "right", no_wrap=not wraps)
+        for number in sorted(self._rows)[-_SHOWN:]:
+            table.add_row(*cells(self._rows[number]))
+        return table
+
+
+def cells(row: RoundRow) -> tuple[str, ...]:
+    """The row's cells, as texts, in the order of the table's columns."""
+    return (
+        str(row.round),
+        str(row.asked),
+        str(row.replied),
+        _quarantined(row),
+        _figure(row, "loss"),
+        _figure(row, "drift"),
+        _gate(row),
+        row.outcome,
+    )
+
+
+def row_line(row: RoundRow) -> str:
+    """The row as one line of a log."""
+    parts = [
+        f"round {row.round}: asked {row.asked}, replied {row.replied}, accepted {row.accepted}",
+        f"loss {_figure(row, 'loss')}, drift {_figure(row, 'drift')}",
+    ]
+    out = _quarantined(row)
+    parts += [f"left out: {out}"] if out != "-" else []
+    parts += [f"gate: {_gate(row)}"] if row.gate else []
+    parts.append(f"skipped: {row.skipped}" if row.skipped else row.outcome)
+    return "; ".join(parts)
+
+
+def _quarantined(row: RoundRow) -> str:
+    counts = {"declined": row.declined, "failed": row.failed, **row.quarantined}
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "-"
+
+
+def _figure(row: RoundRow, name: str) -> str:
+    return f"{row.figures[name]:.4f}" if name in row.figures else "-"
+
+
+def _gate(row: RoundRow) -> str:
+    """How much better the candidate is, and the interval; or why it was refused."""
+    if row.gate is None:
+        return "-"
+    if row.gate["after"] is None:
+        return str(row.gate["reason"])
+    gained = row.gate["after"] - row.gate["before"]
+    found = f"{gained:+.4f} [{row.gate['low']:+.4f}, {row.gate['high']:+.4f}]"
+    return found if row.gate["accepted"] else f"{found} {row.gate['reason']}"

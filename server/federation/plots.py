@@ -1,0 +1,88 @@
+"""The report's plot: retrieval after each round, as SVG text. Needs matplotlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pocketquery.server.federation.round_row import RoundRow
+
+__all__ = ["retrieval_plot"]
+
+# Okabe and Ito's palette: told apart by the colour-blind too.
+_IN_FORCE, _ACCEPTED, _REFUSED = "#0072B2", "#007A5A", "#D55E00"
+
+
+def retrieval_plot(rows: Sequence[RoundRow], metric: str) -> str:
+    """What held-out queries find with the release in force after each round, and with each
+    candidate, whose whisker is the interval of its difference to the release before it.
+
+    Args:
+        rows: of rounds that are over; those the gate judged are shown.
+        metric: what the gate measured, as it is to be called.
+    """
+    # Text stays text (searchable, small); the ids follow a fixed salt, not the clock.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pocketquery"}):
+        figure = Figure(figsize=(9.6, 3.6), layout="constrained")
+        axes = figure.subplots()
+        _draw_releases(axes, rows)
+        _draw_candidates(axes, rows, accepted=True)
+        _draw_candidates(axes, rows, accepted=False)
+        _finish(axes, metric)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()[buffer.getvalue().index("<svg") :]
+
+
+def _draw_releases(axes: Axes, rows: Sequence[RoundRow]) -> None:
+    """The release in force: where it starts, then after each round."""
+    places: list[float] = []
+    values: list[float] = []
+    for row in rows:
+        if row.gate is None:
+            continue
+        if not places:
+            places.append(row.round)
+            values.append(row.gate["before"])
+        places.append(row.round + 1)
+        values.append(row.gate["after" if row.gate["accepted"] else "before"])
+    axes.step(places, values, where="post", color=_IN_FORCE, label="release in force")
+
+
+def _draw_candidates(axes: Axes, rows: Sequence[RoundRow], *, accepted: bool) -> None:
+    judged = [
+        (row, row.gate)
+        for row in rows
+        if row.gate and row.gate["accepted"] is accepted and row.gate["after"] is not None
+    ]
+    if not judged:  # none, or a candidate whose vectors are not finite and have no place here
+        return
+    after = [gate["after"] for _, gate in judged]
+    below = [max(0.0, gate["after"] - gate["before"] - gate["low"]) for _, gate in judged]
+    above = [max(0.0, gate["high"] - gate["after"] + gate["before"]) for _, gate in judged]
+    axes.errorbar(
+        [row.round + 1 for row, _ in judged],
+        after,
+        yerr=[below, above],
+        fmt="o" if accepted else "x",
+        color=_ACCEPTED if accepted else _REFUSED,
+        elinewidth=1.0,
+        capsize=2,
+        label="candidate, accepted" if accepted else "candidate, refused",
+    )
+
+
+def _finish(axes: Axes, metric: str) -> None:
+    axes.set_xlabel("rounds")
+    axes.set_ylabel(f"{metric}, held-out queries")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(y=0.15)
+    axes.grid(visible=True, alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, ncols=3, loc="best")

@@ -1,0 +1,122 @@
+"""A whole federation in a folder: a tiny bundle with a training step, an index, users, queries.
+
+Everything is real; the encoder has one layer of width 64 and vectors of 48 dimensions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery import sdk
+from pocketquery.client.device import Equipment
+from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.documents import Document
+from pocketquery.sdk.index_builder import create_index
+from pocketquery.server.federation.clients import read_clients
+from pocketquery.server.federation.options import FederationOptions
+from pocketquery.server.federation.publishing import RegistryPublisher
+from pocketquery.server.federation.simulated_devices import SimulatedDevices
+from pocketquery.server.federation.state import FederationState
+from tests.export.training_bundle import tiny_training_bundle
+from tests.tiny_models import sentences
+
+QUICK: dict[str, Any] = {
+    "rounds": 2,
+    "clients-per-round": 4,
+    "over-selection": 1.5,
+    "least-replies": 2,
+    "steps": 2,
+    "batch-size": 4,
+}
+"""Options of rounds that take a fraction of a second."""
+
+USERS = 12
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the parts of the federation lie."""
+
+    folder: Path
+
+    @property
+    def bundle(self) -> Path:
+        return self.folder / "bundle"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
+
+    @property
+    def clients(self) -> Path:
+        return self.folder / "clients.jsonl"
+
+    @property
+    def queries(self) -> Path:
+        return self.folder / "queries.tsv"
+
+    @property
+    def gate_queries(self) -> Path:
+        return self.folder / "gate.tsv"
+
+    @property
+    def gate_qrels(self) -> Path:
+        return self.folder / "qrels.tsv"
+
+
+def write_federation(folder: Path) -> Files:
+    """Make ``folder`` a federation: 120 documents, 12 users of 6 queries, 40 judged queries."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = Files(folder)
+    tiny_training_bundle(files.bundle)
+    texts = sentences(120)
+    encoder = sdk.load(files.bundle)
+    with create_index(files.index, space_id=encoder.space_id, dimension=48) as builder:
+        documents = [Document(f"d{number}", text) for number, text in enumerate(texts)]
+        builder.add(documents, encoder.encode(texts))
+    users = [
+        {"client": f"user-{number % USERS}", "query": text[: 12 + number % 9]}
+        for number, text in enumerate(texts[: 6 * USERS])
+    ]
+    files.clients.write_text("".join(json.dumps(one) + "\n" for one in users))
+    files.queries.write_text("".join(f"q{n}\t{text}\n" for n, text in enumerate(texts)))
+    files.gate_queries.write_text("".join(f"g{n}\t{texts[n]}\n" for n in range(80, 120)))
+    files.gate_qrels.write_text("".join(f"g{n}\td{n}\t1\n" for n in range(80, 120)))
+    return files
+
+
+@contextmanager
+def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
+    """The parts of a run of the federation in the folder ``work``, without a gate."""
+    bundle, chosen = Bundle.open(files.bundle), FederationOptions.of({**QUICK, **options})
+    work.mkdir(parents=True, exist_ok=True)
+    with sdk.open_index(files.index) as index:
+        equipment = Equipment.of_bundle(bundle, index)
+        users = read_clients(files.clients)
+        yield Parts(
+            work,
+            bundle,
+            chosen,
+            SimulatedDevices(equipment, users, work / "devices", chosen.seed),
+            RegistryPublisher(bundle, work / "releases", None),
+        )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run needs; see :func:`opened`."""
+
+    work: Path
+    bundle: Bundle
+    options: FederationOptions
+    devices: SimulatedDevices
+    publisher: RegistryPublisher
+
+    @property
+    def first(self) -> FederationState:
+        return FederationState.of_bundle(self.bundle)
