@@ -1,0 +1,131 @@
+"""Runs rounds many times, each time killed (SIGKILL) at another line, and resumes them.
+
+    python -m tests.server.federation.simulation_kill_points FOLDER POINTS
+
+Every run is a forked process: a trace counts the lines executed in the server's and the device's
+code of a round and kills at the chosen one; another process then goes on. Releases and rows must be
+what a run that was not killed leaves, to the bit. Prints how many points were tried.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pocketquery.server.federation.clock import VirtualClock
+from pocketquery.server.federation.local_grid import Fault, LocalGrid
+from pocketquery.server.federation.releases import Registry
+from pocketquery.server.federation.running import run_rounds
+from tests.server.federation.small_federation import opened, write_federation
+
+_MODULES = (
+    "/federation/driver.py",
+    "/federation/exchange.py",
+    "/federation/journal.py",
+    "/federation/publishing.py",
+    "/federation/releases.py",
+    "/federation/row_file.py",
+    "/client/device.py",
+    "/client/round_memory.py",
+    "/sdk/files.py",
+)
+_OPTIONS: dict[str, Any] = {"rounds": 3, "optimizer": "fedadam", "client-init": "ema", "steps": 1}
+
+
+def main(folder: Path, points: int) -> None:
+    """Kill at ``points`` lines, spread evenly over the run."""
+    files = write_federation(folder / "files")
+
+    def run(work: Path) -> None:
+        with opened(files, work, **_OPTIONS) as parts:
+            grid = LocalGrid(parts.devices, _faults)
+            run_rounds(work, parts.publisher, parts.first, parts.options, grid, VirtualClock())
+
+    lines = _in_child(lambda: _count(lambda: run(folder / "whole")))
+    wanted = _left(folder / "whole")
+    for point in range(points):
+        work = folder / f"killed-{point}"
+        line = lines * point // points
+        _in_child(lambda: _killed_at(line, lambda: run(work)), killed=True)  # noqa: B023
+        _in_child(lambda: run(work))  # noqa: B023
+        assert _left(work) == wanted, f"killed at line {line} of {lines}, the rounds differ"
+    print(points)
+
+
+def _faults(node: int, group: str) -> Fault:
+    """One device of the second round dies, one replies twice."""
+    return {("1", 3): Fault.DIES, ("1", 5): Fault.TWICE}.get((group, node), Fault.NONE)
+
+
+def _left(work: Path) -> tuple[list[tuple[str, bytes]], bytes]:
+    registry = Registry.open(work / "releases")
+    releases = [(one.version, registry.read(one.version)) for one in registry.history()]
+    return releases, (work / "rounds.json").read_bytes()
+
+
+def _in_child(action: Callable[[], int | None], *, killed: bool = False) -> int:
+    """Run ``action`` in a process of its own; the number it returns."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, str(action() or 0).encode())
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        found = answer.read()
+    _, status = os.waitpid(child, 0)
+    ended = os.WIFSIGNALED(status) if killed else status == 0
+    assert ended, f"status {status}, answer {found!r}"
+    return int(found or 0)
+
+
+def _traced(on_line: Callable[[], None], action: Callable[[], None]) -> None:
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(_MODULES):
+            return None
+        if event == "line":
+            on_line()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(None)
+
+
+def _count(action: Callable[[], None]) -> int:
+    lines = 0
+
+    def on_line() -> None:
+        nonlocal lines
+        lines += 1
+
+    _traced(on_line, action)
+    return lines
+
+
+def _killed_at(line: int, action: Callable[[], None]) -> None:
+    left = line
+
+    def on_line() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _traced(on_line, action)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
