@@ -10,7 +10,7 @@ A SuperNode is told where the device's files are:
 
 ``state`` is a folder for ``queries.sqlite``, the query store, and ``rounds.safetensors``, what is
 kept between rounds. Optional: ``public-key`` (releases must be signed by its private half), and
-``policy="always"`` for a machine that trains whenever it is asked.
+``policy``: ``phone``, the default, or ``always`` for a machine that trains whenever it is asked.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,6 +47,8 @@ FIGURES = ("loss", "drift", "effective_rank")
 _LARGEST_FIGURE = 1e6
 _SETTINGS = {"round": int, "clip_norm": float, "largest_weight": float, "compress": bool}
 
+_log = logging.getLogger(__name__)
+
 app = ClientApp()
 
 
@@ -70,6 +73,7 @@ def handle(message: Message, device: Answering) -> Message:
     except (CorruptArtifactError, InvalidInputError) as error:
         answer = Declined(str(error))
     if isinstance(answer, Declined):
+        _log.info("round declined: %s", answer.reason)  # stays on the device
         return Message(RecordDict({"figures": MetricRecord({"declined": 1})}), reply_to=message)
     update = ArrayRecord({"update": _array(answer.update)})
     figures = MetricRecord(
@@ -126,7 +130,7 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
     paths = {name: Path(str(_setting(config, name))) for name in ("bundle", "index", "state")}
     key = config.get("public-key")
     paths["state"].mkdir(parents=True, exist_ok=True)
-    policy = Policy.always() if config.get("policy") == "always" else Policy()
+    policy = _policy(config)
     with (
         open_index(paths["index"]) as index,
         QueryStore.open(paths["state"] / "queries.sqlite") as store,
@@ -136,6 +140,14 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
         )
         memory = RoundMemory(paths["state"] / "rounds.safetensors")
         yield Device(equipment, store, memory, policy=policy, readings=SystemReadings())
+
+
+def _policy(config: Mapping[str, Any]) -> Policy:
+    policies = {"phone": Policy, "always": Policy.always}
+    name = config.get("policy", "phone")
+    if name not in policies:
+        raise InvalidInputError(f"policy is {name!r}, expected one of {', '.join(policies)}")
+    return policies[name]()
 
 
 def _setting(config: Mapping[str, Any], name: str) -> Any:

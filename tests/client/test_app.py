@@ -1,0 +1,199 @@
+"""Flower's side of a device: offers and replies as messages, whatever the other side sends."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import MetricRecord as Metrics
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.message_pb2 import Message as WireMessage
+from flwr.supercore.task_identity import TaskIdentity
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketquery import sdk
+from pocketquery.client.app import FIGURES, app, handle, offer_records, open_device, read_reply
+from pocketquery.client.device import Answer, Contribution, Declined, Offer
+from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.monitors import Limits
+from pocketquery.client.store import QueryStore
+from pocketquery.client.update import decode_update
+from pocketquery.sdk.adapter import pack_adapter
+from pocketquery.sdk.documents import Document
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.index_builder import create_index
+from tests.export.training_bundle import tiny_training_bundle
+from tests.tiny_models import sentences
+
+
+@pytest.fixture(autouse=True)
+def task() -> None:
+    """Messages are made by a task; here by this one."""
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
+
+
+class Recording:
+    """A device that answers what it was told to and remembers what it was offered."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.offers: list[Offer] = []
+
+    def answer(self, offer: Offer) -> Answer:
+        self.offers.append(offer)
+        return self._answer
+
+
+def sent(content: RecordDict) -> Message:
+    """A message with ``content`` as it arrives."""
+    return over_the_wire(Message(content, 7, "train", group_id="3"))
+
+
+def over_the_wire(message: Message) -> Message:
+    return message_from_proto(WireMessage.FromString(message_to_proto(message).SerializeToString()))
+
+
+def answered(content: RecordDict) -> Message:
+    """A device's message with ``content`` as the server gets it."""
+    return over_the_wire(Message(content, reply_to=sent(RecordDict())))
+
+
+def test_an_offer_arrives_as_it_was_made() -> None:
+    config = LocalConfig(steps=3, client_init="ema", limits=Limits(drift=0.125))
+    offer = Offer(5, bytes(range(256)), config, clip_norm=0.5, largest_weight=8.0, compress=False)
+    device = Recording(Declined(""))
+    handle(sent(offer_records(offer)), device)
+    assert device.offers == [offer]
+
+
+def test_an_update_and_its_figures_arrive_and_nothing_else() -> None:
+    figures = {"loss": 0.25, "drift": 0.5, "effective_rank": 3.0, "queries": 12.0}
+    device = Recording(Contribution(b"\x00update\xff", figures))
+    reply = over_the_wire(handle(sent(offer_records(Offer(0, b"x"))), device))
+    found = read_reply(reply)
+    assert found.update == b"\x00update\xff"
+    assert found.figures == {name: figures[name] for name in FIGURES}
+    assert found.failed is None
+    assert "queries" not in reply.content.metric_records["figures"]
+
+
+def test_a_device_that_declines_does_not_say_why() -> None:
+    device = Recording(Declined("the battery of the user's phone is at 3 %"))
+    reply = over_the_wire(handle(sent(offer_records(Offer(0, b"x"))), device))
+    found = read_reply(reply)
+    assert (found.update, found.figures, found.failed) == (None, {}, None)
+    assert b"battery" not in message_to_proto(reply).SerializeToString()
+
+
+def settings(**changes: Any) -> ConfigRecord:
+    record = offer_records(Offer(0, b"x")).config_records["offer"]
+    for name, value in changes.items():
+        record[name] = value
+    return record
+
+
+def with_local(local: str) -> RecordDict:
+    return RecordDict({**offer_records(Offer(0, b"x")), "offer": settings(local=local)})
+
+
+NO_BYTES = ArrayRecord({"release": Array(np.ones(3))})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict(),
+        RecordDict({"offer": settings()}),
+        RecordDict({"offer": settings(), "release": ArrayRecord()}),
+        RecordDict({"offer": settings(), "release": NO_BYTES}),
+        RecordDict({"offer": settings(round="first"), "release": NO_BYTES}),
+        with_local("{"),
+        with_local("[]"),
+        with_local('{"limits": {}, "newer": 1}'),
+        with_local('{"limits": {}, "steps": -1}'),
+    ],
+)
+def test_a_message_without_an_offer_of_this_version_is_declined(content: RecordDict) -> None:
+    device = Recording(Contribution(b"x", {}))
+    assert read_reply(over_the_wire(handle(sent(content), device))).update is None
+    assert device.offers == []
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+HUGE = npy(np.zeros(4, np.uint8)).replace(b"(4,)", b"(99999999999999,)")[:200]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x93NUMPY", npy(np.ones(3)), npy(np.ones((2, 2), np.uint8)), HUGE]
+)
+def test_bytes_that_are_no_array_reach_validation_as_they_are(data: bytes) -> None:
+    array = Array("uint8", (4,), "numpy.ndarray", data)
+    found = read_reply(answered(RecordDict({"update": ArrayRecord({"update": array})})))
+    assert found.update == data
+
+
+@given(
+    data=st.binary(max_size=300),
+    figures=st.dictionaries(
+        st.sampled_from([*FIGURES, "other"]),
+        st.one_of(st.floats(), st.integers(-(2**63), 2**63 - 1), st.lists(st.floats(), max_size=2)),
+    ),
+)
+def test_whatever_a_device_sends_reading_it_does_not_raise(data: bytes, figures: Any) -> None:
+    array = Array("uint8", (len(data),), "numpy.ndarray", data)
+    content = RecordDict({"update": ArrayRecord({"update": array}), "figures": Metrics(figures)})
+    found = read_reply(answered(content))
+    assert isinstance(found.update, bytes)
+    assert all(name in FIGURES and abs(value) < 1e6 for name, value in found.figures.items())
+
+
+def test_a_device_that_failed_or_sent_nothing() -> None:
+    failed = over_the_wire(Message(Error(1, "out of memory"), reply_to=sent(RecordDict())))
+    assert read_reply(failed).failed == "out of memory"
+    assert read_reply(answered(RecordDict())).update == b""
+
+
+def test_a_supernode_opens_the_device_its_configuration_names(tmp_path: Path) -> None:
+    bundle = tiny_training_bundle(tmp_path / "bundle")
+    encoder, texts = sdk.load(bundle), sentences(30)
+    with create_index(tmp_path / "index", space_id=encoder.space_id, dimension=48) as builder:
+        builder.add([Document(str(n), t) for n, t in enumerate(texts)], encoder.encode(texts))
+    (tmp_path / "state").mkdir()
+    with QueryStore.open(tmp_path / "state" / "queries.sqlite") as store:
+        store.give_consent()
+        for text in texts[:6]:
+            store.add(text)
+    config: dict[str, Any] = {name: str(tmp_path / name) for name in ("bundle", "index", "state")}
+    release = pack_adapter(encoder.adapter, manifest=encoder.manifest, version="1")
+    message = sent(offer_records(Offer(2, release, LocalConfig(steps=1, batch_size=4))))
+    context = Context(1, 7, config | {"policy": "always"}, RecordDict(), {})
+    update = read_reply(over_the_wire(app(message, context))).update
+    assert update is not None
+    assert decode_update(update).header.round == 2
+    assert (tmp_path / "state" / "rounds.safetensors").is_file()
+    by_default = Context(1, 7, config, RecordDict(), {})  # a phone's policy: too few queries
+    assert read_reply(app(message, by_default)).update is None
+
+
+def test_a_supernode_without_its_files_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="found no 'index'"), open_device({"bundle": "b"}):
+        pass
+    config = {name: str(tmp_path / name) for name in ("bundle", "index", "state")}
+    with pytest.raises(ArtifactNotFoundError), open_device(config):
+        pass
+    with (
+        pytest.raises(InvalidInputError, match="policy is 'never'"),
+        open_device({**config, "policy": "never"}),
+    ):
+        pass
