@@ -1,0 +1,28 @@
+"""Reports of the acceptance gate, as it gives them, for tests of what is done with them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pocketquery.client.monitors import Health
+from pocketquery.server.evaluation.bootstrap import Interval
+from pocketquery.server.federation.gate_report import AcceptanceReport, GateSettings, Verdict
+
+ACCEPTED = AcceptanceReport(
+    verdict=Verdict.ACCEPTED,
+    detail="+0.0100 [+0.0020, +0.0180]",
+    queries=500,
+    before=0.70,
+    after=0.71,
+    shipped=0.69,
+    difference=Interval(0.01, 0.002, 0.018),
+    health=Health(90.0, 0.95, 0.02, 1.0, 1.0),
+    settings=GateSettings(),
+)
+REJECTED = dataclasses.replace(
+    ACCEPTED,
+    verdict=Verdict.MEAN_FELL,
+    detail="the mean difference from the release in force is -0.0200",
+    after=0.68,
+    difference=Interval(-0.02, -0.03, -0.01),
+)
