@@ -172,8 +172,9 @@ def _read_offer(message: Message) -> Offer:
         values = {name: kind(settings[name]) for name, kind in _SETTINGS.items()}
         release = _bytes(records.array_records["release"]["release"])
         local = json.loads(str(settings["local"]))
-        config = LocalConfig(**{**local, "limits": Limits(**local["limits"])})
-    except (KeyError, TypeError, ValueError) as error:
+        plain = {name: tuple(v) if isinstance(v, list) else v for name, v in local.items()}
+        config = LocalConfig(**{**plain, "limits": Limits(**local["limits"])})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, InvalidInputError):
             raise
         raise CorruptArtifactError(
