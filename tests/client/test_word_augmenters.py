@@ -18,8 +18,8 @@ def test_f4_a_shuffle_keeps_the_multiset_of_tokens(text: str, seed: int) -> None
         view = augmenter.augment(text, random.Random(seed)).text
         assert Counter("".join(view.split())) == Counter("".join(text.split()))
         units = cut(text).texts
-        # A mark without a letter would join the unit that it comes to stand behind.
-        if all(unit[0].isalnum() for unit in units):
+        # A mark without a letter, or a joiner with nothing behind it, joins its new neighbour.
+        if all(unit[0].isalnum() and unit[-1] != "\u200d" for unit in units):
             assert Counter(cut(view).texts) == Counter(units)
 
 
