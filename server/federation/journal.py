@@ -44,7 +44,8 @@ from pocketquery.server.federation.state import FederationState
 
 __all__ = ["Journal"]
 
-_WAIT_SECONDS = 2.0
+_WAIT_SECONDS = 1.0
+_CACHE_KIB = 512  # rows are written and hardly read
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
@@ -85,6 +86,7 @@ class Journal:
         with _explained(path):
             connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
             try:
+                connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
@@ -137,13 +139,13 @@ class Journal:
     def receive_all(self, replies: Sequence[bytes], now: float | None = None) -> list[Receipt]:
         """Take replies that came together, in one transaction; else as :meth:`receive`."""
         opened, now = self._opened(), self._now(now)
-        before, receipts = opened, []
+        receipts = []
         for data in replies:
             opened, receipt = receive(opened, data, now)
             receipts.append(receipt)
         changed = {one.shard: opened.shards[one.shard] for one in receipts if one.shard is not None}
         with self._writing() as connection:
-            write_reply(connection, changed, opened.nonces.since(before.nonces))
+            write_reply(connection, changed, [one.nonce for one in receipts if one.nonce])
             write_counts(connection, opened)
         self.open_round = opened
         return receipts

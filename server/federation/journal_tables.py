@@ -75,7 +75,7 @@ def write_counts(connection: sqlite3.Connection, opened: OpenRound) -> None:
 
 
 def write_reply(
-    connection: sqlite3.Connection, shards: dict[int, RunningSum], nonces: list[bytes]
+    connection: sqlite3.Connection, shards: dict[int, RunningSum], nonces: list[str]
 ) -> None:
     """Write the sums that changed, by number, and the nonces that came."""
     rows = [
@@ -83,7 +83,8 @@ def write_reply(
         for number, one in sorted(shards.items())
     ]
     connection.executemany("INSERT OR REPLACE INTO shards VALUES (?, ?, ?, ?, ?)", rows)
-    connection.executemany("INSERT INTO nonces VALUES (?)", [(nonce,) for nonce in nonces])
+    raw = [(bytes.fromhex(nonce),) for nonce in nonces]
+    connection.executemany("INSERT INTO nonces VALUES (?)", raw)
 
 
 def clear_round(connection: sqlite3.Connection) -> None:

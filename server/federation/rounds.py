@@ -39,12 +39,14 @@ class Receipt:
         reason: None, or why it is not.
         detail: what was found and what was expected, in ASCII; empty where accepted.
         shard: which sum it went to; None where it went to none.
+        nonce: that of an accepted update, else None.
     """
 
     accepted: bool
     reason: Reason | None = None
     detail: str = ""
     shard: int | None = None
+    nonce: str | None = None
 
 
 def receive(opened: OpenRound, data: bytes, now: float) -> tuple[OpenRound, Receipt]:
@@ -139,7 +141,7 @@ def _accept(opened: OpenRound, update: Valid) -> tuple[OpenRound, Receipt]:
         clipped=opened.clipped + (factor < 1.0),
         norms=opened.norms + round(math.ldexp(update.norm, _NORM_BITS)),
     )
-    return after, Receipt(True, shard=shard)
+    return after, Receipt(True, shard=shard, nonce=update.header.nonce)
 
 
 def _remembered(opened: OpenRound) -> dict[int, NonceSet]:

@@ -21,6 +21,7 @@ __all__ = ["LEAST_BITS", "MOST_BITS", "RunningSum", "fraction_bits"]
 MOST_BITS = 40
 LEAST_BITS = 24
 _CAPACITY = 2**63 - 1
+_BLOCK = 8192  # values at once: what lies between stays in the processor's cache
 
 
 def fraction_bits(largest_sum: float) -> int:
@@ -77,9 +78,12 @@ class RunningSum:
         scale = fixed * factor
         peak = max(float(values.max(initial=0)), -float(values.min(initial=0)))
         reach = self._checked_reach(self.reach + math.ceil(peak * scale) + 1)
-        scaled = np.multiply(values, scale, dtype=np.float64)
-        totals = np.rint(scaled, out=scaled).astype(np.int64)
-        totals += self.totals
+        totals = np.empty_like(self.totals)
+        for start in range(0, totals.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            scaled = np.multiply(values[part], scale, dtype=np.float64)
+            rounded = np.rint(scaled, out=scaled).astype(np.int64)
+            np.add(self.totals[part], rounded, out=totals[part])
         return RunningSum(totals, self.weight + fixed, self.count + 1, reach, self.bits)
 
     def merge(self, other: RunningSum) -> RunningSum:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import signal
 import sqlite3
 import sys
@@ -168,7 +167,6 @@ def main(folder: Path) -> None:
     wanted = serve(folder / "whole.sqlite")
     seen = walk_statements(folder, wanted)
     print({**seen, "cuts": walk_cuts(folder, wanted)})
-    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,22 @@ def test_it_is_a_set(held: list[str], others: list[str]) -> None:
 
 
 @given(nonces, nonces)
-def test_what_was_added_since(first: list[str], more: list[str]) -> None:
+def test_adding_leaves_the_old_set_as_it_was(first: list[str], more: list[str]) -> None:
     before = NonceSet.of(map(bytes.fromhex, first))
     after = before
     for nonce in more:
-        after = after.add(nonce)
-    assert after.since(before) == sorted(bytes.fromhex(n) for n in set(more) - set(first))
-    assert len(before) == len(first)  # the old one is as it was
+        after = after.add(nonce).add(nonce)
+    assert set(after) == set(map(bytes.fromhex, [*first, *more]))
+    assert set(before) == set(map(bytes.fromhex, first))
+
+
+def test_nonces_that_share_their_first_byte_are_told_apart() -> None:
+    made = NonceSet()
+    for number in reversed(range(300)):
+        made = made.add(f"{number:032x}")
+    assert len(made) == 300
+    assert f"{299:032x}" in made
+    assert f"{300:032x}" not in made
 
 
 @given(nonces)

@@ -21,6 +21,7 @@ from tests.server.federation.replies import (
     SETTINGS,
     SHAPES,
     forged,
+    header,
     replies,
     reply,
     small_change,
@@ -94,7 +95,7 @@ def test_each_reason_is_counted_and_told() -> None:
     opened, second = receive(opened, reply(1), 0.0)
     opened, third = receive(opened, b"", 0.0)
     opened, fourth = receive(opened, b"", 0.0)
-    assert first == Receipt(True, shard=0)
+    assert first == Receipt(True, shard=0, nonce=header(1).nonce)
     assert (second.accepted, second.reason) == (False, Reason.DUPLICATE)
     assert third.reason == fourth.reason == Reason.MALFORMED
     assert dict(opened.quarantined) == {"duplicate": 1, "malformed": 2}
