@@ -17,8 +17,9 @@ from pocketquery.client.prototypes import PrototypeSource, open_vectors, with_ra
 from pocketquery.client.step import StepBatch
 from pocketquery.client.step_description import StepDescription
 from pocketquery.client.store import Example
-from pocketquery.client.typing_noise import mistype
+from pocketquery.client.views import ViewPlan, make_views
 from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["Batches", "padded", "stream"]
 
@@ -39,9 +40,11 @@ class Batches:
         examples: the queries, at least one.
         source: the device's documents.
         config: the round's settings.
+        plan: how views are made, say with a plug-in of the device; by default as ``config`` says.
 
     Raises:
-        InvalidInputError: a query that is no text; no document to compare with.
+        InvalidInputError: a query that is no text; a plan for another number of views than the
+            step takes; no document to compare with.
         SpaceMismatchError: the documents are of another space.
     """
 
@@ -52,7 +55,13 @@ class Batches:
         examples: Sequence[Example],
         source: PrototypeSource,
         config: LocalConfig,
+        plan: ViewPlan | None = None,
     ) -> None:
+        self._plan = plan or config.view_plan(step.views)
+        if self._plan.views != step.views:
+            raise InvalidInputError(
+                f"the plan makes {self._plan.views} views, the training step takes {step.views}"
+            )
         self._encoder = encoder
         self._step = step
         self._config = config
@@ -98,7 +107,7 @@ class Batches:
     def _views(self, text: str, rng: random.Random, noisy: bool) -> tuple[str, ...]:
         if not noisy:
             return (text,) * self._step.views
-        return (text, mistype(text, self._config.typo_rate, rng))
+        return make_views(text, rng, self._plan)
 
     def _prototypes(self, rows: Rows, rng: np.random.Generator) -> Floats | None:
         if self._step.objective != "index_byol":

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from pocketquery.client.augmenter_choice import choose
+from pocketquery.client.augmenters import Augmenter
 from pocketquery.client.monitors import Limits
 from pocketquery.client.step import Hyperparameters
+from pocketquery.client.views import ViewPlan
 from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 
@@ -45,7 +49,10 @@ class LocalConfig:
         random_prototypes: documents drawn from the rest, anew each step.
         anchor_weight: of the pull to the shipped encoder's vector of the clean query.
         ema_rate: the target network keeps this share of itself each step.
-        typo_rate: share of the letters mistyped in the noisy view.
+        heavy_views: names of the augmenters a noisy view is made by, one of them drawn for each;
+            see :mod:`pocketquery.client.augmenter_choice`.
+        light_views: the same for the light views, which four-view ``byol`` alone has.
+        typo_rate: share of the letters that ``"typo"`` mistypes.
         opened_loss_weight: of the opened result against the others shown; 0 is off, 1 is on.
         proximal: after each step the shared tensors go back this share of the way to where the
             round began (0 to 1). FedProx's term, decoupled from the loss as AdamW decouples
@@ -73,6 +80,8 @@ class LocalConfig:
     random_prototypes: int = 50
     anchor_weight: float = 0.5
     ema_rate: float = 0.99
+    heavy_views: Sequence[str] = ("typo",)
+    light_views: Sequence[str] = ("dropout_view", "noise_case")
     typo_rate: float = 0.08
     opened_loss_weight: float = 0.0
     proximal: float = 0.0
@@ -97,12 +106,34 @@ class LocalConfig:
             )
         if not isinstance(self.limits, Limits):
             raise InvalidInputError(f"limits is {self.limits!r}, expected Limits(...)")
+        self.view_plan(2)
+
+    def view_plan(self, views: int) -> ViewPlan:
+        """How ``views`` views of a query are made, 2 or 4.
+
+        Raises:
+            InvalidInputError: an unknown augmenter, a heavy one among the light, or none.
+        """
+        return ViewPlan(
+            views=2 if views == 2 else 4,
+            heavy=self._augmenters("heavy_views"),
+            light=self._augmenters("light_views"),
+        )
 
     @property
     def hyperparameters(self) -> Hyperparameters:
         """The scalars of a step."""
         names = Hyperparameters.__dataclass_fields__
         return Hyperparameters(**{name: getattr(self, name) for name in names})
+
+    def _augmenters(self, field_name: str) -> tuple[Augmenter, ...]:
+        names = getattr(self, field_name)
+        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+            raise InvalidInputError(
+                f"{field_name} is {names!r}, expected names of augmenters, say ('typo',)"
+            )
+        rate = {"rate": self.typo_rate}
+        return tuple(choose({"name": n} | (rate if n == "typo" else {})) for n in names)
 
 
 def _check_range(name: str, value: object, least: float, most: float, allowed: bool) -> None:

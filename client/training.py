@@ -22,6 +22,7 @@ from pocketquery.client.prototypes import PrototypeSource
 from pocketquery.client.step import LocalStep, State, StepBatch, StepLosses
 from pocketquery.client.store import Example
 from pocketquery.client.transforms import norm_of
+from pocketquery.client.views import ViewPlan
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 
@@ -75,6 +76,7 @@ def train_locally(
     seed: int,
     may_continue: Callable[[], str | None] = lambda: None,
     previous: Tensors | None = None,
+    plan: ViewPlan | None = None,
 ) -> LocalResult:
     """Train for one round. The same arguments give the same bits.
 
@@ -93,6 +95,8 @@ def train_locally(
         seed: of the order, the views and the random documents.
         may_continue: asked before every step and at the end; returns None, or why not.
         previous: the adapter this device ended its last round with, for ``client_init="ema"``.
+        plan: how the views are made where the device has an augmenter of its own; by default as
+            ``config`` says.
 
     Raises:
         InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
@@ -108,7 +112,7 @@ def train_locally(
     # 1. What is trained on, and from where.
     chosen = _draw(examples, config, rng)
     size = min(config.batch_size, len(chosen))
-    batches = Batches(encoder, step.description, chosen, index_vectors, config)
+    batches = Batches(encoder, step.description, chosen, index_vectors, config, plan)
     given = step.initial_state(adapter)
     state = _begin(step, given, previous, config)
     start = state

@@ -13,6 +13,7 @@ from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.prototypes import MatrixVectors
 from pocketquery.client.step_description import StateTensor, StepDescription
 from pocketquery.client.store import Example
+from pocketquery.client.views import DropoutView, ViewPlan
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index import open_index
 from pocketquery.sdk.manifest import Space
@@ -116,6 +117,29 @@ def test_byol_asks_for_no_prototypes(encoder: sdk.Encoder, matrix: MatrixVectors
     batch = batches.make(ROWS, np.random.default_rng(0))
     assert batch.prototypes is None
     np.testing.assert_array_equal(batch.target_ids, batch.online_ids)
+
+
+def test_four_views_are_two_light_ones_and_a_heavy_one_of_each(
+    encoder: sdk.Encoder, matrix: MatrixVectors
+) -> None:
+    config = LocalConfig(typo_rate=1.0, light_views=["dropout_view"])
+    batches = Batches(encoder, description("byol", 4), EXAMPLES, matrix, config)
+    batch = batches.make(ROWS, np.random.default_rng(0))
+    assert len(batch.online_ids) == 16
+    np.testing.assert_array_equal(batch.online_ids[:4], batch.online_ids[4:8])
+    assert (batch.online_ids[:4] != batch.online_ids[8:12]).any()
+    assert (batch.online_ids[8:12] != batch.online_ids[12:]).any()
+    width = batch.target_ids.shape[1]
+    np.testing.assert_array_equal(batch.target_ids, batch.online_ids[:8, :width])
+
+
+def test_a_device_may_bring_a_plan_of_its_own(encoder: sdk.Encoder, matrix: MatrixVectors) -> None:
+    plan = ViewPlan(heavy=(DropoutView(),))
+    batches = Batches(encoder, description(), EXAMPLES, matrix, CONFIG, plan)
+    batch = batches.make(ROWS, np.random.default_rng(0))
+    np.testing.assert_array_equal(batch.online_ids[:4], batch.online_ids[4:])
+    with pytest.raises(InvalidInputError, match="makes 2 views, the training step takes 4"):
+        Batches(encoder, description("byol", 4), EXAMPLES, matrix, CONFIG, plan)
 
 
 SHOWN = [

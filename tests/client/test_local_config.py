@@ -5,7 +5,10 @@ from dataclasses import asdict
 import pytest
 
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.views import Typo
 from pocketquery.sdk.errors import InvalidInputError
+
+MESSAGES = {"heavy_views": "heavy", "light_views": "light"}
 
 
 def test_the_defaults_are_those_of_the_design() -> None:
@@ -21,6 +24,16 @@ def test_the_scalars_of_a_step_are_the_configurations() -> None:
     config = LocalConfig(learning_rate=0.5, ema_rate=0.25, weight_decay=0.125)
     for name, value in asdict(config.hyperparameters).items():
         assert value == getattr(config, name), name
+
+
+def test_the_views_are_made_as_it_says() -> None:
+    config = LocalConfig(heavy_views=["typo", "word_drop"], typo_rate=0.25)
+    plan = config.view_plan(4)
+    assert plan.views == 4
+    assert [augmenter.name for augmenter in plan.heavy] == ["typo", "word_drop"]
+    assert plan.heavy[0] == Typo(0.25)
+    with pytest.raises(InvalidInputError, match="telepathy"):
+        LocalConfig(heavy_views=["telepathy"])
 
 
 @pytest.mark.parametrize(
@@ -46,8 +59,12 @@ def test_the_scalars_of_a_step_are_the_configurations() -> None:
         ("learning_rate", True),
         ("client_init", "local"),
         ("limits", None),
+        ("heavy_views", ()),
+        ("heavy_views", "typo"),
+        ("heavy_views", [3]),
+        ("light_views", ["typo"]),
     ],
 )
 def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
-    with pytest.raises(InvalidInputError, match=name):
+    with pytest.raises(InvalidInputError, match=MESSAGES.get(name, name)):
         LocalConfig(**{name: value})  # type: ignore[arg-type]

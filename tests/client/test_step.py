@@ -41,8 +41,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_training_bundle(tmp_path_factory.mktemp("step") / "top", part="top")
+def byol(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its heads start as the bundle says; the same one as in test_training, built once."""
+    folder = tmp_path_factory.mktemp("step") / "byol"
+    return tiny_training_bundle(folder, objective="byol", views=4)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,19 @@ def test_the_clean_view_is_what_the_shipped_encoder_sees(
     assert losses.anchor_loss == pytest.approx(1 - cosines.mean(), abs=1e-5)
 
 
+def test_it_is_adamw_that_moves(bundle: Path, step: LocalStep, adapter: dict[str, Any]) -> None:
+    """Decoupled Weight Decay Regularization, algorithm 2, from the moments that come out."""
+    hyper = dataclasses.replace(HYPER, weight_decay=0.1, beta1=0.8)
+    before, _, _ = step.run(make_batch(bundle), step.initial_state(adapter), hyper)
+    after, _, _ = step.run(make_batch(bundle), before, hyper)
+    assert after.step == 2
+    for name, value in before.online.items():
+        first = after.first_moment[name] / (1 - 0.8**2)
+        second = after.second_moment[name] / (1 - 0.999**2)
+        expected = value * (1 - 1e-3 * 0.1) - 1e-3 * first / (np.sqrt(second) + 1e-8)
+        np.testing.assert_allclose(after.online[name], expected, rtol=1e-4, atol=1e-7)
+
+
 def test_a_learning_rate_of_zero_changes_nothing(
     bundle: Path, step: LocalStep, adapter: dict[str, Any]
 ) -> None:
@@ -168,14 +183,15 @@ def test_half_precision_starts_where_single_does(step: LocalStep, adapter: dict[
         np.testing.assert_array_equal(value, step.initial_state(wide).online[name])
 
 
-def test_what_the_adapter_does_not_hold_starts_as_the_bundle_says(top: Path) -> None:
-    step = LocalStep.open(top)
-    own = parse(Bundle.open(top).read(TRAINING_STATE_FILE))
-    state = step.initial_state({})
-    assert state.online.keys() == own.keys()
-    name = next(iter(own))
-    given = step.initial_state({name: own[name] + 1})
-    np.testing.assert_array_equal(given.online[name], own[name] + 1)
+def test_what_the_adapter_does_not_hold_starts_as_the_bundle_says(
+    byol: Path, adapter: dict[str, Any]
+) -> None:
+    own = parse(Bundle.open(byol).read(TRAINING_STATE_FILE))
+    state = LocalStep.open(byol).initial_state(adapter)
+    assert state.online.keys() == own.keys() | adapter.keys()
+    assert state.target.keys() == {n for n in state.online if not n.startswith("predictor.")}
+    for name, value in own.items():
+        np.testing.assert_array_equal(state.online[name], value)
 
 
 @pytest.mark.parametrize(
@@ -298,6 +314,13 @@ def test_a_description_that_does_not_hold_is_refused(
         LocalStep.open(rewritten(bundle, tmp_path / "bundle", files))
 
 
+def lengthen_a_tensor(model: onnx.ModelProto) -> None:
+    entry = next(item for item in model.metadata_props if item.key == METADATA_KEY)
+    content = json.loads(entry.value)
+    content["state"][0]["shape"][0] += 1
+    entry.value = json.dumps(content)
+
+
 def rename_an_output(model: onnx.ModelProto) -> None:
     output = next(item for item in model.graph.output if item.name == "vectors")
     node = next(node for node in model.graph.node if "vectors" in node.output)
@@ -311,7 +334,11 @@ def forget_the_description(model: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize(
     ("edit", "message"),
-    [(rename_an_output, "output 'renamed' is unknown"), (forget_the_description, "no metadata")],
+    [
+        (lengthen_a_tensor, r"is tensor\(float\) .*, expected tensor\(float\)"),
+        (rename_an_output, "output 'renamed' is unknown"),
+        (forget_the_description, "no metadata"),
+    ],
 )
 def test_another_graph_is_refused(
     bundle: Path, tmp_path: Path, edit: Callable[[onnx.ModelProto], None], message: str
@@ -335,10 +362,12 @@ def test_a_step_that_was_changed_on_disk_is_refused(bundle: Path, tmp_path: Path
         LocalStep.open(copy)
 
 
-def test_a_state_that_does_not_fit_is_corrupt(top: Path, tmp_path: Path) -> None:
-    own = parse(Bundle.open(top).read(TRAINING_STATE_FILE))
+def test_a_state_that_does_not_fit_is_corrupt(
+    byol: Path, adapter: dict[str, Any], tmp_path: Path
+) -> None:
+    own = parse(Bundle.open(byol).read(TRAINING_STATE_FILE))
     name = sorted(own)[0]
     bad = serialize(own | {name: np.full_like(own[name], np.inf)})
-    step = LocalStep.open(rewritten(top, tmp_path / "bundle", {TRAINING_STATE_FILE: bad}))
+    step = LocalStep.open(rewritten(byol, tmp_path / "bundle", {TRAINING_STATE_FILE: bad}))
     with pytest.raises(CorruptArtifactError, match="infinity"):
-        step.initial_state({})
+        step.initial_state(adapter)

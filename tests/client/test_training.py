@@ -88,8 +88,9 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Equipment:
 
 @pytest.fixture(scope="module")
 def byol(tmp_path_factory: pytest.TempPathFactory) -> Equipment:
+    """The other objective, in DSSL's four views."""
     folder = tmp_path_factory.mktemp("byol") / "bundle"
-    return equip(tiny_training_bundle(folder, objective="byol"))
+    return equip(tiny_training_bundle(folder, objective="byol", views=4))
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,13 @@ def test_a_loss_that_is_not_finite_ends_the_run(device: Equipment, rate: float) 
     assert result.stopped is not None
 
 
+def test_an_infinite_loss_of_finite_vectors_ends_it_too(device: Equipment) -> None:
+    source = MatrixVectors(device.documents, [f"doc-{row}" for row in range(len(TEXTS))])
+    config = dataclasses.replace(FAST, opened_loss_weight=3e38)
+    result = device.train(with_clicks(), config, source=source)
+    assert (result.stopped, result.change) == ("step 1: the loss is inf", {})
+
+
 def test_a_collapse_is_named(device: Equipment) -> None:
     strict = Limits(rank_kept=1.0, spread_kept=1.0, drift=2.0)
     result = device.train(config=dataclasses.replace(LONG, limits=strict))
@@ -304,6 +312,7 @@ def test_an_encoder_of_another_space_is_refused(device: Equipment, tmp_path: Pat
 def test_byol_trains_and_its_heads_stay_at_home(byol: Equipment) -> None:
     result = byol.train(config=LocalConfig(steps=4))
     assert result.stopped is None
+    assert any(tensor.name.startswith("predictor.") for tensor in byol.step.description.state)
     assert result.change.keys() == byol.adapter.keys()
     assert all(-1 <= loss.view_loss <= 1 for loss in result.losses)
     assert same(result, byol.train(config=LocalConfig(steps=4)))
@@ -315,3 +324,12 @@ def test_byol_needs_two_queries(byol: Equipment) -> None:
     with pytest.raises(InvalidInputError, match="batch_size of 1"):
         byol.train(config=LocalConfig(batch_size=1))
     assert byol.train(QUERIES[:2]).stopped is None
+
+
+@pytest.mark.slow
+def test_last_layer_and_head_train_without_an_adapter(tmp_path: Path) -> None:
+    top = equip(tiny_training_bundle(tmp_path / "top", part="top"))
+    result = top.train()
+    assert result.stopped is None
+    assert result.change.keys() == {tensor.name for tensor in top.step.description.state}
+    assert {name.split(".")[0] for name in result.change} == {"layers", "head"}

@@ -108,6 +108,15 @@ def test_rounding_that_would_lengthen_is_shortened() -> None:
     assert norm_of(Int8().on_server(codes)) <= norm_of(tensors)
 
 
+def test_a_scale_that_float32_can_hardly_hold_overflows_no_code() -> None:
+    """Below 1e-38 a scale has few bits: rounded down, 127 steps of it do not reach the largest."""
+    data, _ = encode_update(
+        {"a": np.array([-2e-43, 2e-43], np.float32)}, header=HEADER, clip_norm=1.0
+    )
+    assert parse(data)["a"].tolist() == [-127, 127]
+    assert decode_update(data).change["a"][1] > 0
+
+
 def test_error_feedback_loses_nothing_over_the_rounds() -> None:
     """A part too small for one step of its tensor arrives after some rounds all the same."""
     change = {"a": np.array([1.0, 0.001], np.float32)}
