@@ -171,9 +171,7 @@ def _read_offer(message: Message) -> Offer:
         settings = records.config_records["offer"]
         values = {name: kind(settings[name]) for name, kind in _SETTINGS.items()}
         release = _bytes(records.array_records["release"]["release"])
-        local = json.loads(str(settings["local"]))
-        plain = {name: tuple(v) if isinstance(v, list) else v for name, v in local.items()}
-        config = LocalConfig(**{**plain, "limits": Limits(**local["limits"])})
+        config = _local_config(json.loads(str(settings["local"])))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, InvalidInputError):
             raise
@@ -184,6 +182,12 @@ def _read_offer(message: Message) -> Offer:
     if release is None:
         raise CorruptArtifactError("the release in the message is not one array of uint8")
     return Offer(release=release, config=config, **values)
+
+
+def _local_config(found: Mapping[str, Any]) -> LocalConfig:
+    """The settings that :func:`offer_records` wrote as JSON, where a tuple is a list."""
+    plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in found.items()}
+    return LocalConfig(**plain | {"limits": Limits(**found["limits"])})
 
 
 def _array(data: bytes) -> Array:

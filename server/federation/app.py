@@ -2,8 +2,9 @@
 
 ``flwr run`` starts it with the run configuration of its app (examples/deployment/flower_app):
 ``bundle``, what the devices have; ``folder``, which gets the journal, the rows, the releases and
-the report; ``index``, ``gate-queries`` and ``gate-qrels`` for the acceptance gate; optionally
-``signing-key``; and the options of options.py. Started again, it goes on with what is left.
+the report; ``index`` and ``gate-queries`` for the acceptance gate, with ``gate-qrels`` where there
+are judgements; optionally ``signing-key``; and the options of options.py. Started again, it goes on
+with what is left.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index import open_index
 from pocketquery.server.corpus import read_judgements, read_queries
 from pocketquery.server.federation.clock import SystemClock
-from pocketquery.server.federation.gate import Gate
-from pocketquery.server.federation.gate_data import judged_by_people
+from pocketquery.server.federation.gate import Gate, GateCollection
+from pocketquery.server.federation.gate_data import judged_by_people, judged_by_shipped
 from pocketquery.server.federation.live_table import LiveTable
 from pocketquery.server.federation.options import OPTIONS, FederationOptions
 from pocketquery.server.federation.publishing import RegistryPublisher
@@ -32,7 +34,7 @@ from pocketquery.server.federation.state import FederationState
 __all__ = ["app", "run_federation"]
 
 _PLACES = ("bundle", "folder", "index", "gate-queries", "gate-qrels", "signing-key")
-_OPTIONAL = {"signing-key"}
+_OPTIONAL = {"gate-qrels", "signing-key"}
 
 app = ServerApp()
 
@@ -54,10 +56,7 @@ def run_federation(grid: Grid, config: Mapping[str, Any]) -> None:
     options = FederationOptions.of(config)
     places = {name: Path(str(config[name])) for name in _PLACES if config.get(name)}
     bundle, folder = Bundle.open(places["bundle"]), places["folder"]
-    with open_index(places["index"]) as index:
-        queries = read_queries(places["gate-queries"])
-        judgements = read_judgements(places["gate-qrels"])
-        gate = Gate(bundle, judged_by_people(index, queries, judgements))
+    gate = Gate(bundle, _collection(bundle, places))
     key = places.get("signing-key")
     publisher = RegistryPublisher(bundle, folder / "releases", gate, signing_key=key)
     first = FederationState.of_bundle(bundle)
@@ -66,6 +65,15 @@ def run_federation(grid: Grid, config: Mapping[str, Any]) -> None:
     write_report(
         folder / "report.html", rows, f"Rounds of the bundle {bundle.manifest.name}", options
     )
+
+
+def _collection(bundle: Bundle, places: Mapping[str, Path]) -> GateCollection:
+    queries = read_queries(places["gate-queries"])
+    with open_index(places["index"]) as index:
+        if "gate-qrels" in places:
+            return judged_by_people(index, queries, read_judgements(places["gate-qrels"]))
+        encoder = Encoder.of_bundle(bundle)
+        return judged_by_shipped(index, encoder, [query.text for query in queries])
 
 
 def _check_names(config: Mapping[str, Any]) -> None:
