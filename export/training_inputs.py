@@ -21,7 +21,7 @@ HYPERPARAMETERS = {
     "temperature": 0.05,
     "anchor_weight": 0.5,
     "opened_loss_weight": 1.0,
-    "learning_rate": 1e-3,
+    "learning_rate": 1e-4,  # with 1e-3, BYOL's heads bounce so that rounding grows to 1e-2
     "weight_decay": 0.01,
     "beta1": 0.9,
     "beta2": 0.999,

@@ -37,7 +37,7 @@ def test_projection_equals_torch_modules() -> None:
             heads["projector.0.norm.bias"],
             training=True,
         )
-        expected.append(hidden.relu() @ heads["projector.1.weight"].T)
+        expected.append(torch.nn.functional.gelu(hidden) @ heads["projector.1.weight"].T)
     torch.testing.assert_close(project(heads, "projector", inputs), torch.stack(expected))
 
 
