@@ -8,7 +8,7 @@ device needs nothing that it does not have for encoding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,14 @@ from numpy.typing import NDArray
 
 from pocketquery.client.step_description import StateTensor, StepDescription
 from pocketquery.client.step_signature import check_signature
+from pocketquery.client.step_values import (
+    Floats,
+    Hyperparameters,
+    State,
+    StepBatch,
+    StepLosses,
+    Tensors,
+)
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import (
@@ -33,77 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Hyperparameters", "LocalStep", "State", "StepBatch", "StepLosses"]
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int64]
-Tensors = dict[str, Floats]
-
 _SILENT = 4  # onnxruntime logs what it then also raises; the exception is enough
 _SCALARS = ("loss", "view_loss", "anchor_loss", "opened_loss")
-
-
-@dataclass(frozen=True)
-class Hyperparameters:
-    """Scalars of a step, inputs of the graph."""
-
-    temperature: float = 0.05
-    anchor_weight: float = 0.5
-    opened_loss_weight: float = 0.0
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    ema_rate: float = 0.99
-
-
-@dataclass(frozen=True)
-class StepBatch:
-    """What one step learns from: B queries, V online and T target views, view-major rows.
-
-    Attributes:
-        online_ids: int64 (V * B, L), padded at the end.
-        online_mask: int64 (V * B, L), 1 = a token.
-        target_ids: int64 (T * B, M).
-        target_mask: int64 (T * B, M).
-        anchor: float32 (B, d), the shipped encoder's vectors of the clean queries.
-        prototypes: float32 (B, K, d); None where the objective has none.
-        shown: float32 (B, S, d), documents that were shown; S >= 1, zeros where there are none.
-        shown_mask: float32 (B, S), 1 = a document.
-        opened: int64 (B,), which of them was opened.
-        opened_weight: float32 (B,), 0 where none was.
-    """
-
-    online_ids: Ids
-    online_mask: Ids
-    target_ids: Ids
-    target_mask: Ids
-    anchor: Floats
-    prototypes: Floats | None
-    shown: Floats
-    shown_mask: Floats
-    opened: Ids
-    opened_weight: Floats
-
-
-@dataclass(frozen=True)
-class State:
-    """Everything a step changes: float32 tensors by name, and how many steps were done."""
-
-    online: Tensors
-    target: Tensors
-    first_moment: Tensors
-    second_moment: Tensors
-    step: int = 0
-
-
-@dataclass(frozen=True)
-class StepLosses:
-    """The total and its terms, before their weights."""
-
-    loss: float
-    view_loss: float
-    anchor_loss: float
-    opened_loss: float
 
 
 class LocalStep:
