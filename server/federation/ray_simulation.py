@@ -7,10 +7,12 @@ time and a seed does not give the same bits; a killed simulation still goes on w
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,13 @@ from pocketquery.server.federation.simulation_files import SimulationFiles
 
 __all__ = ["simulate_with_ray"]
 
-# Neither Flower nor Ray reports to anybody, unless somebody asks them to.
-_QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+_ENVIRONMENT = {
+    # Neither Flower nor Ray reports to anybody, unless somebody asks them to.
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # What Ray is going to do by default about GPUs, and warns of until then.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
 _RESOURCES: dict[str, Any] = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
 
 
@@ -52,7 +59,7 @@ def simulate_with_ray(
     """
     if simulation.fault_share:
         raise InvalidInputError("faults are simulated by the local engine alone; leave them out")
-    for name, value in _QUIET.items():
+    for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if importlib.util.find_spec("ray") is None:
         raise MissingExtraError.of("ray", "simulation")
@@ -78,8 +85,21 @@ def simulate_with_ray(
     client = _client_app(
         _absolute(simulation.files), simulation.devices.folder.absolute(), simulation
     )
-    run_simulation(server, client, len(simulation.devices), backend_config=_RESOURCES)
+    with _without_advice():
+        run_simulation(server, client, len(simulation.devices), backend_config=_RESOURCES)
     return rows
+
+
+@contextlib.contextmanager
+def _without_advice() -> Iterator[None]:
+    """Flower advises ``flwr run`` instead of its function, which our pin of flwr still has."""
+    logger = logging.getLogger("flwr")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _client_app(files: SimulationFiles, folder: Path, simulation: Simulation) -> ClientApp:
