@@ -72,7 +72,8 @@ def _clinc(data: Path) -> Domain:
         documents += found
         of_intent[intent] = frozenset(document.id for document in found)
         held[intent] = [(text, of_intent[intent]) for text in texts[half:]]
-    queries, judgements = [], {}
+    queries: list[Query] = []
+    judgements: dict[str, dict[str, int]] = {}
     for intent, texts in test.items():
         for number, text in enumerate(texts[: _TESTS // len(test)]):
             query = Query(f"{intent}?{number}", text)
@@ -106,7 +107,9 @@ def _squad(data: Path) -> Domain:
 def _irc(data: Path) -> Domain:
     folder = data / "ubuntu_irc_threads"
     threads = [*_objects(folder / "dev.jsonl.gz"), *_objects(folder / "train.jsonl.gz")]
-    documents, queries, judgements = [], [], {}
+    documents: list[Document] = []
+    queries: list[Query] = []
+    judgements: dict[str, dict[str, int]] = {}
     for thread in threads:
         turns = thread["turns"]
         asker, first = turns[0]

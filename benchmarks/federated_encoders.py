@@ -17,6 +17,7 @@ from pathlib import Path
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
 from pocketquery.export.bundling import ExportOptions, export_bundle
+from pocketquery.export.training_step import TrainingOptions
 from pocketquery.sdk.documents import Document, content
 from pocketquery.server.modeling import SentenceEncoder
 
@@ -66,7 +67,7 @@ def base_bundle(name: str, objective: str, data: Path, work: Path) -> Path:
             student,
             bundle,
             calibration_texts=texts[::30],
-            options=ExportOptions(training_step=objective),
+            options=ExportOptions(training=TrainingOptions(objective)),
             name=f"federated-{name}",
             license="LicenseRef-measuring-only",
             progress=print,
