@@ -240,4 +240,7 @@ def _explain(error: Exception, path: Path) -> ArtifactError:
     code = _code(error)
     if code is None or code in _DAMAGED:  # text that is no UTF-8 comes without a code
         return CorruptArtifactError(f"{path} is damaged or no query store ({error}). {_REMEDY}")
-    return ArtifactError(f"the query store {path}: {error}; nothing was changed. Try again later")
+    return ArtifactError(
+        f"the query store {path}: {error}; nothing was changed. Make "
+        "room, or wait for whoever else uses it, and try again"
+    )

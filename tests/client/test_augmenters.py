@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pocketquery.client.augmenters import Augmenter, AugResult
+from pocketquery.client.augmenters import Augmenter, AugResult, Rule
 from pocketquery.client.synonyms import Synonyms
 from pocketquery.sdk.errors import InvalidInputError
 from tests.client.augmented_texts import ANYTHING, AUGMENTERS, QUERIES, SEEDS
@@ -81,6 +81,19 @@ def test_what_is_heavy_changes_queries_of_every_script(augmenter: Augmenter, que
         return
     changed = [augmenter.augment(query, random.Random(seed)).changed for seed in range(20)]
     assert sum(changed) >= 15
+
+
+class Blank(Rule):
+    """A rule that leaves nothing."""
+
+    name = "blank"
+
+    def rewrite(self, text: str, rng: random.Random) -> str:
+        return " "
+
+
+def test_a_rule_that_leaves_nothing_could_not() -> None:
+    assert Blank().augment("knit", random.Random(0)) == AugResult("knit", changed=False)
 
 
 def test_an_augmenter_for_other_languages_leaves_a_text_alone() -> None:

@@ -94,6 +94,13 @@ def test_without_conditions_any_device_may_train(device: Reading) -> None:
     assert Policy.always().refusal(device, examples=1) is None
 
 
+def test_only_what_is_asked_for_counts() -> None:
+    in_use = Reading(idle=False, charging=True, unmetered=False, temperature_c=99.0)
+    policy = Policy(idle=False, unmetered=False, max_temperature_c=None)
+    assert policy.refusal(in_use, examples=16) is None
+    assert policy.refusal(replace(in_use, charging=False), examples=16)
+
+
 def test_without_readings_everything_is_unknown() -> None:
     assert "unknown" in str(Policy().refusal(None, examples=16))
     assert Policy(allow_unknown=NAMES).refusal(None, examples=16) is None

@@ -14,6 +14,7 @@ from pocketquery.sdk.errors import MissingExtraError
 ROUTES = """Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
 wlan0	00000000	0101A8C0	0003	0	0	600	00000000	0	0	0
 wlan0	0001A8C0	00000000	0001	0	0	600	00FFFFFF	0	0	0
+tun0	00000000	0100080A	0003	0	0	0	00000080	0	0	0
 docker0	000011AC	00000000	0001	0	0	0	0000FFFF	0	0	0
 """
 NOBODY = "0" * 32

@@ -213,6 +213,14 @@ def test_of_too_many_queries_the_oldest_go(store: QueryStore) -> None:
     assert queries(store) == [f"query {number}" for number in range(20, 120)]
 
 
+def test_what_goes_is_overwritten_at_once(store: QueryStore, path: Path) -> None:
+    for number in range(101):
+        store.add(f"secret {number:03d}")
+    left = everything(path.parent)
+    assert b"secret 000" not in left
+    assert b"secret 001" in left
+
+
 def test_of_too_much_text_the_oldest_go_and_what_never_fits_is_not_kept(path: Path) -> None:
     with QueryStore.open(path, max_bytes=1000) as store:
         store.give_consent()
@@ -224,6 +232,17 @@ def test_of_too_much_text_the_oldest_go_and_what_never_fits_is_not_kept(path: Pa
         assert len(store) == 2
     with QueryStore.open(path, max_bytes=400) as store:
         assert [query.split()[0] for query in queries(store)] == ["third"]
+
+
+def test_the_file_is_written_anew_at_the_opening_that_deletes(
+    store: QueryStore, path: Path
+) -> None:
+    for number in range(100):
+        store.add(f"{number} " + "x" * 900)
+    store.close()
+    assert path.stat().st_size > 90_000
+    QueryStore.open(path, max_rows=5).close()
+    assert path.stat().st_size < 30_000
 
 
 def test_many_deletions_leave_no_copies_between_pages(path: Path, clock: Clock) -> None:

@@ -10,7 +10,10 @@ from pocketquery.client.synonyms import Synonyms, read_synonyms
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from tests.client.augmented_texts import ANYTHING, SEEDS, views
 
-CAPITAL = Synonyms({"Capital": ["metropolis", "seat"], "東京": ["首都"], "京": ["都"]}, rate=1.0)
+CAPITAL = Synonyms(
+    {"Capital": ["metropolis", "seat"], "東京": ["首都"], "京": ["都"], "東京駅": ["終点"]},
+    rate=1.0,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,7 @@ CAPITAL = Synonyms({"Capital": ["metropolis", "seat"], "東京": ["首都"], "�
         ("  (Capital)  x", {"  (Metropolis)  x", "  (Seat)  x"}),
         ("capitals", {"capitals"}),
         ("私は東京に", {"私は首都に"}),  # the longest entry counts
+        ("東京駅に", {"終点に"}),
         ("京東", {"都東"}),
         ("東 京", {"東 都"}),
         ("?!", {"?!"}),
