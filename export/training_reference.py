@@ -40,8 +40,11 @@ class ReferenceStep:
     def __init__(self, student: SentenceEncoder, shape: StepShape, tensors: StepTensors) -> None:
         self._shape = shape
         values = tensors.frozen_values() | tensors.trained
-        self._online = _Network(student, values, shape.trained)
-        self._target = _Network(student, values, ())
+        given = {name: torch.from_numpy(value) for name, value in values.items()}
+        own = {name: given[name].clone() for name in shape.trained}
+        self._online = _Network(student, given | own, shape.trained)
+        own = {name: given[name].clone() for name in shape.trained}
+        self._target = _Network(student, given | own, ())
         self._optimizer: torch.optim.AdamW | None = None
 
     def run(self, batch: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
@@ -120,17 +123,23 @@ class ReferenceStep:
 
 
 class _Network:
-    """A copy of the student with low-rank paths and heads; ``tensors`` are its own, by name."""
+    """A copy of the student with low-rank paths and heads; ``tensors`` are its own, by name.
+
+    ``values`` are taken as they are, so what is frozen can be shared.
+    """
 
     def __init__(
-        self, student: SentenceEncoder, values: Mapping[str, FloatArray], trained: tuple[str, ...]
+        self,
+        student: SentenceEncoder,
+        values: Mapping[str, torch.Tensor],
+        trained: tuple[str, ...],
     ) -> None:
         self._student = copy.deepcopy(student).eval()
         own = student_parameters(self._student)
         self.tensors = {name: nn.Parameter(torch.empty(v.shape)) for name, v in values.items()}
         self.tensors |= own
         for name, tensor in self.tensors.items():
-            tensor.data = torch.from_numpy(values[name].copy())
+            tensor.data = values[name]
             tensor.requires_grad_(name in trained)
         self._add_low_rank_paths(linear_layers(self._student))
 

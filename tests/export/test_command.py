@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
+from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.cli import main
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
@@ -61,6 +62,22 @@ def test_zip_without_a_corpus(
     assert sdk.load(tmp_path / "bundle.zip").name == "student"
 
 
+@pytest.mark.slow
+def test_export_with_a_training_step(
+    student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", "--student", str(student_folder), "--output", str(tmp_path / "bundle")]
+    arguments += ["--queries", str(files / "queries.tsv"), "--training-step", "byol"]
+    assert main([*arguments, "--training-views", "4"]) == 0
+    printed = capsys.readouterr()
+    assert "tracing the training step" in printed.err
+    assert "of torch after 20 steps" in printed.out
+    opened = Bundle.open(tmp_path / "bundle")
+    assert {"train_step.onnx", "train_state.safetensors"} <= set(opened.manifest.files)
+    assert opened.manifest.quality["training_step"]["state_error"] < 1e-5
+    sdk.verify(opened.path)
+
+
 def test_another_space_is_refused_before_encoding(
     student_folder: Path,
     headed_student: SentenceEncoder,
@@ -97,6 +114,8 @@ def test_a_teacher_known_by_its_folder_alone_is_asked_for(
         (["--qrels", "qrels.tsv"], "--qrels is given without --corpus"),
         (["--adapter-rank", "-2"], "adapter_rank is -2"),
         (["--corpus", "corpus.jsonl", "--gate-queries", "0"], "--gate-queries is 0"),
+        (["--training-step", "index_byol", "--training-views", "4"], "views is 4; index_byol"),
+        (["--adapter-rank", "0", "--training-step"], "would train the adapter, and adapter_rank"),
         (["--corpus", "corpus.jsonl"], "does not name its teacher"),
         (["--corpus", "corpus.jsonl", "--qrels", "other.tsv"], "other.tsv judges none of the"),
     ],

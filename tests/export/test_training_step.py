@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import ast
 import json
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +41,8 @@ from pocketquery.sdk.signature import public_key_of
 from pocketquery.server.modeling import SentenceEncoder
 from tests.export.training_bundle import tiny_student, tiny_training_bundle
 from tests.tiny_models import electra_teacher, sentences
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +146,16 @@ def test_a_step_is_written_into_a_bundle_and_signed_anew(bundle: Path, tmp_path:
     assert TRAINING_STATE_FILE not in Bundle.open(folder)
 
 
+@pytest.mark.slow  # writing bundles is killed at every line in test_bundle_kill.py already
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+def test_killed_at_many_lines_the_bundle_is_whole(bundle: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundle, tmp_path / "b")
+    command = [sys.executable, "-m", "tests.export.training_kill_points", str(tmp_path / "b"), "16"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert set(ast.literal_eval(done.stdout.splitlines()[-1])) == {"old", "new"}
+
+
 def test_mistakes_in_the_options_are_found_at_once() -> None:
     with pytest.raises(InvalidInputError, match="objective"):
         TrainingOptions("simclr")
@@ -176,6 +193,17 @@ def test_every_kind_of_step_passes_its_gate(
     in_adapter = bundle_adapter(opened).keys()
     expected = {e["name"]: tuple(e["shape"]) for e in state if e["name"] not in in_adapter}
     assert {name: value.shape for name, value in initial.items()} == expected
+
+
+@pytest.mark.slow
+def test_the_same_student_gives_the_same_bytes(bundle: Path) -> None:
+    opened = Bundle.open(bundle)
+    again = build_training_step(
+        tiny_student(),
+        bundle_adapter(opened),
+        encoder_sha256=opened.manifest.files["encoder.onnx"].sha256,
+    )
+    assert again.model == opened.read(TRAINING_STEP_FILE)
 
 
 @pytest.mark.slow

@@ -1,0 +1,53 @@
+"""Writes a training step into a bundle many times, each time killed (SIGKILL) at another line.
+
+    python -m tests.export.training_kill_points BUNDLE POINTS
+
+``BUNDLE`` carries a step. After each kill the bundle must verify, with a step of its own encoder:
+the one it had or the new one. Prints how many were which.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pocketquery import sdk
+from pocketquery.export.training_parity import StepAgreement
+from pocketquery.export.training_step import TrainingStep, write_training_step
+from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
+from tests.export.kill_points import _copy, _count, _killed_at
+
+_LAST_LINES = 60  # the renames are at the end, where old and new change places
+
+
+def main(bundle: Path, points: int) -> None:
+    """Kill at ``points`` lines, half of them among the last."""
+    old = bundle.with_name("old")
+    _copy(bundle, old)
+    graph = Bundle.open(bundle).read(TRAINING_STEP_FILE)
+    step = TrainingStep(graph, {}, StepAgreement(20, 0.0, 0.0, 0.5))
+    changed = replace(step, state={"x": np.zeros(2, np.float32)})  # told by its second file
+    lines = _count(lambda: write_training_step(bundle, changed))
+    half = points // 2
+    chosen = {lines * i // half for i in range(half)}
+    chosen |= {lines - _LAST_LINES * i // half - 1 for i in range(half)}
+    seen: Counter[str] = Counter()
+    for line in sorted(chosen):
+        _copy(old, bundle)
+        _killed_at(line, lambda: write_training_step(bundle, changed))
+        sdk.verify(bundle)
+        opened = Bundle.open(bundle)
+        assert opened.read(TRAINING_STEP_FILE) == graph
+        seen["new" if TRAINING_STATE_FILE in opened else "old"] += 1
+        write_training_step(bundle, changed)
+        assert TRAINING_STATE_FILE in Bundle.open(bundle)
+    print(dict(seen))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
