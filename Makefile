@@ -35,6 +35,9 @@ bench: .stamps/dev
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/tokenizer.py
 	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/training_step.py
+	$(BIN)/python benchmarks/federated_bytes.py
+	$(BIN)/python benchmarks/aggregation.py
 
 .stamps/venv:
 	$(PYTHON) -m venv $(VENV)
