@@ -13,7 +13,7 @@ from pocketquery.client.device import Answer, Contribution, Declined, Device, Eq
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.monitors import Limits
 from pocketquery.client.policy import Policy, Reading
-from pocketquery.client.round_memory import RoundMemory
+from pocketquery.client.round_memory import Keepsake, RoundMemory
 from pocketquery.client.store import QueryStore
 from pocketquery.client.transforms import norm_of
 from pocketquery.client.update import decode_update
@@ -120,6 +120,15 @@ def test_what_rounding_cut_off_joins_the_next_update(
     assert kept.keys() == plain.change.keys()
     assert 0 < norm_of(dict(kept)) < 0.05 * norm_of(plain.change)
     assert not memory.recall("next").adapter
+    same = RoundMemory(secret=bytes(32)), RoundMemory(secret=bytes(32))
+    same[0].keep("before", Keepsake(kept))
+    both = []
+    for one in same:
+        sent = contribution(device(equipment, store, one).answer(offer(bundle, 1)))
+        lost = one.recall("next").residual
+        both.append({n: v + lost[n] for n, v in decode_update(sent.update).change.items()})
+    for name, value in kept.items():
+        np.testing.assert_allclose(both[0][name] - both[1][name], value, atol=1e-6)
     ema = LocalConfig(steps=1, batch_size=4, client_init="ema")
     device(equipment, store, memory).answer(offer(bundle, 1, config=ema))
     assert memory.recall("next").adapter.keys() == plain.change.keys()

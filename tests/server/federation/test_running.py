@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,12 @@ from pocketquery import sdk
 from pocketquery.sdk.adapter import parse_adapter
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.federation.clock import VirtualClock
+from pocketquery.server.federation.gate import Gate
+from pocketquery.server.federation.gate_data import judged_by_shipped
+from pocketquery.server.federation.gate_report import GateSettings
+from pocketquery.server.federation.journal import Journal
 from pocketquery.server.federation.local_grid import Fault, FaultPlan, LocalGrid
+from pocketquery.server.federation.publishing import RegistryPublisher
 from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.running import run_rounds
 from tests.server.federation.small_federation import Files, Parts, opened
@@ -101,6 +107,78 @@ def test_a_release_that_was_rolled_back_is_where_the_next_round_begins(
         rows = run(parts)
     assert (rows[2].base_version, rows[2].version) == ("2", "4")
     assert parse_adapter(parts.publisher.registry.read()).parent_version == "2"
+
+
+def test_a_candidate_the_gate_refuses_leaves_the_release_in_force(
+    federation: Files, tmp_path: Path
+) -> None:
+    encoder = sdk.load(federation.bundle)
+    with opened(federation, tmp_path) as parts, sdk.open_index(federation.index) as index:
+        held_out = judged_by_shipped(index, encoder, ["the river", "a mountain", "norman castle"])
+        refusing = Gate(parts.bundle, held_out, GateSettings(least_mean=1.0))
+        publisher = RegistryPublisher(parts.bundle, tmp_path / "releases", refusing)
+        rows = run(replace(parts, publisher=publisher))
+        with Journal.open(tmp_path / "rounds.sqlite") as journal:
+            state = journal.state
+    assert [(row.base_version, row.outcome) for row in rows] == [("1", "rejected")] * 2
+    assert [row.gate and row.gate["reason"] for row in rows] == ["mean_fell"] * 2
+    assert publisher.registry.current().version == "1"
+    assert len(publisher.registry.history()) == 3
+    assert state is not None
+    assert (state.round, state.version) == (2, "1")
+    for name, value in parts.first.adapter.items():
+        np.testing.assert_array_equal(state.adapter[name], value)
+
+
+def test_a_release_rolled_back_while_a_round_runs_is_not_followed(
+    federation: Files, tmp_path: Path
+) -> None:
+    with opened(federation, tmp_path, rounds=3) as parts:
+        registry = parts.publisher.registry
+
+        def roll_back(row: RoundRow) -> None:
+            if (row.round, row.accepted) == (1, 2) and registry.current().version == "2":
+                registry.rollback("1")
+
+        rows = run_rounds(
+            tmp_path,
+            parts.publisher,
+            parts.first,
+            parts.options,
+            LocalGrid(parts.devices),
+            VirtualClock(),
+            show=roll_back,
+        )
+    assert rows[1].outcome == "skipped"
+    assert rows[1].skipped == "release 2 was rolled back to 1 meanwhile"
+    assert (rows[2].base_version, rows[2].version) == ("1", "3")
+
+
+def test_every_round_draws_its_devices_anew(federation: Files, tmp_path: Path) -> None:
+    asked: dict[str, list[int]] = {"0": [], "1": []}
+
+    def watch(node: int, group: str) -> Fault:
+        asked[group].append(node)
+        return Fault.NONE
+
+    with opened(federation, tmp_path) as parts:
+        run(parts, watch)
+    assert [len(set(nodes)) for nodes in asked.values()] == [4, 4]
+    assert asked["0"] != asked["1"]
+
+
+def test_a_device_that_declines_counts_in_its_own_round_alone(
+    federation: Files, tmp_path: Path
+) -> None:
+    options = {"clients-per-round": 12, "over-selection": 1.0}
+    with opened(federation, tmp_path, **options) as parts:
+        stores = dict(parts.devices.stores)
+        stores["user-2"] = replace(stores["user-2"], consent=False)
+        stores["user-5"] = replace(stores["user-5"], consent=False)
+        unwilling = replace(parts, devices=replace(parts.devices, stores=stores))
+        late = {("0", 3)}  # user-2's node
+        rows = run(unwilling, lambda n, g: Fault.LATE if (g, n) in late else Fault.NONE)
+    assert [(row.declined, row.accepted) for row in rows] == [(1, 10), (2, 10)]
 
 
 def test_a_round_is_not_begun_before_enough_devices_are_connected(
