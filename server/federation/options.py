@@ -86,7 +86,7 @@ class FederationOptions:
         settings = RoundSettings(
             clients_per_round=v["clients-per-round"],
             over_selection=v["over-selection"],
-            least_replies=v["least-replies"],
+            least_replies=_least_replies(v["least-replies"], v["clients-per-round"]),
             deadline_seconds=v["deadline"],
             clip_norm=v["clip-norm"],
             largest_weight=v["largest-weight"],
@@ -120,6 +120,11 @@ class FederationOptions:
             "settings": self.settings.to_dict(),
             "local": asdict(self.local),
         }
+
+
+def _least_replies(least: int, wanted: int) -> int:
+    """``least``; its default is for rounds of many, and gives way to a round of few."""
+    return min(least, wanted) if least == _ROUND.least_replies else least
 
 
 def _value(option: Option, given: Any) -> Any:

@@ -46,3 +46,10 @@ def test_every_option_arrives_where_it_belongs() -> None:
 def test_what_is_no_setting_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         FederationOptions.of(given)
+
+
+def test_the_default_of_least_replies_gives_way_to_a_round_of_few() -> None:
+    assert FederationOptions.of({"clients-per-round": 3}).settings.least_replies == 3
+    assert FederationOptions.of({"clients-per-round": 30}).settings.least_replies == 5
+    with pytest.raises(InvalidInputError, match="least_replies"):
+        FederationOptions.of({"clients-per-round": 3, "least-replies": 4})
