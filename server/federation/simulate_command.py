@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["simulate"]
 
+_METAVARS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
 _EPILOG = """\
 examples:
   pocketquery simulate --bundle demo/bundle --index demo/index --queries queries.tsv
@@ -43,17 +44,38 @@ def simulate(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--bundle", required=True, help="what the devices have, with a training step")
-    add("--index", required=True, help="the index that the devices search")
+    add(
+        "--bundle",
+        required=True,
+        metavar="PATH",
+        help="what the devices have, with a training step",
+    )
+    add("--index", required=True, metavar="FOLDER", help="the index that the devices search")
     users = parser.add_mutually_exclusive_group(required=True)
     users.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
     users.add_argument("--queries", metavar="FILE", help="queries (tsv or JSON Lines) to deal out")
-    add("--users", type=int, default=1000, help="users to deal --queries to (default: 1000)")
-    add("--queries-each", type=int, default=40, help="queries of each of them (default: 40)")
+    add(
+        "--users",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="users to deal --queries to (default: 1000)",
+    )
+    add(
+        "--queries-each",
+        type=int,
+        default=40,
+        metavar="N",
+        help="queries of each of them (default: 40)",
+    )
     add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
     add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
     add(
-        "--faults", type=float, default=0.0, metavar="SHARE", help="of devices that die or are late"
+        "--faults",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of devices that die, lag or repeat",
     )
     add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
     add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
@@ -79,6 +101,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
                 dest=one.name,
                 type=type(one.default),
                 default=one.default,
+                metavar=_METAVARS[type(one.default)],
                 help=said,
             )
 
