@@ -62,6 +62,7 @@ BAD: list[tuple[Reason, bytes]] = [
     (Reason.WRONG_SCHEMA, serialize(parse(HONEST))),
     (Reason.WRONG_SCHEMA, serialize({}, parse_metadata(HONEST))),
     (Reason.WRONG_SPACE, reply(space_id="space-b")),
+    (Reason.WRONG_SPACE, reply(space_id="räume \u202e 空間")),
     (Reason.WRONG_SPACE, HONEST.replace(b"space-a", rb"\ud83da")),
     (Reason.WRONG_ENCODER, reply(encoder_sha256="cd" * 32)),
     (Reason.WRONG_KEYS, reply(change={"other": np.ones(3, np.float32)})),
