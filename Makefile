@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python 3.11 and make:
-#   make demo    the whole journey on a real corpus, about five minutes
+#   make demo    the whole journey on a real corpus, about six minutes
 #   make test    the fast tests
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
