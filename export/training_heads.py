@@ -17,7 +17,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.nn import functional
+
+from pocketquery.export.training_gelu import gelu
 
 __all__ = ["PROJECTION", "head_sizes", "initial_heads", "project"]
 
@@ -62,7 +63,7 @@ def project(tensors: Mapping[str, torch.Tensor], head: str, inputs: torch.Tensor
         if f"{name}.bias" in tensors:
             inputs = inputs + tensors[f"{name}.bias"]
         if f"{name}.norm.weight" in tensors:
-            inputs = functional.gelu(_normalise(tensors, f"{name}.norm", inputs))
+            inputs = gelu(_normalise(tensors, f"{name}.norm", inputs))
         number += 1
     return inputs
 

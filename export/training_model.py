@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pocketquery.export.training_gelu import gelu
 from pocketquery.export.trunk import SUPPORTED_ARCHITECTURES
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
@@ -31,7 +32,7 @@ TABLES = ("embeddings.word", "embeddings.position")
 _OUTSIDE = -1e9  # added to the score of padding: its weight is exactly 0 after the softmax
 _HEAD_ACTIVATIONS: dict[type[nn.Module], str] = {nn.GELU: "gelu", nn.Tanh: "tanh", nn.ReLU: "relu"}
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "gelu": functional.gelu,
+    "gelu": gelu,
     "tanh": torch.tanh,
     "relu": functional.relu,
 }
@@ -202,15 +203,21 @@ def _attention(
     tensors: Tensors, shape: EncoderShape, name: str, states: torch.Tensor, bias: torch.Tensor
 ) -> torch.Tensor:
     batch, length, width = states.shape
-    size = (batch, length, shape.heads, width // shape.heads)
+    heads, size = shape.heads, width // shape.heads
     query, key, value = (
-        _linear(tensors, f"{name}.{part}", states).view(size).transpose(1, 2)
+        _linear(tensors, f"{name}.{part}", states)
+        .view(batch, length, heads, size)
+        .transpose(1, 2)
+        .reshape(batch * heads, length, size)
         for part in ("query", "key", "value")
-    )  # (batch, heads, length, width / heads) each
-    # Scaling the query rather than the scores touches fewer numbers, forwards and backwards.
-    query = query * (1.0 / math.sqrt(width // shape.heads))
-    weights = torch.softmax(query @ key.transpose(-1, -2) + bias, dim=-1)
-    return (weights @ value).transpose(1, 2).reshape(batch, length, width)
+    )
+    # Scaling the query rather than the scores touches fewer numbers, forwards and backwards; bmm,
+    # because a product of four axes is exported with copies for broadcasts that never happen.
+    scores = torch.bmm(query * (1.0 / math.sqrt(size)), key.transpose(1, 2))
+    weights = torch.softmax(scores.view(batch, heads, length, length) + bias, dim=-1)
+    context = torch.bmm(weights.view(batch * heads, length, length), value)
+    joined = context.view(batch, heads, length, size).transpose(1, 2)
+    return joined.reshape(batch, length, width)
 
 
 def _linear(tensors: Tensors, name: str, states: torch.Tensor) -> torch.Tensor:

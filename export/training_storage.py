@@ -1,9 +1,11 @@
-"""The frozen weights inside the step's graph: int8 in the file and in memory, float32 in passing.
+"""The frozen weights inside the step's graph: int8 in the file.
 
-The step is traced with its frozen tensors as inputs; here they become constants. A matrix gets one
-``DequantizeLinear`` for each use, so that its float32 form lives no longer than the product that
-needs it. onnxruntime folds constants when it loads a graph, but not ``DequantizeLinear``; written
-as ``Cast`` and ``Mul`` the weights would lie in memory four times as large.
+The step is traced with its frozen tensors as inputs; here they become constants. The vocabulary
+table, most of a light encoder, stays int8 in memory too: only the rows of a batch become float32.
+The layers' matrices are ``Cast`` and scaled, which onnxruntime folds when it loads the graph, so
+that it can lay them out for its products once. With ``DequantizeLinear``, which it does not fold,
+they would stay int8: measured on 3x384, 193 MB at the peak instead of 240, but 8 % slower, and
+memory is far below torch's either way.
 """
 
 from __future__ import annotations
@@ -40,32 +42,21 @@ def store_frozen(model: onnx.ModelProto, tensors: StepTensors) -> None:
     for name in sorted(matrices):
         stored = name.removeprefix(FROZEN)
         _add(graph, f"{name}.rows", tensors.rows[stored])
-        _add(graph, f"{name}.scales", tensors.scales[stored][:, 0])
-    _dequantise_at_each_use(graph, matrices)
+        _add(graph, f"{name}.scales", tensors.scales[stored])
+    nodes = [node for name in sorted(matrices) for node in _dequantise(name)]
+    nodes += graph.node
+    del graph.node[:]
+    graph.node.extend(nodes)
     inputs = [value for value in graph.input if not value.name.startswith(FROZEN)]
     del graph.input[:]
     graph.input.extend(inputs)
 
 
-def _dequantise_at_each_use(graph: onnx.GraphProto, matrices: set[str]) -> None:
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        for position, name in enumerate(node.input):
-            if name in matrices:
-                value = f"{name}.{len(nodes)}"
-                nodes.append(
-                    onnx.helper.make_node(
-                        "DequantizeLinear",
-                        [f"{name}.rows", f"{name}.scales"],
-                        [value],
-                        name=value,
-                        axis=0,
-                    )
-                )
-                node.input[position] = value
-        nodes.append(node)
-    del graph.node[:]
-    graph.node.extend(nodes)
+def _dequantise(name: str) -> list[onnx.NodeProto]:
+    make, floats = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    cast = make("Cast", [f"{name}.rows"], [f"{name}.float"], f"{name}.cast", to=floats)
+    scaled = make("Mul", [f"{name}.float", f"{name}.scales"], [name], f"{name}.scale")
+    return [cast, scaled]
 
 
 def _add(graph: onnx.GraphProto, name: str, value: npt.NDArray[np.generic]) -> None:
