@@ -7,6 +7,7 @@ transforms is pfl-research's ("postprocessors").
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -37,9 +38,9 @@ class Transform(Protocol):
 
 
 def norm_of(tensors: Tensors) -> float:
-    """The L2 norm over all values of all tensors, in float64."""
-    squares = (np.square(value, dtype=np.float64).sum() for value in tensors.values())
-    return float(np.sqrt(sum(squares)))
+    """The L2 norm over all values of all tensors, in float64; their order does not matter."""
+    squares = (float(np.square(value, dtype=np.float64).sum()) for value in tensors.values())
+    return math.sqrt(math.fsum(squares))
 
 
 @dataclass(frozen=True)
