@@ -25,7 +25,7 @@ HYPERPARAMETERS = {
     "weight_decay": 0.01,
     "beta1": 0.9,
     "beta2": 0.999,
-    "epsilon": 1e-8,
+    "epsilon": 1e-6,  # large enough to damp gradients that are rounding alone
     "ema_rate": 0.99,
     "step": 1.0,
 }

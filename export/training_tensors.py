@@ -86,7 +86,8 @@ def divide(
         name: value.detach().cpu().float().numpy()
         for name, value in student_parameters(student).items()
     }
-    low_rank = {name: np.asarray(value, np.float32) for name, value in adapter.items()}
+    # In order of name: a file has its tensors in another order than a graph its inputs.
+    low_rank = {name: np.asarray(adapter[name], np.float32) for name in sorted(adapter)}
     _check_adapter(low_rank, own)
     chosen = _chosen(part, own, low_rank)
     heads = initial_heads(student.dimension) if objective == "byol" else {}

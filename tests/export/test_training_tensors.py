@@ -47,9 +47,9 @@ def test_the_adapter_is_trained_and_all_else_frozen(
     headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
 ) -> None:
     tensors = divide(headed_student, adapter, "index_byol", "adapter")
-    assert list(tensors.trained) == list(adapter)
+    assert list(tensors.trained) == sorted(adapter)
     assert not tensors.heads
-    assert tensors.target == list(adapter)
+    assert tensors.target == sorted(adapter)
     own = student_parameters(headed_student)
     frozen = tensors.frozen_values()
     assert frozen.keys() == own.keys()
@@ -81,7 +81,7 @@ def test_byol_brings_heads_that_never_ship(
     headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
 ) -> None:
     tensors = divide(headed_student, adapter, "byol", "adapter")
-    assert list(tensors.trained)[: len(adapter)] == list(adapter)
+    assert list(tensors.trained)[: len(adapter)] == sorted(adapter)
     assert {name.split(".")[0] for name in tensors.heads} == {"projector", "predictor"}
     assert {name.split(".")[0] for name in tensors.target} == {"adapter", "projector"}
 
