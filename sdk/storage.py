@@ -7,13 +7,17 @@ and never reads more than the caller allows, so a hostile archive can at most be
 from __future__ import annotations
 
 import io
-import zipfile
 import zlib
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.files import present_folder, write_atomic
+
+if (
+    TYPE_CHECKING
+):  # at run time where a zip is: the module takes 9 ms, and a folder needs none of it
+    import zipfile
 
 __all__ = ["Storage", "FolderStorage", "ZipStorage", "open_storage", "pack"]
 
@@ -67,6 +71,8 @@ class ZipStorage:
     """
 
     def __init__(self, path: Path) -> None:
+        import zipfile
+
         self.path = path
         try:
             with zipfile.ZipFile(path) as archive:
@@ -103,6 +109,8 @@ class ZipStorage:
         Raises:
             CorruptArtifactError: the zip's own check sum or compression is broken.
         """
+        import zipfile
+
         try:
             with zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
                 return file.read(limit)
@@ -144,6 +152,8 @@ def pack(folder: Path | str, zip_path: Path | str) -> None:
 
 
 def _zip_bytes(folder: Path) -> bytes:
+    import zipfile
+
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for file in sorted(path for path in folder.iterdir() if path.is_file()):

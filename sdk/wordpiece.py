@@ -165,11 +165,7 @@ class WordPieceTokenizer:
 
 def _longest_by_first_character(pieces: Iterable[str]) -> dict[str, int]:
     """The length of the longest piece that begins with each character."""
-    longest: dict[str, int] = {}
-    for piece in pieces:
-        if len(piece) > longest.get(piece[:1], 0):
-            longest[piece[:1]] = len(piece)
-    return longest
+    return {piece[:1]: len(piece) for piece in sorted(pieces, key=len)}
 
 
 def _normalized_literals(

@@ -106,9 +106,11 @@ def _is_id(value: object) -> bool:
 
 def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
     vocabulary: dict[str, int] = _field(model, "vocab", dict, "model")
-    for piece, number in vocabulary.items():
-        if not _is_id(number):
-            raise _broken(f"the id {number!r} for {piece!r}", "a whole number from 0")
+    numbers = vocabulary.values()
+    # All at once, which a cold start feels; one by one only to name the culprit.
+    if set(map(type, numbers)) - {int} or min(numbers, default=0) < 0:
+        piece, number = next(item for item in vocabulary.items() if not _is_id(item[1]))
+        raise _broken(f"the id {number!r} for {piece!r}", "a whole number from 0")
     if len(set(vocabulary.values())) != len(vocabulary):
         raise _broken("two pieces with the same id", "one id for each piece")
     return vocabulary
