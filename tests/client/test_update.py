@@ -54,7 +54,8 @@ def test_what_the_server_reads_is_the_change_to_half_a_step_and_within_the_bound
     clipped = Clip(clip_norm).on_device(change)
     assert update.header == HEADER
     assert update.change.keys() == change.keys()
-    assert norm_of(update.change) <= min(clip_norm, norm_of(clipped))
+    # Up to what is below float32's normal range: there a scale has few digits.
+    assert norm_of(update.change) <= min(clip_norm, norm_of(clipped) + 1e-37)
     steps = {name: np.abs(value).max(initial=0.0) / 127 for name, value in clipped.items()}
     # Rounding adds at most half a step to every value; the norm is brought back by one factor.
     added = np.sqrt(sum(value.size * (steps[name] / 2) ** 2 for name, value in clipped.items()))
