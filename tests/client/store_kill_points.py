@@ -19,10 +19,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from pocketquery.client.store import QueryStore
+from tests.killed_lines import lines_of
 
 ROWS = 60
 NOW = 1_800_000_000.0
@@ -94,31 +93,9 @@ OPERATIONS: dict[str, tuple[Callable[[Path], None], State]] = {
 }
 
 
-def lines_of(operation: Callable[[Path], None], path: Path, kill_at: int | None = None) -> int:
-    """Run ``operation`` and count its lines in the store's modules; kill at one of them."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        if not frame.f_code.co_filename.endswith(_MODULES):
-            return None
-        if event == "line":
-            count += 1
-            if count == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    sys.settrace(trace)
-    try:
-        operation(path)
-    finally:
-        sys.settrace(None)
-    return count
-
-
 def killed_at_line(operation: Callable[[Path], None], path: Path, line: int) -> None:
     """Run ``operation`` in a process that is killed at ``line``."""
-    _in_child(lambda: lines_of(operation, path, line))
+    _in_child(lambda: lines_of(lambda: operation(path), _MODULES, line))
 
 
 def killed_in_write(operation: Callable[[Path], None], path: Path, limit: int) -> None:
@@ -163,7 +140,7 @@ def main() -> None:
         make(old)
     once = folder / "once"
     _renew(old, once)
-    lines = lines_of(operation, once)
+    lines = lines_of(lambda: operation(once), _MODULES)
     size = 2 * max(once.stat().st_size, old.stat().st_size if old.exists() else 0)
     seen: Counter[str] = Counter()
     for point in range(points):

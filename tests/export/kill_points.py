@@ -12,13 +12,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import onnx
 
@@ -27,6 +24,7 @@ from pocketquery.export.bundle_files import publish
 from pocketquery.export.bundling import ExportOptions, export_bundle
 from pocketquery.export.tokenizer_file import tokenizer_file
 from pocketquery.sdk.bundle import Bundle
+from tests.killed_lines import lines_of
 from tests.tiny_models import bert_teacher, sentences
 
 _MODULES = ("/sdk/bundle.py", "/sdk/files.py", "/export/bundle_files.py")
@@ -38,15 +36,15 @@ def main(output: Path, points: int) -> None:
     publish_version = _publisher(output)
     publish_version("1")
     old = output.with_name("old")
-    _copy(output, old)
-    lines = _count(lambda: publish_version("2"))
+    renew(output, old)
+    lines = lines_of_writing(lambda: publish_version("2"))
     half = points // 2
     chosen = {lines * i // half for i in range(half)}
     chosen |= {lines - _LAST_LINES * i // half - 1 for i in range(half)}
     seen: Counter[str] = Counter()
     for line in sorted(chosen):
-        _copy(old, output)
-        _killed_at(line, lambda: publish_version("2"))
+        renew(old, output)
+        killed_at(line, lambda: publish_version("2"))
         sdk.verify(output)
         seen[sdk.load(output).version] += 1
         publish_version("2")
@@ -72,7 +70,7 @@ def _publisher(output: Path) -> Callable[[str], None]:
     return publish_version
 
 
-def _copy(source: Path, target: Path) -> None:
+def renew(source: Path, target: Path) -> None:
     """Put a copy of a bundle, and nothing that a kill left beside it, at ``target``."""
     for left in target.parent.glob(f".{target.name}.*"):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -83,44 +81,16 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy(source, target)
 
 
-def _traced(on_line: Callable[[], None], action: Callable[[], None]) -> None:
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.endswith(_MODULES):
-            return None
-        if event == "line":
-            on_line()
-        return trace
-
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(None)
+def lines_of_writing(action: Callable[[], object]) -> int:
+    """How many lines ``action`` executes where bundles are written."""
+    return lines_of(action, _MODULES)
 
 
-def _count(action: Callable[[], None]) -> int:
-    lines = 0
-
-    def on_line() -> None:
-        nonlocal lines
-        lines += 1
-
-    _traced(on_line, action)
-    return lines
-
-
-def _killed_at(line: int, action: Callable[[], None]) -> None:
+def killed_at(line: int, action: Callable[[], object]) -> None:
+    """Run ``action`` in a forked process that is killed at ``line``, counted from 0."""
     child = os.fork()
     if child == 0:
-        left = line
-
-        def on_line() -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        _traced(on_line, action)
+        lines_of(action, _MODULES, line + 1)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), f"line {line} was not reached"

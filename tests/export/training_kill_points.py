@@ -20,7 +20,7 @@ from pocketquery.export.training_parity import StepAgreement
 from pocketquery.export.training_step import TrainingStep, write_training_step
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
-from tests.export.kill_points import _copy, _count, _killed_at
+from tests.export.kill_points import killed_at, lines_of_writing, renew
 
 _LAST_LINES = 60  # the renames are at the end, where old and new change places
 
@@ -28,18 +28,18 @@ _LAST_LINES = 60  # the renames are at the end, where old and new change places
 def main(bundle: Path, points: int) -> None:
     """Kill at ``points`` lines, half of them among the last."""
     old = bundle.with_name("old")
-    _copy(bundle, old)
+    renew(bundle, old)
     graph = Bundle.open(bundle).read(TRAINING_STEP_FILE)
     step = TrainingStep(graph, {}, StepAgreement(20, 0.0, 0.0, 0.5))
     changed = replace(step, state={"x": np.zeros(2, np.float32)})  # told by its second file
-    lines = _count(lambda: write_training_step(bundle, changed))
+    lines = lines_of_writing(lambda: write_training_step(bundle, changed))
     half = points // 2
     chosen = {lines * i // half for i in range(half)}
     chosen |= {lines - _LAST_LINES * i // half - 1 for i in range(half)}
     seen: Counter[str] = Counter()
     for line in sorted(chosen):
-        _copy(old, bundle)
-        _killed_at(line, lambda: write_training_step(bundle, changed))
+        renew(old, bundle)
+        killed_at(line, lambda: write_training_step(bundle, changed))
         sdk.verify(bundle)
         opened = Bundle.open(bundle)
         assert opened.read(TRAINING_STEP_FILE) == graph

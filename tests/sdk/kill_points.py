@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 
 from pocketquery.export.indexing import build_index
 from pocketquery.sdk.documents import content
 from pocketquery.sdk.index import open_index, verify_index
+from tests.killed_lines import lines_of
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
@@ -74,34 +72,12 @@ OPERATIONS: dict[str, tuple[Callable[[Path], None], set[int]]] = {
 }
 
 
-def lines_of(operation: Callable[[Path], None], path: Path, kill_at: int | None = None) -> int:
-    """Run ``operation`` and count its lines in the index's modules; kill at one of them."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        if not any(part in frame.f_code.co_filename for part in _MODULES):
-            return None
-        if event == "line":
-            count += 1
-            if count == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    sys.settrace(trace)
-    try:
-        operation(path)
-    finally:
-        sys.settrace(None)
-    return count
-
-
 def killed(operation: Callable[[Path], None], path: Path, kill_at: int) -> None:
     """Run ``operation`` in a forked process that ends at line ``kill_at``."""
     child = os.fork()
     if child == 0:
         try:
-            lines_of(operation, path, kill_at)
+            lines_of(lambda: operation(path), _MODULES, kill_at)
         finally:
             os._exit(0)
     os.waitpid(child, 0)
@@ -132,7 +108,7 @@ def main() -> None:
     operation, sizes = OPERATIONS[name]
     make_index(folder / "old", OLD)
     shutil.copytree(folder / "old", folder / "once")
-    lines = lines_of(operation, folder / "once")
+    lines = lines_of(lambda: operation(folder / "once"), _MODULES)
     seen: Counter[int] = Counter()
     for kill_at in np.unique(np.linspace(1, lines, points).astype(int)):
         path = folder / "index"

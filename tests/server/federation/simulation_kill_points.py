@@ -10,18 +10,17 @@ what a run that was not killed leaves, to the bit. Prints how many points were t
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pocketquery.server.federation.clock import VirtualClock
 from pocketquery.server.federation.local_grid import Fault, LocalGrid
 from pocketquery.server.federation.releases import Registry
 from pocketquery.server.federation.running import run_rounds
+from tests.killed_lines import lines_of
 from tests.server.federation.small_federation import opened, write_federation
 
 _MODULES = (
@@ -47,12 +46,12 @@ def main(folder: Path, points: int) -> None:
             grid = LocalGrid(parts.devices, _faults)
             run_rounds(work, parts.publisher, parts.first, parts.options, grid, VirtualClock())
 
-    lines = _in_child(lambda: _count(lambda: run(folder / "whole")))
+    lines = _in_child(lambda: lines_of(lambda: run(folder / "whole"), _MODULES))
     wanted = _left(folder / "whole")
     for point in range(points):
         work = folder / f"killed-{point}"
-        line = lines * point // points
-        _in_child(lambda: _killed_at(line, lambda: run(work)), killed=True)  # noqa: B023
+        line = 1 + lines * point // points
+        _in_child(lambda: lines_of(lambda: run(work), _MODULES, line), killed=True)  # noqa: B023
         _in_child(lambda: run(work))  # noqa: B023
         assert _left(work) == wanted, f"killed at line {line} of {lines}, the rounds differ"
     print(points)
@@ -87,44 +86,6 @@ def _in_child(action: Callable[[], int | None], *, killed: bool = False) -> int:
     ended = os.WIFSIGNALED(status) if killed else status == 0
     assert ended, f"status {status}, answer {found!r}"
     return int(found or 0)
-
-
-def _traced(on_line: Callable[[], None], action: Callable[[], None]) -> None:
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.endswith(_MODULES):
-            return None
-        if event == "line":
-            on_line()
-        return trace
-
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(None)
-
-
-def _count(action: Callable[[], None]) -> int:
-    lines = 0
-
-    def on_line() -> None:
-        nonlocal lines
-        lines += 1
-
-    _traced(on_line, action)
-    return lines
-
-
-def _killed_at(line: int, action: Callable[[], None]) -> None:
-    left = line
-
-    def on_line() -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    _traced(on_line, action)
 
 
 if __name__ == "__main__":
