@@ -18,8 +18,7 @@ from pocketquery.sdk.adapter import pack_adapter, parse_adapter
 from pocketquery.sdk.adapter_tensors import Tensors, tensors_sha256
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SpaceMismatchError
-from pocketquery.sdk.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
-from pocketquery.sdk.safetensors import parse
+from pocketquery.sdk.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.signature import Key
 from pocketquery.server.federation.release_file import create_tables, is_empty, reading, writing
 from pocketquery.server.federation.release_rows import (
@@ -32,6 +31,7 @@ from pocketquery.server.federation.release_rows import (
     version_in_force,
     write_release,
 )
+from pocketquery.server.federation.shipped_adapter import shipped_adapter
 
 if TYPE_CHECKING:  # measuring comes with the server's extra, listing does not need it
     from pocketquery.server.federation.gate_report import AcceptanceReport
@@ -224,11 +224,7 @@ class Registry:
         self, connection: sqlite3.Connection, bundle: Bundle, signing_key: Key | None
     ) -> None:
         manifest = bundle.manifest
-        if ADAPTER_FILE not in bundle:
-            raise InvalidInputError(
-                f"{bundle.path} has no {ADAPTER_FILE}; export it again with an adapter"
-            )
-        tensors = parse(bundle.read(ADAPTER_FILE), ADAPTER_FILE)
+        tensors = shipped_adapter(bundle)
         version, parent = manifest.encoder_version, manifest.parent_version
         data = pack_adapter(
             tensors,

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, UnsupportedVersionError
-from pocketquery.sdk.manifest import ADAPTER_FILE, ENCODER_FILE
+from pocketquery.sdk.manifest import ENCODER_FILE
 from pocketquery.sdk.safetensors import parse, parse_metadata, serialize
 from pocketquery.server.federation.nonces import NonceSet
+from pocketquery.server.federation.shipped_adapter import shipped_adapter
 
 __all__ = ["FederationState"]
 
@@ -72,12 +73,7 @@ class FederationState:
             CorruptArtifactError: a file of the bundle is damaged.
             InvalidInputError: the bundle has no adapter to train.
         """
-        manifest = bundle.manifest
-        if ADAPTER_FILE not in manifest.files:
-            raise InvalidInputError(
-                f"{bundle.path} has no {ADAPTER_FILE}; export it again with an adapter"
-            )
-        tensors = parse(bundle.read(ADAPTER_FILE), ADAPTER_FILE)
+        manifest, tensors = bundle.manifest, shipped_adapter(bundle)
         return cls(
             round=0,
             version=manifest.encoder_version,
