@@ -194,11 +194,19 @@ class SentenceEncoder(nn.Module):
         Returns:
             float32 (batch, dimension), rows of unit length.
         """
-        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask)[0]
-        vectors = pool(states, attention_mask, self.pooling)
+        vectors = self.pooled(input_ids, attention_mask)
         if self.head is not None:
             vectors = self.head(vectors)
         return nn.functional.normalize(vectors.float(), dim=-1)
+
+    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token states of the last layer, float (batch, length, hidden_size)."""
+        states: torch.Tensor = self.backbone(input_ids=input_ids, attention_mask=attention_mask)[0]
+        return states
+
+    def pooled(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """The pooled states, float (batch, hidden_size), before head and normalisation."""
+        return pool(self.states(input_ids, attention_mask), attention_mask, self.pooling)
 
     def encode(
         self,

@@ -1,0 +1,117 @@
+"""Masked language modelling, the baseline and the warm start of every comparison.
+
+"BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", section 3.1.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.masking import IGNORED, bert_mask
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+
+__all__ = ["Mlm", "MlmConfig", "MlmHead", "masked_positions", "mlm_loss"]
+
+
+@dataclass(frozen=True)
+class MlmConfig:
+    """Settings of :class:`Mlm`.
+
+    Attributes:
+        mask_rate: share of the tokens that are predicted.
+        max_length: tokens of a passage, specials included.
+    """
+
+    mask_rate: float = 0.15
+    max_length: int = 64
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mask_rate < 1:
+            raise InvalidInputError(f"mask_rate is {self.mask_rate}; expected between 0 and 1")
+        if self.max_length < 4:
+            raise InvalidInputError(f"max_length is {self.max_length}; expected at least 4")
+
+
+class MlmHead(nn.Module):
+    """Token states to vocabulary logits: linear, GELU, layer norm, tied decoder with a bias."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__()
+        table = encoder.backbone.get_input_embeddings().weight
+        self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
+        self.norm = nn.LayerNorm(table.shape[1])
+        self.bias = nn.Parameter(torch.zeros(table.shape[0]))
+
+    def forward(self, states: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
+        """Logits (n, vocabulary) of states (n, width); the decoder is the encoder's own table."""
+        table = encoder.backbone.get_input_embeddings().weight
+        return functional.linear(self.norm(functional.gelu(self.dense(states))), table, self.bias)
+
+
+def masked_positions(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows and columns of the labels that count, both int64 (n,)."""
+    rows, columns = (labels != IGNORED).nonzero(as_tuple=True)
+    return rows, columns
+
+
+def mlm_loss(
+    states: torch.Tensor, labels: torch.Tensor, head: MlmHead, encoder: SentenceEncoder
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean cross entropy over the chosen positions, whose logits alone are computed.
+
+    Args:
+        states: token states (rows, length, width) of the masked texts.
+        labels: int64 (rows, length), :data:`IGNORED` where there is no loss.
+        head: to the vocabulary.
+        encoder: whose table the head is tied to.
+
+    Returns:
+        The loss, 0 where nothing was chosen, and the share of the positions predicted rightly
+        (without gradient).
+    """
+    rows, columns = masked_positions(labels)
+    logits = head(states[rows, columns], encoder)  # (n, vocabulary)
+    target = labels[rows, columns]
+    total = functional.cross_entropy(logits.float(), target, reduction="sum")
+    right = (logits.argmax(dim=-1) == target).sum()
+    return total / max(len(target), 1), right.detach() / max(len(target), 1)
+
+
+class Mlm(Objective[str]):
+    """Predict masked tokens of passages."""
+
+    name: ClassVar[str] = "mlm"
+    kinds: ClassVar[tuple[Kind, ...]] = ("documents", "sessions", "pairs", "queries")
+    passages = True
+    least_examples = 1
+
+    def __init__(self, encoder: SentenceEncoder, config: MlmConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or MlmConfig()
+        self.head = MlmHead(encoder)
+        self.tokenizer = encoder.tokenizer
+        self.max_length = min(self.config.max_length, encoder.max_length)
+
+    def draw(self, group: Group, rng: random.Random) -> str | None:
+        return " ".join(group.texts)
+
+    def collate(self, examples: Sequence[str], rng: np.random.Generator) -> Batch:
+        ids, mask = tokenize(self.tokenizer, examples, self.max_length)
+        masked, labels = bert_mask(ids, self.tokenizer, rng, self.config.mask_rate)
+        return {"input_ids": masked, "attention_mask": mask, "labels": labels}
+
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        states = encoder.states(batch["input_ids"], batch["attention_mask"])
+        loss, accuracy = mlm_loss(states, batch["labels"], self.head, encoder)
+        return LossParts(loss, {"mlm": loss}, {"mlm_accuracy": accuracy})

@@ -1,0 +1,115 @@
+"""What every pretraining objective offers the loop.
+
+The mathematics of an objective is a pure function of tensors in its own file; around it stands one
+:class:`Objective`, which draws examples, collates them, and holds what is trained beside the
+encoder: heads, target networks, memory banks. It is an ``nn.Module``, so that a checkpoint of its
+``state_dict`` is a checkpoint of all of that.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["Batch", "LossParts", "Objective", "tokenize"]
+
+Batch = dict[str, Any]
+"""Tensors (moved to the encoder's device by the loop) and plain values, by name."""
+
+Example = TypeVar("Example")
+
+
+@dataclass(frozen=True)
+class LossParts:
+    """What one step of an objective came to.
+
+    Attributes:
+        total: scalar with gradient: the weighted sum of the parts.
+        parts: un-weighted scalars by name, as the logs show them.
+        stats: further figures by name (accuracies, gaps, norms): scalars without gradient.
+    """
+
+    total: torch.Tensor
+    parts: Mapping[str, torch.Tensor]
+    stats: Mapping[str, torch.Tensor | float] = field(default_factory=dict)
+
+
+class Objective(nn.Module, ABC, Generic[Example]):
+    """One objective: how examples are drawn, batched and scored, and what ships at the end.
+
+    Drawing and collating may run in worker processes and are pure functions of their arguments;
+    :meth:`loss` and :meth:`after_step` run where the encoder is.
+
+    Attributes:
+        name: what it is configured and logged by.
+        kinds: the sources it can draw from, the preferred first.
+        passages: draws one passage (consecutive sentences) instead of a whole group of documents;
+            the loop then hands it :class:`pocketquery.server.corpus.Passages` of the source.
+        by_language: a batch holds groups of one language only.
+        least_texts: groups with fewer texts are never drawn.
+        least_examples: a batch with fewer is skipped and counted.
+    """
+
+    name: ClassVar[str]
+    kinds: ClassVar[tuple[Kind, ...]]
+    passages: bool = False
+    by_language: bool = False
+    least_texts: int = 1
+    least_examples: int = 2
+
+    @abstractmethod
+    def draw(self, group: Group, rng: random.Random) -> Example | None:
+        """One example of a group, drawn anew every epoch; None where the group has none."""
+
+    @abstractmethod
+    def collate(self, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
+        """The batch of some examples: tokenised, masked, padded."""
+
+    @abstractmethod
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        """The loss of a batch, with gradient towards the encoder and the objective's own heads."""
+
+    def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
+        """What happens after the optimiser's step: a target follows, a bank takes its rows.
+
+        Args:
+            encoder: with the new weights.
+            batch: the step's.
+            step: the step that was taken, from 0.
+            steps: of the whole run.
+        """
+
+    def export(self, encoder: SentenceEncoder) -> SentenceEncoder:
+        """The encoder that ships: as it is, where the objective keeps no head at inference."""
+        return encoder
+
+
+def tokenize(
+    tokenizer: Any, texts: Sequence[str], max_length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and attention mask, both int64 (texts, longest), of at most ``max_length`` tokens.
+
+    Args:
+        tokenizer: an encoder's.
+        texts: n of them.
+        max_length: specials included.
+    """
+    found = tokenizer(
+        list(texts),
+        padding=True,
+        truncation=True,
+        max_length=max_length,
+        return_tensors="pt",
+        return_token_type_ids=False,
+    )
+    return found["input_ids"], found["attention_mask"]

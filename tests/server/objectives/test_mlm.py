@@ -1,0 +1,97 @@
+"""Masked language modelling: labels, masks, the loss's positions, and that it learns."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.objectives.masking import IGNORED, bert_mask, delete_tokens, special_mask
+from pocketquery.server.objectives.mlm import mlm_loss
+from pocketquery.server.objectives.objective import tokenize
+from tests.tiny_models import bert_teacher, sentences
+
+TEACHER = bert_teacher()
+
+
+def ids_of(count: int) -> torch.Tensor:
+    return tokenize(TEACHER.tokenizer, sentences(count), 48)[0]
+
+
+def test_labels_are_the_original_ids_where_chosen_and_ignored_elsewhere() -> None:
+    ids = ids_of(50)
+    masked, labels = bert_mask(ids, TEACHER.tokenizer, np.random.default_rng(0))
+    chosen = labels != IGNORED
+    assert torch.equal(labels[chosen], ids[chosen])
+    assert torch.equal(masked[~chosen], ids[~chosen])
+    assert not (chosen & special_mask(ids, TEACHER.tokenizer)).any()
+    assert chosen.any(dim=1).all()
+
+
+def test_eight_of_ten_are_masked_one_replaced_one_left() -> None:
+    texts = [" ".join(sentences()[i : i + 5]) for i in range(0, 200, 5)]
+    ids = tokenize(TEACHER.tokenizer, texts, 48)[0].repeat(50, 1)
+    masked, labels = bert_mask(ids, TEACHER.tokenizer, np.random.default_rng(1))
+    chosen = labels != IGNORED
+    ordinary = ~special_mask(ids, TEACHER.tokenizer)
+    share = chosen.sum() / ordinary.sum()
+    assert abs(share - 0.15) < 0.01
+    hidden = masked[chosen] == TEACHER.tokenizer.mask_token_id
+    same = masked[chosen] == ids[chosen]
+    assert abs(hidden.float().mean() - 0.8) < 0.02
+    assert abs(same.float().mean() - 0.1) < 0.02
+
+
+def test_two_generators_give_two_masks_and_one_gives_the_same() -> None:
+    ids = ids_of(20)
+    one, again, other = (
+        bert_mask(ids, TEACHER.tokenizer, np.random.default_rng(seed))[0] for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+def test_deleting_keeps_the_order_the_specials_and_at_least_one_token() -> None:
+    ids = ids_of(40)
+    left, mask = delete_tokens(ids, TEACHER.tokenizer, np.random.default_rng(0), rate=0.99)
+    ordinary = (~special_mask(left, TEACHER.tokenizer)).sum(dim=1)
+    assert (ordinary >= 1).all()
+    assert (left[:, 0] == TEACHER.tokenizer.cls_token_id).all()
+    assert torch.equal(mask, (left != TEACHER.tokenizer.pad_token_id).long())
+
+
+def test_no_loss_reaches_positions_that_were_not_chosen() -> None:
+    objective = build_objective("mlm", TEACHER)
+    states = torch.randn(2, 5, TEACHER.hidden_size, requires_grad=True)
+    labels = torch.full((2, 5), IGNORED)
+    labels[1, 3] = 7
+    loss, _ = mlm_loss(states, labels, objective.head, TEACHER)  # type: ignore[arg-type]
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert states.grad is not None
+    touched = states.grad.abs().sum(dim=-1) > 0
+    assert touched.nonzero().tolist() == [[1, 3]]
+
+
+def test_a_batch_without_chosen_tokens_costs_nothing() -> None:
+    objective = build_objective("mlm", TEACHER)
+    states = torch.randn(2, 5, TEACHER.hidden_size)
+    labels = torch.full((2, 5), IGNORED)
+    loss, accuracy = mlm_loss(states, labels, objective.head, TEACHER)  # type: ignore[arg-type]
+    assert float(loss) == 0
+    assert float(accuracy) == 0
+
+
+def test_the_loss_falls() -> None:
+    encoder = bert_teacher(layers=2, width=32)
+    objective = build_objective("mlm", encoder)
+    trained = [*encoder.parameters(), *objective.parameters()]
+    optimizer = torch.optim.AdamW(trained, lr=3e-3)
+    losses = []
+    for step in range(40):
+        batch = objective.collate(sentences(64), np.random.default_rng(step))
+        loss = objective.loss(encoder, batch).total
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    assert np.mean(losses[-5:]) < 0.75 * np.mean(losses[:5])
