@@ -1,4 +1,4 @@
-"""Reading corpora, queries and judgements, and cutting text into sentences."""
+"""Reading corpora into groups of texts, keeping them on disk, and cutting text into sentences."""
 
 from pocketquery.server.corpus.collection import (
     Collection,
@@ -7,9 +7,13 @@ from pocketquery.server.corpus.collection import (
     read_collection,
 )
 from pocketquery.server.corpus.documents import read_documents
+from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.judgements import Judgements, read_judgements, read_pairs
+from pocketquery.server.corpus.passages import Passages
 from pocketquery.server.corpus.queries import Query, read_queries
+from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text import split_sentences
+from pocketquery.server.corpus.text_store import TextStore
 
 __all__ = [
     "read_documents",
@@ -23,4 +27,11 @@ __all__ = [
     "CollectionFiles",
     "Judgements",
     "Query",
+    "Group",
+    "GroupList",
+    "Kind",
+    "Source",
+    "TextStore",
+    "write_text_store",
+    "Passages",
 ]

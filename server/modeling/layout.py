@@ -5,7 +5,7 @@ A folder is ``config.json`` + ``model.safetensors`` + tokenizer files, and aroun
     modules.json                 the chain: Transformer, Pooling, Dense..., Normalize
     sentence_bert_config.json    max_seq_length
     config_sentence_transformers.json   prompts
-    1_Pooling/config.json        mean or cls
+    1_Pooling/config.json        mean, cls or eos
     2_Dense/ ...                 the alignment head, one folder a linear layer
     pocketquery.json             ours: the space a distilled query encoder lives in
 
@@ -41,6 +41,14 @@ ACTIVATIONS: Mapping[str, type[nn.Module]] = {
 }
 
 _MODULES = "sentence_transformers.models."
+
+# What sentence-transformers calls the poolings, in its older files and in its newer ones.
+_LONG_NAMES = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_lasttoken": "eos",
+}
+_SHORT_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "eos"}
 
 
 @dataclass(frozen=True)
@@ -133,15 +141,15 @@ def check_replaceable(folder: Path) -> None:
 
 
 def _pooling_of(config: Mapping[str, Any], place: Path) -> str:
-    if config.get("pooling_mode") in ("mean", "cls"):
-        return str(config["pooling_mode"])
+    if config.get("pooling_mode") in _SHORT_NAMES:
+        return _SHORT_NAMES[config["pooling_mode"]]
     modes = {key for key, on in config.items() if key.startswith("pooling_mode") and on is True}
-    known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-    if len(modes) != 1 or next(iter(modes)) not in known:
+    if len(modes) != 1 or next(iter(modes)) not in _LONG_NAMES:
         raise UnknownModelError(
-            f"{place} pools by {sorted(modes) or 'nothing'}; supported is either mean or cls"
+            f"{place} pools by {sorted(modes) or 'nothing'}; supported is one of mean, cls and "
+            "lasttoken"
         )
-    return known[next(iter(modes))]
+    return _LONG_NAMES[next(iter(modes))]
 
 
 def _pooling_config(pooling: str, hidden_size: int) -> dict[str, Any]:
@@ -151,6 +159,7 @@ def _pooling_config(pooling: str, hidden_size: int) -> dict[str, Any]:
         "pooling_mode_mean_tokens": pooling == "mean",
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
+        "pooling_mode_lasttoken": pooling == "eos",
     }
 
 

@@ -39,7 +39,7 @@ class SentenceEncoder(nn.Module):
     Args:
         backbone: a Hugging Face encoder whose first output is the token states.
         tokenizer: its fast tokenizer.
-        pooling: ``"mean"`` (over real tokens) or ``"cls"`` (the first token).
+        pooling: ``"mean"`` (over real tokens), ``"cls"`` (the first token) or ``"eos"`` (the last).
         head: linear layers with activations after the pooling, or None.
         prompts: texts put before queries and documents, keys ``"query"`` and ``"document"``.
         max_length: tokens a text is truncated to, specials included.
@@ -63,8 +63,8 @@ class SentenceEncoder(nn.Module):
         name: str = "",
     ) -> None:
         super().__init__()
-        if pooling not in ("mean", "cls"):
-            raise InvalidInputError(f'pooling is "{pooling}"; expected "mean" or "cls"')
+        if pooling not in ("mean", "cls", "eos"):
+            raise InvalidInputError(f'pooling is "{pooling}"; expected "mean", "cls" or "eos"')
         self.backbone = backbone
         self.tokenizer = tokenizer
         self.pooling = pooling
@@ -271,6 +271,10 @@ def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
     """Pool token states (batch, length, width) to (batch, width); padding never counts."""
     if pooling == "cls":
         return states[:, 0]
+    if pooling == "eos":
+        places = torch.arange(states.shape[1], device=states.device)
+        last = (places * mask).argmax(dim=1)  # (batch,)
+        return states[torch.arange(len(states), device=states.device), last]
     weights = mask.unsqueeze(-1).to(states.dtype)  # (batch, length, 1)
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
