@@ -1,6 +1,39 @@
-"""What every training loop on the server shares: resumable checkpoints and schedules."""
+"""Central pretraining: one plain loop that every objective plugs into, and what it stands on."""
 
-from pocketquery.server.pretraining.checkpoints import load_checkpoint, save_checkpoint
-from pocketquery.server.pretraining.schedule import warmup_linear
+from __future__ import annotations
 
-__all__ = ["load_checkpoint", "save_checkpoint", "warmup_linear"]
+from typing import TYPE_CHECKING
+
+from pocketquery.sdk.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from pocketquery.server.pretraining.checkpoints import load_checkpoint, save_checkpoint
+    from pocketquery.server.pretraining.config import PretrainingConfig
+    from pocketquery.server.pretraining.distributed import Processes, join_processes
+    from pocketquery.server.pretraining.loop import pretrain
+    from pocketquery.server.pretraining.mixture import Part
+    from pocketquery.server.pretraining.schedule import warmup_constant, warmup_linear
+
+__all__ = [
+    "pretrain",
+    "Part",
+    "PretrainingConfig",
+    "Processes",
+    "join_processes",
+    "load_checkpoint",
+    "save_checkpoint",
+    "warmup_linear",
+    "warmup_constant",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "checkpoints": ["load_checkpoint", "save_checkpoint"],
+        "config": ["PretrainingConfig"],
+        "distributed": ["Processes", "join_processes"],
+        "loop": ["pretrain"],
+        "mixture": ["Part"],
+        "schedule": ["warmup_constant", "warmup_linear"],
+    },
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["warmup_linear"]
+__all__ = ["warmup_constant", "warmup_linear"]
 
 
 def warmup_linear(step: int, total: int, warmup: float = 0.1) -> float:
@@ -17,3 +17,8 @@ def warmup_linear(step: int, total: int, warmup: float = 0.1) -> float:
     if step < rising:
         return (step + 1) / rising
     return max(total - step, 1) / max(total - rising + 1, 1)
+
+
+def warmup_constant(step: int, total: int, warmup: float = 0.1) -> float:
+    """Factor in (0, 1]: the same rise, then 1."""
+    return min(1.0, (step + 1) / max(1, round(total * warmup)))

@@ -1,0 +1,312 @@
+"""The pretraining loop on one page, for any objective and any mixture of them.
+
+pretrain(
+    encoder: SentenceEncoder,           # trained in place, on its device
+    parts: Sequence[Part],              # Part(objective, source, weight=1.0)
+    config: PretrainingConfig,
+    *,
+    run: Path | None = None,            # checkpoint.pt and log.jsonl; None keeps nothing
+    held_out: Sequence[str] = (),       # texts of the diagnoses
+    processes: Processes = Processes(), # from join_processes(), under torchrun
+    show_progress_bar: bool = False,
+    on_step: Callable[[int, float], None] | None = None,
+) -> SentenceEncoder                    # what ships: objective.export(encoder); .save(output)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from tqdm.auto import tqdm
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.modeling import (
+    SentenceEncoder,
+    tokenizer_fingerprint,
+    weights_fingerprint,
+)
+from pocketquery.server.objectives.objective import LossParts
+from pocketquery.server.pretraining.checkpoints import load_checkpoint, save_checkpoint
+from pocketquery.server.pretraining.config import PretrainingConfig
+from pocketquery.server.pretraining.distributed import Processes
+from pocketquery.server.pretraining.finite import check_finite
+from pocketquery.server.pretraining.mixture import MicroBatch, MixtureStream, Part
+from pocketquery.server.pretraining.optimizer import (
+    make_optimizer,
+    set_learning_rate,
+    trained_parameters,
+)
+from pocketquery.server.pretraining.run_log import Meter, append_line, trim_log
+
+__all__ = ["pretrain"]
+
+_ALONE = Processes()
+
+
+def pretrain(
+    encoder: SentenceEncoder,
+    parts: Sequence[Part],
+    config: PretrainingConfig,
+    *,
+    run: Path | None = None,
+    held_out: Sequence[str] = (),
+    processes: Processes = _ALONE,
+    show_progress_bar: bool = False,
+    on_step: Callable[[int, float], None] | None = None,
+) -> SentenceEncoder:
+    """Train ``encoder`` and the objectives' heads in place until ``config.steps``.
+
+    Killed and called again with the same arguments, it continues from the last checkpoint to the
+    same weights, bit for bit on a processor.
+
+    Args:
+        encoder: to train, on the device to train on.
+        parts: objectives, built around ``encoder``, with their sources and weights.
+        config: hyper-parameters.
+        run: folder of ``checkpoint.pt`` and ``log.jsonl``; None keeps nothing.
+        held_out: texts on which the geometry is diagnosed, every ``config.diagnose_every`` steps.
+        processes: this process among those that train together.
+        show_progress_bar: loss and time left on stderr.
+        on_step: called after each step with the number of steps done and the step's loss.
+
+    Returns:
+        The encoder that ships, on the same weights and without training-only heads.
+
+    Raises:
+        InvalidInputError: a part that has no batch to give.
+        ArtifactError: the checkpoint is another run's; or a loss or gradient was not finite (the
+            batch is saved beside the last good checkpoint).
+    """
+    if not parts:
+        raise InvalidInputError("there is no objective to train with; expected at least one part")
+    # 1. State, and whatever an earlier, interrupted call left of it.
+    objectives = nn.ModuleList([part.objective for part in parts]).to(encoder.device)
+    parameters = trained_parameters([encoder, objectives])
+    optimizer = make_optimizer(parameters, config)
+    identity = _identity(encoder, parts, config, processes)
+    start = _resume(encoder, objectives, optimizer, run, identity, processes)
+    batches = _batches(encoder, parts, config, processes, start)
+    meter = Meter()
+    progress = tqdm(
+        total=config.steps,
+        initial=start,
+        unit="step",
+        desc="pretrain",
+        disable=not (show_progress_bar and processes.first),
+    )
+    encoder.train()
+    objectives.train()
+    for step in range(start, config.steps):
+        # 2. The gradients of this step's micro-batches, summed over them.
+        taken: list[MicroBatch] = []
+        loss = 0.0
+        for number in _numbers(step, config, processes):
+            for piece in next(batches):
+                taken.append(piece)
+                if piece.batch is None:
+                    continue
+                part = parts[piece.part]
+                found = _loss(encoder, part, piece, number, config)
+                total = found.total * _share(part, config)
+                if total.requires_grad:
+                    total.backward()  # type: ignore[no-untyped-call]
+                loss += float(total.detach())
+                meter.add(_figures(part, found))
+        # 3. The mean over all processes; a loss that is no number ends the run in all of them.
+        trained = list(parameters.values())
+        processes.average_gradients(trained)
+        norm = torch.nn.utils.clip_grad_norm_(trained, config.max_gradient_norm)
+        done = [float(sum(piece.tokens for piece in taken)), sum(p.examples for p in taken), loss]
+        tokens, examples, loss = processes.sum(done, encoder.device)
+        loss /= processes.count
+        check_finite(loss, norm, step, taken, run, processes)
+        # 4. The update, and what follows it: targets, memory banks.
+        rate = set_learning_rate(optimizer, step, config)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        _after_step(encoder, parts, taken, step, config)
+        # 5. What a person sees, and what a kill leaves.
+        meter.add({"loss": loss, "gradient_norm": norm})
+        meter.count(tokens=tokens, examples=examples, skipped=sum(p.batch is None for p in taken))
+        progress.update(1)
+        progress.set_postfix_str(f"loss {loss:.4f}", refresh=False)
+        now = step + 1
+        save = now % config.checkpoint_every == 0 or now == config.steps
+        if run is not None and (save or now % config.log_every == 0):
+            if processes.first:
+                row = {"step": now, "learning_rate": rate, **meter.read()}
+                append_line(run / "log.jsonl", row)
+            meter = Meter()
+        if save:
+            _checkpoint(encoder, objectives, optimizer, run, identity, processes, now)
+        if on_step is not None:
+            on_step(now, loss)
+    progress.close()
+    return _shipped(encoder, parts)
+
+
+def _identity(
+    encoder: SentenceEncoder,
+    parts: Sequence[Part],
+    config: PretrainingConfig,
+    processes: Processes,
+) -> dict[str, Any]:
+    return {
+        "start": weights_fingerprint(encoder.state_dict()),
+        "tokenizer": tokenizer_fingerprint(encoder.tokenizer),
+        "pooling": encoder.pooling,
+        "max_length": encoder.max_length,
+        "parts": [part.identity() for part in parts],
+        "processes": processes.count,
+        **config.identity(),
+    }
+
+
+def _resume(
+    encoder: SentenceEncoder,
+    objectives: nn.ModuleList,
+    optimizer: torch.optim.Optimizer,
+    run: Path | None,
+    identity: Mapping[str, Any],
+    processes: Processes,
+) -> int:
+    """Load the checkpoint, if there is one, into all processes; the steps done."""
+    found = None
+    if run is not None and processes.first:
+        found = load_checkpoint(run / "checkpoint.pt", identity)
+        trim_log(run / "log.jsonl", found["step"] if found else 0)
+    state = processes.share(found)
+    if state is None:
+        processes.share_weights([encoder, objectives])
+        return 0
+    encoder.load_state_dict(state["encoder"])
+    objectives.load_state_dict(state["objectives"][processes.rank])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"])
+
+
+def _checkpoint(
+    encoder: SentenceEncoder,
+    objectives: nn.ModuleList,
+    optimizer: torch.optim.Optimizer,
+    run: Path | None,
+    identity: Mapping[str, Any],
+    processes: Processes,
+    done: int,
+) -> None:
+    if run is None:
+        return
+    beside = processes.gather_state(objectives)  # a bank differs from process to process
+    if processes.first:
+        run.mkdir(parents=True, exist_ok=True)
+        state = {
+            "step": done,
+            "encoder": encoder.state_dict(),
+            "objectives": beside,
+            "optimizer": optimizer.state_dict(),
+        }
+        save_checkpoint(run / "checkpoint.pt", identity, state)
+
+
+def _numbers(step: int, config: PretrainingConfig, processes: Processes) -> range:
+    """The numbers of this process's micro-batches of ``step``, among those of the whole run."""
+    a_step = config.accumulate * processes.count
+    return range(step * a_step + processes.rank, (step + 1) * a_step, processes.count)
+
+
+def _batches(
+    encoder: SentenceEncoder,
+    parts: Sequence[Part],
+    config: PretrainingConfig,
+    processes: Processes,
+    start: int,
+) -> Iterator[list[MicroBatch]]:
+    stream = MixtureStream(parts, config, encoder.tokenizer, config.accumulate * processes.count)
+    steps = range(start, config.steps)
+    loader = DataLoader(
+        stream,
+        batch_size=None,
+        sampler=[number for step in steps for number in _numbers(step, config, processes)],
+        num_workers=config.workers,
+        collate_fn=_as_it_is,
+        prefetch_factor=4 if config.workers else None,
+    )
+    return iter(loader)
+
+
+def _as_it_is(item: Any) -> Any:
+    return item
+
+
+def _loss(
+    encoder: SentenceEncoder,
+    part: Part,
+    piece: MicroBatch,
+    number: int,
+    config: PretrainingConfig,
+) -> LossParts:
+    """The loss of a batch; its dropout follows from the seed and the batch's number."""
+    key = f"{config.seed}/{piece.part}/{number}".encode()
+    torch.manual_seed(int.from_bytes(hashlib.sha256(key).digest()[:8], "little") >> 1)
+    device = encoder.device
+    autocast = torch.autocast(device.type, torch.bfloat16) if config.bfloat16 else nullcontext()
+    with autocast:
+        return part.objective.loss(encoder, _moved(piece.batch, device))
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """Tensors to ``device``, also inside lists, tuples and dicts; the rest as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, dict):
+        return {name: _moved(inner, device) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_moved(inner, device) for inner in value)
+    return value
+
+
+def _share(part: Part, config: PretrainingConfig) -> float:
+    """The factor of one batch's loss in the step's."""
+    return (part.weight if config.mixture == "sum" else 1.0) / config.accumulate
+
+
+def _figures(part: Part, found: LossParts) -> dict[str, torch.Tensor | float]:
+    named = {**found.parts, **found.stats}
+    return {f"{part.objective.name}/{name}": value for name, value in named.items()}
+
+
+def _after_step(
+    encoder: SentenceEncoder,
+    parts: Sequence[Part],
+    taken: Sequence[MicroBatch],
+    step: int,
+    config: PretrainingConfig,
+) -> None:
+    """Once a step for every objective that had a batch, with the last one."""
+    last = {piece.part: piece.batch for piece in taken if piece.batch is not None}
+    for place, batch in last.items():
+        moved = _moved(batch, encoder.device)
+        parts[place].objective.after_step(encoder, moved, step, config.steps)
+
+
+def _shipped(encoder: SentenceEncoder, parts: Sequence[Part]) -> SentenceEncoder:
+    """What the objectives export: a new encoder on the same weights, in a space of its own."""
+    for part in parts:
+        part.objective.eval()
+        encoder = part.objective.export(encoder)
+    return SentenceEncoder(
+        encoder.backbone,
+        encoder.tokenizer,
+        pooling=encoder.pooling,
+        head=encoder.head,
+        prompts=encoder.prompts,
+        max_length=encoder.max_length,
+        name=encoder.name,
+    )
