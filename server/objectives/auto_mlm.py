@@ -1,0 +1,199 @@
+"""Auto-MLM: sentences of one session lie together, and a sentence's vector rebuilds its words.
+
+"Auto-MLM: Improved Contrastive Learning for Self-supervised Multi-lingual Knowledge Retrieval",
+the section on the method. The vector is pooled as the encoder pools, so that what is trained is
+what ships; the paper's is the first token's (``pooling="cls"``).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.auto_mlm_losses import (
+    active_pairs,
+    auto_encoding_loss,
+    conditioned_states,
+    masked_accuracy,
+    pair_hinge,
+)
+from pocketquery.server.objectives.masking import IGNORED, bert_mask
+from pocketquery.server.objectives.mlm import MlmHead
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
+from pocketquery.server.objectives.primitives import cosines, same_text_mask
+from pocketquery.server.objectives.text_pairs import TextPair, draw_pair
+
+__all__ = ["AutoMlm", "AutoMlmConfig"]
+
+Stats = dict[str, torch.Tensor | float]
+
+
+@dataclass(frozen=True)
+class AutoMlmConfig:
+    """Settings of :class:`AutoMlm`; the defaults are the paper's where it names them.
+
+    Attributes:
+        margin: gamma of the hinge.
+        contrast_weight: weight of the hinge; 0 leaves the auto-encoding term alone.
+        weight: lambda, the weight of the auto-encoding term; 0 leaves the hinge alone.
+        vector: ``"own"``, or ``"none"`` for plain MLM in the place of the auto-encoding term.
+        combine: ``"add"`` the vector to the token states, or ``"add_ln"``: a layer norm follows.
+        auto_on: ``"both"`` sides of a pair are rebuilt, or ``"user"`` or ``"agent"`` alone. Texts
+            that stand alone always are.
+        reduction: ``"token_mean"``, or ``"sum_per_sentence"`` (the print's), which at 64 tokens
+            makes lambda about ten times as large.
+        bidirectional: the hinge also over columns, averaged.
+        pair_policy: ``"any"`` two turns of a session, or ``"adjacent"`` ones.
+        user_role: the role of the user in sessions; empty: found, see ``session_turns``.
+        batch_language: ``"mixed"``, or ``"mono"``: a batch is of one language.
+        mask_rate: share of the tokens that are predicted.
+        max_length: tokens of a text, specials included.
+        log_gain: log the bottleneck gain, for which the head is computed once more.
+    """
+
+    margin: float = 0.1
+    contrast_weight: float = 1.0
+    weight: float = 1.0
+    vector: str = "own"
+    combine: str = "add"
+    auto_on: str = "both"
+    reduction: str = "token_mean"
+    bidirectional: bool = False
+    pair_policy: str = "any"
+    user_role: str = ""
+    batch_language: str = "mixed"
+    mask_rate: float = 0.15
+    max_length: int = 64
+    log_gain: bool = True
+
+    def __post_init__(self) -> None:
+        check_at_least("margin", self.margin, 1e-6)
+        check_at_least("contrast_weight", self.contrast_weight, 0)
+        check_at_least("weight", self.weight, 0)
+        check_at_least("contrast_weight + weight", self.contrast_weight + self.weight, 1e-9)
+        check_choice("vector", self.vector, ("own", "none"))
+        check_choice("combine", self.combine, ("add", "add_ln"))
+        check_choice("auto_on", self.auto_on, ("both", "user", "agent"))
+        check_choice("reduction", self.reduction, ("token_mean", "sum_per_sentence"))
+        check_choice("pair_policy", self.pair_policy, ("any", "adjacent"))
+        check_choice("batch_language", self.batch_language, ("mixed", "mono"))
+        check_share("mask_rate", self.mask_rate)
+        check_at_least("max_length", self.max_length, 4)
+
+
+class AutoMlm(Objective[TextPair]):
+    """Contrast over sessions, and MLM through the sentence's own vector.
+
+    The unmasked forward is computed once and serves both terms. Texts that stand alone (plain
+    sentences, queries) have no contrastive term: the auto-encoding one trains on them too.
+    """
+
+    name: ClassVar[str] = "auto_mlm"
+    kinds: ClassVar[tuple[Kind, ...]] = ("sessions", "pairs", "documents", "queries")
+
+    def __init__(self, encoder: SentenceEncoder, config: AutoMlmConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or AutoMlmConfig()
+        self.head = MlmHead(encoder)
+        norm = self.config.combine == "add_ln"
+        self.norm = nn.LayerNorm(encoder.hidden_size) if norm else nn.Identity()
+        self.tokenizer = encoder.tokenizer
+        self.max_length = min(self.config.max_length, encoder.max_length)
+        self.by_language = self.config.batch_language == "mono"
+
+    def draw(self, group: Group, rng: random.Random) -> TextPair | None:
+        adjacent = self.config.pair_policy == "adjacent"
+        return draw_pair(group, rng, adjacent=adjacent, user_role=self.config.user_role)
+
+    def collate(self, examples: Sequence[TextPair], rng: np.random.Generator) -> Batch:
+        """Agents, then their users, then the texts that stand alone; one example a group."""
+        first: dict[str, TextPair] = {}
+        for example in examples:
+            first.setdefault(example.group, example)
+        pairs = [pair for pair in first.values() if pair.agent]
+        agents, users = [pair.agent for pair in pairs], [pair.user for pair in pairs]
+        texts = [*agents, *users, *(alone.user for alone in first.values() if not alone.agent)]
+        ids, mask = tokenize(self.tokenizer, texts, self.max_length)
+        rebuilt = self._rebuilt(len(pairs), len(texts))
+        masked, labels = bert_mask(ids[rebuilt], self.tokenizer, rng, self.config.mask_rate)
+        return {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "rebuilt": rebuilt,
+            "masked_ids": masked,
+            "labels": labels,
+            "dropped": same_text_mask(users, users)
+            | same_text_mask(agents, agents)
+            | same_text_mask(agents, users),
+        }
+
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        vectors = encoder.pooled(batch["input_ids"], batch["attention_mask"])  # (texts, width)
+        contrast, stats = self._contrast(vectors, batch["dropped"])
+        total, parts = self.config.contrast_weight * contrast, {"contrastive": contrast}
+        if self.config.weight > 0:
+            auto, further = self._auto(encoder, vectors, batch)
+            total, parts["auto_mlm"] = total + self.config.weight * auto, auto
+            stats |= further
+        return LossParts(total, parts, stats)
+
+    def _rebuilt(self, pairs: int, texts: int) -> torch.Tensor:
+        """Rows of the texts that the auto-encoding term rebuilds, int64."""
+        rows = torch.arange(texts)
+        if self.config.auto_on == "both":
+            return rows
+        agents, users = rows < pairs, (rows >= pairs) & (rows < 2 * pairs)
+        return rows[~(agents if self.config.auto_on == "user" else users)]
+
+    def _contrast(self, vectors: torch.Tensor, dropped: torch.Tensor) -> tuple[torch.Tensor, Stats]:
+        pairs, margin = len(dropped), self.config.margin
+        if pairs < 2:
+            return vectors.sum() * 0, {}  # no negatives: nothing to learn, yet a gradient of zero
+        scores = cosines(vectors[:pairs], vectors[pairs : 2 * pairs])  # (pairs, pairs)
+        loss = pair_hinge(scores, margin, dropped, bidirectional=self.config.bidirectional)
+        # Where all vectors are equal the loss is this and has no gradient: a run there is dead.
+        collapsed = pair_hinge(torch.zeros_like(scores), margin, dropped).clamp(min=1e-9)
+        active = active_pairs(scores.detach(), margin, dropped)
+        return loss, {"active_pairs": active, "hinge_level": loss.detach() / collapsed}
+
+    def _auto(
+        self, encoder: SentenceEncoder, vectors: torch.Tensor, batch: Batch
+    ) -> tuple[torch.Tensor, Stats]:
+        rebuilt, labels = batch["rebuilt"], batch["labels"]
+        states = encoder.states(batch["masked_ids"], batch["attention_mask"][rebuilt])
+        own = vectors[rebuilt] * (self.config.vector == "own")
+        logits = self._logits(encoder, states, own, labels)  # (masked, vocabulary)
+        loss = auto_encoding_loss(logits, labels, self.config.reduction)
+        with torch.no_grad():
+            accuracy = masked_accuracy(logits, labels)
+            norms = vectors.norm(dim=-1)
+            stats: Stats = {
+                "auto_accuracy": accuracy,
+                "vector_norm": norms.mean(),
+                "short_vectors": (norms < 1e-4).float().mean(),
+                "state_norm": states[labels != IGNORED].norm(dim=-1).mean(),
+            }
+            if self.config.log_gain:
+                others = self._logits(encoder, states, own.roll(1, dims=0), labels)
+                stats["bottleneck_gain"] = accuracy - masked_accuracy(others, labels)
+        return loss, stats
+
+    def _logits(
+        self,
+        encoder: SentenceEncoder,
+        states: torch.Tensor,
+        vectors: torch.Tensor,
+        labels: torch.Tensor,
+    ) -> torch.Tensor:
+        joined: torch.Tensor = self.norm(conditioned_states(states, vectors, labels))
+        logits: torch.Tensor = self.head(joined, encoder)
+        return logits

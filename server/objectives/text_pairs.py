@@ -1,0 +1,123 @@
+"""Two texts that belong together, drawn from a session, a titled document or a pair.
+
+"Auto-MLM: Improved Contrastive Learning for Self-supervised Multi-lingual Knowledge Retrieval",
+the section on its training pairs: a session has one intent, so any turn of the agent and any turn
+of the user go together. The section's text calls the user's turn q_a; its figure and the
+subscripts say agent, and those are followed here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from pocketquery.server.corpus.groups import Group
+
+__all__ = ["TextPair", "Turn", "draw_adjacent", "draw_pair", "session_turns"]
+
+_USERS = frozenset({"user", "u", "usr", "customer", "client", "human", "visitor"})
+
+
+class TextPair(NamedTuple):
+    """What one group gave: two texts of one intent, or a single text.
+
+    Attributes:
+        group: the id of the group; a batch never holds two pairs of one group.
+        user: a user's turn, a title, a pair's first text, or the text that stands alone.
+        agent: an agent's turn, a sentence under the title, a pair's second text; ``""`` where
+            ``user`` stands alone.
+    """
+
+    group: str
+    user: str
+    agent: str = ""
+
+
+class Turn(NamedTuple):
+    """Consecutive messages of one side of a session, joined by single blanks."""
+
+    by_user: bool
+    text: str
+
+
+def session_turns(group: Group, user_role: str = "") -> list[Turn]:
+    """The turns of a session, sides alternating; empty messages are left out.
+
+    Args:
+        group: with roles.
+        user_role: who is the user; by default a role that is called so ("user", "U", "customer"),
+            or else whoever speaks first, as the one who asks in a help channel does. Everyone
+            else is the agent.
+    """
+    users = _users(group.roles, user_role)
+    said = [
+        Turn(role in users, text.strip())
+        for role, text in zip(group.roles, group.texts, strict=True)
+        if text.strip()
+    ]
+    return [
+        Turn(by_user, " ".join(turn.text for turn in turns))
+        for by_user, turns in groupby(said, key=lambda turn: turn.by_user)
+    ]
+
+
+def draw_pair(
+    group: Group, rng: random.Random, *, adjacent: bool = False, user_role: str = ""
+) -> TextPair | None:
+    """A pair of a group: drawn anew from the same group, it may be another one.
+
+    A session gives a turn of either side; a document with a title gives the title and a sentence;
+    two texts without roles are a pair. Everything else (plain sentences, a session with one
+    speaker) gives one text alone, and empty groups give None.
+
+    Args:
+        group: of any kind.
+        rng: the source of randomness.
+        adjacent: only turns that follow one another, instead of any two of a session.
+        user_role: see :func:`session_turns`.
+    """
+    if group.roles:
+        return _from_session(group, session_turns(group, user_role), rng, adjacent)
+    texts = _filled(group.texts)
+    if not texts:
+        return None
+    if len(texts) > 1 and group.title and group.texts[0].strip():
+        return TextPair(group.id, user=texts[0], agent=rng.choice(texts[1:]))
+    if len(group.texts) == len(texts) == 2:
+        return TextPair(group.id, user=texts[0], agent=texts[1])
+    return TextPair(group.id, user=rng.choice(texts))
+
+
+def draw_adjacent(group: Group, rng: random.Random) -> tuple[str, str] | None:
+    """Two texts that follow one another in a group, or None where it has not two."""
+    texts = [turn.text for turn in session_turns(group)] if group.roles else _filled(group.texts)
+    if len(texts) < 2:
+        return None
+    first = rng.randrange(len(texts) - 1)
+    return texts[first], texts[first + 1]
+
+
+def _from_session(
+    group: Group, turns: Sequence[Turn], rng: random.Random, adjacent: bool
+) -> TextPair | None:
+    if not turns:
+        return None
+    if len(turns) == 1:
+        return TextPair(group.id, user=turns[0].text)
+    if adjacent:
+        first = rng.randrange(len(turns) - 1)
+        turns = turns[first : first + 2]
+    user = rng.choice([turn.text for turn in turns if turn.by_user])
+    return TextPair(group.id, user, rng.choice([turn.text for turn in turns if not turn.by_user]))
+
+
+def _users(roles: Sequence[str], user_role: str) -> frozenset[str]:
+    if user_role:
+        return frozenset({user_role})
+    return frozenset(role for role in roles if role.casefold() in _USERS) or frozenset(roles[:1])
+
+
+def _filled(texts: Sequence[str]) -> list[str]:
+    return [text.strip() for text in texts if text.strip()]

@@ -1,0 +1,313 @@
+"""Auto-MLM around an encoder: its batches, switches, statistics, and the bottleneck it opens."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import Batch, LossParts, build_objective
+from pocketquery.server.objectives.auto_mlm import AutoMlm
+from pocketquery.server.objectives.masking import IGNORED
+from pocketquery.server.objectives.text_pairs import TextPair
+from tests.tiny_models import WORDS, bert_teacher, sentences
+
+TEACHER = bert_teacher(layers=1, width=32)
+TEXTS = sentences(20)
+
+
+def objective(encoder: SentenceEncoder = TEACHER, **options: Any) -> AutoMlm:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        built = build_objective("auto_mlm", encoder, options)
+    assert isinstance(built, AutoMlm)
+    return built
+
+
+def pairs(count: int = 4) -> list[TextPair]:
+    return [TextPair(str(i), user=TEXTS[2 * i], agent=TEXTS[2 * i + 1]) for i in range(count)]
+
+
+def alone(count: int = 3) -> list[TextPair]:
+    return [TextPair(f"alone {i}", user=TEXTS[10 + i]) for i in range(count)]
+
+
+def batch_of(built: AutoMlm, examples: list[TextPair], seed: int = 0) -> Batch:
+    return built.collate(examples, np.random.default_rng(seed))
+
+
+def test_agents_come_first_then_their_users_then_the_texts_that_stand_alone() -> None:
+    built = objective()
+    batch = batch_of(built, [*alone(1), *pairs(2)])
+    texts = built.tokenizer.batch_decode(batch["input_ids"], skip_special_tokens=True)
+    given = [TEXTS[1], TEXTS[3], TEXTS[0], TEXTS[2], TEXTS[10]]
+    assert texts == given
+    assert batch["dropped"].shape == (2, 2)
+
+
+def test_a_batch_never_holds_two_pairs_of_one_session() -> None:
+    group = Group("s", tuple(TEXTS[:6]), ("user", "agent") * 3)
+    built, rng = objective(), random.Random(0)
+    twice = [built.draw(group, rng) for _ in range(6)]
+    assert len(set(twice)) > 1
+    batch = batch_of(built, [*(pair for pair in twice if pair), *pairs(2)])
+    assert len(batch["dropped"]) == 3
+
+
+def test_pairs_with_an_equal_text_are_no_negatives() -> None:
+    same = [
+        TextPair("0", user="water castle", agent="rock"),
+        TextPair("1", user="Water  Castle", agent="sugar"),
+        TextPair("2", user="leaf", agent="empire"),
+        TextPair("3", user="empire", agent="battle"),
+    ]
+    built = objective()
+    dropped = batch_of(built, same)["dropped"]
+    assert dropped[0, 1]
+    assert dropped[1, 0]
+    assert dropped[2, 3]  # the agent of 2 says what the user of 3 says
+    assert not dropped[0, 2]
+    parts = built.loss(TEACHER, batch_of(built, same[:2])).parts
+    assert float(parts["contrastive"].detach()) == 0  # its only two negatives are left out
+
+
+@pytest.mark.parametrize(("side", "rows"), [("both", 11), ("user", 7), ("agent", 7)])
+def test_the_sides_that_are_rebuilt_are_a_switch(side: str, rows: int) -> None:
+    batch = batch_of(objective(auto_on=side), [*pairs(4), *alone(3)])
+    assert len(batch["labels"]) == len(batch["rebuilt"]) == rows
+    kept = {"both": set(range(8)), "user": {4, 5, 6, 7}, "agent": {0, 1, 2, 3}}[side]
+    assert set(batch["rebuilt"].tolist()) == kept | {8, 9, 10}
+    chosen = batch["labels"] != IGNORED
+    assert torch.equal(batch["labels"][chosen], batch["input_ids"][batch["rebuilt"]][chosen])
+
+
+def test_logits_are_computed_at_the_masked_positions_alone() -> None:
+    built, rows = objective(log_gain=False), []
+    built.head.register_forward_hook(lambda _, __, logits: rows.append(len(logits)))
+    batch = batch_of(built, pairs())
+    built.loss(TEACHER, batch)
+    assert rows == [int((batch["labels"] != IGNORED).sum())]
+    assert rows[0] < batch["labels"].numel() / 2
+
+
+def test_the_total_is_the_weighted_sum_of_the_parts() -> None:
+    built = objective(weight=0.5, contrast_weight=2.0)
+    found = built.loss(TEACHER, batch_of(built, pairs()))
+    by_hand = 2 * found.parts["contrastive"] + 0.5 * found.parts["auto_mlm"]
+    assert torch.equal(found.total, by_hand)
+    assert set(objective(weight=0).loss(TEACHER, batch_of(built, pairs())).parts) == {"contrastive"}
+
+
+def test_the_unmasked_texts_are_encoded_once_for_both_terms() -> None:
+    built, shapes = objective(), []
+    hook = TEACHER.backbone.register_forward_hook(
+        lambda _, __, output: shapes.append(len(output[0]))
+    )
+    built.loss(TEACHER, batch_of(built, pairs(4)))
+    hook.remove()
+    assert shapes == [8, 8]  # clean, masked
+
+
+def gradient_at(built: AutoMlm, name: str, batch: Batch) -> torch.Tensor:
+    parameter = dict(TEACHER.named_parameters())[name]
+    (found,) = torch.autograd.grad(built.loss(TEACHER, batch).total, parameter)
+    return found
+
+
+def test_the_vector_reaches_the_masked_tokens_only_where_it_is_its_own() -> None:
+    own, none = objective(contrast_weight=0), objective(contrast_weight=0, vector="none")
+    batch = batch_of(own, pairs())
+    losses = [float(built.loss(TEACHER, batch).total.detach()) for built in (own, none)]
+    assert abs(losses[0] - losses[1]) > 1e-3
+    assert float(none.loss(TEACHER, batch).stats["bottleneck_gain"]) == 0
+    name = "backbone.encoder.layer.0.output.dense.weight"
+    assert not torch.equal(gradient_at(own, name, batch), gradient_at(none, name, batch))
+
+
+def test_the_layer_norm_after_the_sum_is_a_switch() -> None:
+    plain, normed = objective(), objective(combine="add_ln")
+    assert not dict(plain.norm.named_parameters())
+    assert dict(normed.norm.named_parameters())
+    batch = batch_of(plain, pairs())
+    without, after = (built.loss(TEACHER, batch).parts["auto_mlm"] for built in (plain, normed))
+    assert not torch.allclose(without, after)
+
+
+def test_padding_changes_no_loss() -> None:
+    built = objective()
+    batch = batch_of(built, [*pairs(), *alone()])
+    found = built.loss(TEACHER, batch)
+    wider = dict(batch)
+    for key, value in (
+        ("input_ids", 0),
+        ("attention_mask", 0),
+        ("masked_ids", 0),
+        ("labels", IGNORED),
+    ):
+        wider[key] = torch.nn.functional.pad(batch[key], (0, 7), value=value)
+    for key, part in built.loss(TEACHER, wider).parts.items():
+        assert float(part.detach()) == pytest.approx(float(found.parts[key].detach()), abs=1e-5)
+
+
+@pytest.mark.parametrize("examples", [alone(4), [*pairs(1), *alone(1)]])
+def test_texts_without_partners_train_the_auto_encoding_term_alone(
+    examples: list[TextPair],
+) -> None:
+    built = objective()
+    found = built.loss(TEACHER, batch_of(built, examples))
+    assert float(found.parts["contrastive"].detach()) == 0
+    assert float(found.parts["auto_mlm"].detach()) > 0
+    assert "active_pairs" not in found.stats
+    only_contrast = objective(weight=0).loss(TEACHER, batch_of(built, examples)).total
+    only_contrast.backward()  # type: ignore[no-untyped-call]
+    assert float(only_contrast.detach()) == 0
+    TEACHER.zero_grad()
+
+
+def test_documents_pairs_and_queries_give_batches() -> None:
+    groups = [
+        Group("session", tuple(TEXTS[:4]), ("user", "agent") * 2),
+        Group("titled", tuple(TEXTS[4:8]), title=True),
+        Group("pair", (TEXTS[8], TEXTS[9])),
+        Group("document", tuple(TEXTS[10:15])),
+        Group("query", (TEXTS[15],)),
+        Group("empty", ("",)),
+    ]
+    built, rng = objective(), random.Random(0)
+    drawn = [built.draw(group, rng) for group in groups]
+    assert drawn[-1] is None
+    batch = batch_of(built, [pair for pair in drawn if pair])
+    assert len(batch["dropped"]) == 3
+    assert len(batch["input_ids"]) == 8
+    assert torch.isfinite(built.loss(TEACHER, batch).total)
+
+
+def test_the_hinges_level_is_one_where_all_vectors_are_equal() -> None:
+    built = objective()
+    batch = batch_of(built, pairs())
+    batch["input_ids"] = batch["input_ids"][:1].repeat(8, 1)
+    batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+    found = built.loss(TEACHER, batch)
+    assert float(found.stats["hinge_level"]) == pytest.approx(1, abs=1e-4)
+    assert float(found.parts["contrastive"].detach()) == pytest.approx(3 * 0.1, abs=1e-4)
+    assert float(found.stats["active_pairs"]) == 1
+
+
+def test_statistics_are_finite_and_without_gradient() -> None:
+    stats = objective().loss(TEACHER, batch_of(objective(), pairs())).stats
+    names = "active_pairs hinge_level auto_accuracy vector_norm short_vectors state_norm"
+    assert set(stats) == {*names.split(), "bottleneck_gain"}
+    for value in stats.values():
+        assert isinstance(value, torch.Tensor)
+        assert not value.requires_grad
+        assert torch.isfinite(value)
+
+
+def test_one_language_a_batch_is_a_switch() -> None:
+    assert not objective().by_language
+    assert objective(batch_language="mono").by_language
+
+
+def train(
+    encoder: SentenceEncoder, built: AutoMlm, steps: int, rng: random.Random, rate: float = 3e-3
+) -> list[LossParts]:
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *built.parameters()], lr=rate)
+    found = []
+    for step in range(steps):
+        words = [" ".join(rng.choices(WORDS, k=5)) for _ in range(48)]
+        examples = [TextPair(str(i), user=text) for i, text in enumerate(words)]
+        parts = built.loss(encoder, batch_of(built, examples, step))
+        parts.total.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append(parts)
+    return found
+
+
+def late(found: list[LossParts], name: str) -> float:
+    return float(np.mean([float(parts.stats[name]) for parts in found[-30:]]))
+
+
+def test_random_words_are_rebuilt_through_the_vector_and_not_without_it() -> None:
+    accuracy, gain = {}, {}
+    for vector in ("own", "none"):
+        encoder = bert_teacher(layers=1, width=32)
+        built = objective(encoder, vector=vector, contrast_weight=0)
+        found = train(encoder, built, 200, random.Random(0))
+        accuracy[vector], gain[vector] = (
+            late(found, "auto_accuracy"),
+            late(found, "bottleneck_gain"),
+        )
+    assert accuracy["own"] > accuracy["none"] + 0.1
+    assert gain["own"] > 0.1  # another sentence's vector takes the advantage away
+    assert abs(accuracy["own"] - gain["own"] - accuracy["none"]) < 0.06
+    assert gain["none"] == 0
+
+
+def test_both_terms_fall_on_sessions() -> None:
+    encoder = bert_teacher(layers=1, width=32)
+    built, rng = objective(encoder, margin=0.3), random.Random(0)
+    turns = [
+        tuple(f"{word} {WORDS[(i * 7 + k) % 27]}" for k in range(4)) for i, word in enumerate(WORDS)
+    ]
+    groups = [Group(str(i), turn, ("user", "agent") * 2) for i, turn in enumerate(turns)]
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *built.parameters()], lr=3e-3)
+    history: dict[str, list[float]] = {"contrastive": [], "auto_mlm": []}
+    for step in range(60):
+        drawn = [built.draw(group, rng) for group in groups]
+        found = built.loss(encoder, batch_of(built, [pair for pair in drawn if pair], step))
+        found.total.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        for name, part in found.parts.items():
+            history[name].append(float(part.detach()))
+    for values in history.values():
+        assert np.mean(values[-5:]) < 0.8 * np.mean(values[:5])
+
+
+def test_a_run_that_resumes_gives_the_next_loss_to_the_bit() -> None:
+    encoder = bert_teacher(layers=1, width=32)
+    built = objective(encoder, combine="add_ln")
+    train(encoder, built, 3, random.Random(0))
+    resumed_encoder, resumed = bert_teacher(layers=1, width=32, seed=5), objective(combine="add_ln")
+    resumed_encoder.load_state_dict(copy.deepcopy(encoder.state_dict()))
+    resumed.load_state_dict(copy.deepcopy(built.state_dict()))
+    batch = batch_of(built, [*pairs(), *alone()])
+    assert torch.equal(built.loss(encoder, batch).total, resumed.loss(resumed_encoder, batch).total)
+
+
+def test_what_ships_is_the_encoder_alone() -> None:
+    assert objective().export(TEACHER) is TEACHER
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("margin", 0.0),
+        ("weight", -1.0),
+        ("weight", float("nan")),
+        ("vector", "other"),
+        ("combine", "concat"),
+        ("auto_on", "title"),
+        ("reduction", "sum"),
+        ("pair_policy", "next"),
+        ("batch_language", "one"),
+        ("mask_rate", 1.0),
+        ("max_length", 3),
+    ],
+)
+def test_an_option_out_of_range_is_refused_by_name(option: str, value: Any) -> None:
+    with pytest.raises(InvalidInputError, match=option):
+        objective(**{option: value})
+
+
+def test_no_term_at_all_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="contrast_weight"):
+        objective(weight=0.0, contrast_weight=0.0)
