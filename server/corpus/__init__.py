@@ -11,6 +11,8 @@ from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.judgements import Judgements, read_judgements, read_pairs
 from pocketquery.server.corpus.passages import Passages
 from pocketquery.server.corpus.queries import Query, read_queries
+from pocketquery.server.corpus.reading import Reading, open_source, read_groups
+from pocketquery.server.corpus.rows import Columns
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text import split_sentences
 from pocketquery.server.corpus.text_store import TextStore
@@ -34,4 +36,8 @@ __all__ = [
     "TextStore",
     "write_text_store",
     "Passages",
+    "open_source",
+    "read_groups",
+    "Reading",
+    "Columns",
 ]

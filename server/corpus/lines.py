@@ -10,13 +10,21 @@ from typing import BinaryIO, cast
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorpusError
 
-__all__ = ["numbered_lines", "bad_line", "identifier", "encodable"]
+__all__ = ["all_lines", "numbered_lines", "bad_line", "identifier", "encodable"]
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end) of a UTF-8 file, blank lines left out.
+
+    Otherwise as :func:`all_lines`.
+    """
+    return ((number, line) for number, line in all_lines(path) if line.strip())
+
+
+def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end) of a UTF-8 file.
 
     Gzip is known by its first two bytes, not by the file's name. A byte order mark is dropped.
 
@@ -29,9 +37,7 @@ def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
     try:
         with _open(path) as file:
             for number, raw in enumerate(file, start=1):
-                line = _decode(path, number, raw)
-                if line.strip():
-                    yield number, line
+                yield number, _decode(path, number, raw)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         found = f"a damaged or truncated gzip stream after this line ({error})"
         raise bad_line(path, number, found, "a whole gzip file; copy it again") from error

@@ -9,9 +9,10 @@ from pathlib import Path
 from pocketquery.server.corpus.json_lines import field_name, json_objects, text_field
 from pocketquery.server.corpus.lines import bad_line, identifier, numbered_lines
 
-__all__ = ["Query", "read_queries"]
+__all__ = ["ID_HEADERS", "Query", "read_queries"]
 
-_ID_HEADERS = {"id", "_id", "qid", "query-id", "query_id", "queryid"}
+ID_HEADERS = {"id", "_id", "qid", "query-id", "query_id", "queryid"}
+"""What a header calls a query's id."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,6 @@ def _from_tsv(path: Path | str) -> Iterator[tuple[int, Query]]:
         if len(fields) != 2:
             found = f"{len(fields)} tab-separated fields: {line[:60]!r}"
             raise bad_line(path, number, found, "two, a query id and a text")
-        if position == 0 and fields[0].strip().lower() in _ID_HEADERS:
+        if position == 0 and fields[0].strip().lower() in ID_HEADERS:
             continue
         yield number, Query(identifier(path, number, fields[0].strip(), "the query id"), fields[1])

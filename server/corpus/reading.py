@@ -1,0 +1,95 @@
+"""One way to any corpus: a store on disk, or a raw file of whatever layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.document_groups import read_document_groups
+from pocketquery.server.corpus.document_rows import read_document_rows
+from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
+from pocketquery.server.corpus.lines import numbered_lines
+from pocketquery.server.corpus.plain_text import Unit, read_plain_text, read_sentence_lines
+from pocketquery.server.corpus.rows import Columns, read_rows
+from pocketquery.server.corpus.sessions import read_sessions
+from pocketquery.server.corpus.text_store import TextStore
+
+__all__ = ["Reading", "open_source", "read_groups"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a raw file is read; each setting matters to the kinds and layouts that it names.
+
+    Attributes:
+        lang: language of groups that do not say theirs.
+        columns: the fields of tables, and of JSON Lines of pairs, triples and queries. With
+            documents: the one with the text, or those with title and text, and the one that names
+            the document.
+        join_titles: JSON Lines of documents: neighbours of one title are one document.
+        document: plain text: what is one document.
+        sentence_lines: plain text has one sentence a line; a blank line ends a document.
+        document_ids: beside ``sentence_lines``: a file that names each line's document.
+        merge: sessions: neighbouring turns of one role become one.
+    """
+
+    lang: str = ""
+    columns: Columns | None = None
+    join_titles: bool = False
+    document: Unit = "block"
+    sentence_lines: bool = False
+    document_ids: Path | str | None = None
+    merge: bool = True
+
+    def __post_init__(self) -> None:
+        if self.document_ids is not None and not self.sentence_lines:
+            raise InvalidInputError(
+                "document_ids are given without sentence_lines; expected both: they name the "
+                "document of each line"
+            )
+
+
+def open_source(path: Path | str, kind: Kind, reading: Reading | None = None) -> Source:
+    """The groups at ``path``: a text store mapped, a raw file read into memory.
+
+    Raises:
+        InvalidInputError: the store holds another kind.
+        ArtifactError: the store cannot be used.
+        CorpusError: a line of the file cannot be read.
+    """
+    if not Path(path).is_dir():
+        return GroupList(list(read_groups(path, kind, reading)), kind)
+    store = TextStore.open(path)
+    if store.kind != kind:
+        raise InvalidInputError(f"{path} holds {store.kind}, and {kind} are asked for")
+    return store
+
+
+def read_groups(path: Path | str, kind: Kind, reading: Reading | None = None) -> Iterator[Group]:
+    """Yield the groups of a raw file, plain or gzip; the layout is known by its first character.
+
+    Raises:
+        InvalidInputError: unknown kind, or settings that do not go together.
+        ArtifactNotFoundError: there is no such file.
+        CorpusError: a line cannot be read; names file and line.
+    """
+    reading = reading or Reading()
+    if kind == "documents":
+        return _documents(path, reading)
+    if kind == "sessions":
+        return read_sessions(path, lang=reading.lang, merge=reading.merge)
+    return read_rows(path, kind, reading.columns, lang=reading.lang)
+
+
+def _documents(path: Path | str, reading: Reading) -> Iterator[Group]:
+    if reading.columns is not None:
+        return read_document_rows(path, reading.columns, lang=reading.lang)
+    if reading.sentence_lines:
+        ids = reading.document_ids
+        return read_sentence_lines(path, document_ids=ids, lang=reading.lang)
+    first = next(numbered_lines(path), (0, ""))[1]
+    if first.lstrip().startswith("{"):
+        return read_document_groups(path, lang=reading.lang, join_titles=reading.join_titles)
+    return read_plain_text(path, reading.document, lang=reading.lang)
