@@ -1,0 +1,520 @@
+"""GUR: the contrast's closed forms, the language model's targets, the variants, and export."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.objectives.gur import Gur, GurConfig
+from pocketquery.server.objectives.gur_examples import (
+    GurExample,
+    document_of,
+    draw_example,
+    false_negatives,
+)
+from pocketquery.server.objectives.gur_losses import gur_contrast, infilling_loss, watched
+from pocketquery.server.objectives.masking import IGNORED
+from pocketquery.server.objectives.objective import Batch
+from pocketquery.server.objectives.sentinels import fill_spans, read_spans
+from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, xlmr_teacher
+
+NONE_DROPPED = {count: torch.zeros(count, count, dtype=torch.bool) for count in (1, 4, 64)}
+
+
+def pairs(count: int = 12) -> list[GurExample]:
+    """Pairs of distinct documents, whose two texts share most of their words."""
+    texts = sentences(count)
+    return [GurExample(text, f"the {text} king", f"d{i}") for i, text in enumerate(texts)]
+
+
+def objective(
+    encoder: SentenceEncoder | None = None, **options: Any
+) -> tuple[SentenceEncoder, Gur]:
+    encoder = encoder or bert_teacher(layers=2, width=32)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        built = build_objective("gur", encoder, {"vector_size": 16, "max_length": 32, **options})
+    assert isinstance(built, Gur)
+    return encoder, built.eval()
+
+
+def gradients(module: torch.nn.Module) -> float:
+    return sum(float(p.grad.abs().sum()) for p in module.parameters() if p.grad is not None)
+
+
+# The contrast.
+
+
+@pytest.mark.parametrize(("count", "expected"), [(4, 1.36191e-4), (64, 2.85611e-3)])
+def test_orthonormal_pairs_have_their_closed_form(count: int, expected: float) -> None:
+    vectors = torch.eye(64, dtype=torch.float64)[:count]
+    loss, accuracy = gur_contrast(vectors, vectors, 0.1, NONE_DROPPED[count])
+    assert float(loss) == pytest.approx(math.log(1 + (count - 1) * math.exp(-10)), rel=1e-9)
+    assert float(loss) == pytest.approx(expected, rel=5e-6)
+    assert float(accuracy) == 1
+
+
+def test_the_contrast_is_symmetric_and_blind_to_scale() -> None:
+    torch.manual_seed(0)
+    first, second = torch.randn(4, 8, dtype=torch.float64), torch.randn(4, 8, dtype=torch.float64)
+    dropped = NONE_DROPPED[4].clone()
+    dropped[0, 2] = dropped[2, 0] = True
+    loss, _ = gur_contrast(first, second, 0.1, dropped)
+    swapped, _ = gur_contrast(second, first, 0.1, dropped)
+    scales = torch.tensor([[0.1], [2.0], [30.0], [7.0]], dtype=torch.float64)
+    scaled, _ = gur_contrast(first * scales, second / scales, 0.1, dropped)
+    assert float(swapped) == pytest.approx(float(loss), rel=1e-12)
+    assert float(scaled) == pytest.approx(float(loss), rel=1e-9)
+
+
+def test_the_contrast_is_the_mean_of_two_cross_entropies_over_partners() -> None:
+    torch.manual_seed(1)
+    first, second = torch.randn(4, 8, dtype=torch.float64), torch.randn(4, 8, dtype=torch.float64)
+    dropped = NONE_DROPPED[4].clone()
+    dropped[1, 3] = dropped[3, 1] = True
+    total = 0.0
+    for a, b in ((first, second), (second, first)):
+        for i in range(4):
+            scores = {
+                j: float(functional.cosine_similarity(a[i], b[j], dim=0)) / 0.1
+                for j in range(4)
+                if not dropped[i, j]
+            }
+            total += math.log(sum(math.exp(s) for s in scores.values())) - scores[i]
+    loss, _ = gur_contrast(first, second, 0.1, dropped)
+    assert float(loss) == pytest.approx(total / 8, rel=1e-9)
+
+
+def test_a_batch_without_negatives_or_without_pairs_costs_nothing() -> None:
+    torch.manual_seed(0)
+    vectors = torch.randn(4, 8)
+    everything = ~torch.eye(4, dtype=torch.bool)
+    loss, accuracy = gur_contrast(vectors, -vectors, 0.1, everything)
+    assert float(loss) == pytest.approx(0, abs=1e-6)
+    assert float(accuracy) == 1
+    empty, _ = gur_contrast(vectors[:0], vectors[:0], 0.1, everything[:0, :0])
+    assert float(empty) == 0
+
+
+def test_accuracy_counts_who_finds_the_partner() -> None:
+    first = torch.eye(4)
+    second = torch.eye(4)[[0, 1, 3, 2]]
+    assert float(gur_contrast(first, second, 0.1, NONE_DROPPED[4])[1]) == 0.5
+
+
+# What is no negative.
+
+
+def test_texts_of_one_title_or_document_are_no_negatives() -> None:
+    examples = [
+        GurExample("Castles", "stone walls", "a"),
+        GurExample("castles ", "deep moats", "b"),  # the same title in another document
+        GurExample("Rivers", "flow", "c"),
+        GurExample("Lakes", "are still", "c"),  # the same document
+        GurExample("Seas", "Rivers", "d"),  # its partner is another's title
+        GurExample("Oil", "burns", "e"),
+    ]
+    found = false_negatives(examples)
+    alike = {(0, 1), (2, 3), (2, 4)}
+    for i, j in itertools.product(range(6), repeat=2):
+        assert bool(found[i, j]) == (tuple(sorted((i, j))) in alike), (i, j)
+
+
+def test_a_mined_pairs_document_is_its_id_without_the_number() -> None:
+    assert document_of("article-7#12") == "article-7"
+    assert document_of("C#") == "C#"
+    assert document_of("a#b") == "a#b"
+    assert document_of("plain") == "plain"
+
+
+def test_duplicate_titles_leave_the_loss() -> None:
+    encoder, gur = objective(variant="no_lm")
+    examples = pairs(3)
+    twice = GurExample(examples[0].first, "an empire of rock", "another")
+    batch = gur.collate([*examples, twice], np.random.default_rng(0))
+    assert batch["dropped"].nonzero().tolist() == [[0, 3], [3, 0]]
+    loss = gur.loss(encoder, batch).total
+    unmasked = gur.loss(encoder, {**batch, "dropped": torch.zeros_like(batch["dropped"])}).total
+    assert float(loss.detach()) < float(unmasked.detach())
+
+
+# What is drawn.
+
+
+def test_a_pair_is_drawn_as_it_is() -> None:
+    group = Group("a#3", ("one", "two"))
+    assert draw_example(group, random.Random(0), 100, 0.0) == GurExample("one", "two", "a")
+
+
+def test_documents_pair_the_title_with_any_sentence() -> None:
+    group = Group("a", ("Title", "one", "two", "three"), title=True)
+    rng = random.Random(0)
+    drawn = [draw_example(group, rng, 100, 0.0) for _ in range(60)]
+    assert {(e.first, e.second) for e in drawn if e} == {
+        ("Title", "one"),
+        ("Title", "two"),
+        ("Title", "three"),
+    }
+
+
+def test_documents_without_a_title_pair_sentences_within_the_gap() -> None:
+    group = Group("a", tuple("abcdefgh"))
+    rng = random.Random(0)
+    drawn = [draw_example(group, rng, 2, 0.5) for _ in range(400)]
+    gaps = {abs(ord(e.first) - ord(e.second)) for e in drawn if e}
+    assert gaps == {1, 2}
+    assert draw_example(Group("b", ("alone",)), rng, 2, 0.5) is None
+
+
+def test_titles_are_written_for_their_share() -> None:
+    group = Group("a", ("Title", "one", "two"), title=True)
+    rng = random.Random(0)
+    drawn = [draw_example(group, rng, 100, 0.3) for _ in range(1000)]
+    titles = [e for e in drawn if e and e.writes_title]
+    assert set(titles) == {GurExample("one two", "Title", "a", writes_title=True)}
+    assert 240 < len(titles) < 360
+
+
+# The batch.
+
+
+def test_sources_and_targets_rebuild_every_text() -> None:
+    encoder, gur = objective()
+    examples = pairs()
+    batch = gur.collate(examples, np.random.default_rng(0))
+    texts = [e.first for e in examples] + [e.second for e in examples]
+    sentinels = gur.batches.sentinels
+    for row, ids in enumerate(encoder.tokenizer(texts)["input_ids"]):
+        source = batch["input_ids"][row][batch["attention_mask"][row] == 1].tolist()
+        target = [token for token in batch["labels"][row].tolist() if token != IGNORED]
+        assert target[-1] == encoder.tokenizer.sep_token_id
+        assert fill_spans(source, read_spans(target[:-1], sentinels), sentinels) == ids
+        hidden = len(ids) - 2 - (len(source) - 2) + sum(t in sentinels for t in source)
+        assert hidden == max(1, round(0.15 * (len(ids) - 2)))
+
+
+def test_the_decoder_sees_the_target_one_step_late() -> None:
+    encoder, gur = objective()
+    batch = gur.collate(pairs(), np.random.default_rng(0))
+    assert (batch["inputs"][:, 0] == encoder.tokenizer.cls_token_id).all()
+    counted = batch["labels"][:, 1:] != IGNORED
+    assert torch.equal(batch["inputs"][:, 1:][counted], batch["labels"][:, :-1][counted])
+
+
+def test_texts_of_three_tokens_stay_whole_and_have_no_target() -> None:
+    _, gur = objective()
+    short = [GurExample("the rock", "of the sky", f"d{i}") for i in range(2)]
+    batch = gur.collate([*short, pairs(1)[0]], np.random.default_rng(0))
+    untouched = (batch["labels"] == IGNORED).all(dim=1)
+    assert untouched.tolist() == [True, True, False, True, True, False]
+    assert not np.isin(batch["input_ids"][untouched].numpy(), gur.batches.sentinels).any()
+
+
+def test_long_texts_are_cropped_at_random_and_fit() -> None:
+    _, gur = objective(max_length=16, cl_input="clean")
+    words = [WORDS[i % 27] for i in range(60)]
+    long = GurExample(" ".join(words), " ".join(words[:16]), "d")
+    starts, lengths = set(), set()
+    for seed in range(60):
+        batch = gur.collate([long], np.random.default_rng(seed))
+        assert batch["input_ids"].shape[1] <= 16
+        starts.add(int(batch["clean_ids"][0, 1]))
+        lengths.add(int(batch["clean_mask"][1].sum()) - 2)
+    assert len(starts) > 10
+    assert lengths <= set(range(8, 15))  # 50 to 100 % of 16, where there is room for 14
+    assert len(lengths) > 3
+
+
+def test_jitter_draws_the_rate_anew_for_every_text() -> None:
+    _, gur = objective(rate_jitter=True, max_length=48)
+    text = " ".join(WORDS[:27])
+    batch = gur.collate(
+        [GurExample(text, text, f"d{i}") for i in range(40)], np.random.default_rng(0)
+    )
+    sentinels = torch.tensor(gur.batches.sentinels)
+    ordinary = (batch["labels"] != IGNORED) & ~torch.isin(batch["labels"], sentinels)
+    hidden = ordinary.sum(dim=1) - 1  # the end is no hidden token
+    assert len(set(hidden.tolist())) > 3
+    tokens = len(gur.batches.tokens([text])[0])
+    assert hidden.min() >= round(0.10 * tokens)
+    assert hidden.max() <= round(0.29 * tokens)
+
+
+def test_collating_is_a_pure_function_of_its_arguments() -> None:
+    _, gur = objective(cl_input="clean", title_share=0.5)
+    examples = [*pairs(6), GurExample("water of the rock", "rock", "t", writes_title=True)]
+    one, again = (gur.collate(examples, np.random.default_rng(3)) for _ in range(2))
+    other = gur.collate(examples, np.random.default_rng(4))
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not torch.equal(one["input_ids"], other["input_ids"])
+
+
+# The language model.
+
+
+def test_the_language_model_loss_by_hand_and_nothing_else_counts() -> None:
+    torch.manual_seed(0)
+    states = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(7, 5, dtype=torch.float64)
+    labels = torch.tensor([[3, 6, IGNORED], [IGNORED] * 3])
+    loss, accuracy = infilling_loss(states, labels, lambda rows: rows @ weight.T)
+    by_hand = 0.0
+    for column, label in ((0, 3), (1, 6)):
+        logits = (weight @ states[0, column]).tolist()
+        by_hand += math.log(sum(math.exp(x) for x in logits)) - logits[label]
+    assert float(loss.detach()) == pytest.approx(by_hand / 2, rel=1e-6)  # logits are float32
+    assert 0 <= float(accuracy) <= 1
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert states.grad is not None
+    assert (states.grad.abs().sum(dim=-1) > 0).nonzero().tolist() == [[0, 0], [0, 1]]
+    nothing, _ = infilling_loss(states, labels[1:].expand(2, 3), lambda rows: rows @ weight.T)
+    assert float(nothing.detach()) == 0
+
+
+def padded(batch: Batch, columns: int) -> Batch:
+    def widened(name: str, value: int) -> torch.Tensor:
+        return functional.pad(batch[name], (0, columns), value=value)
+
+    return {
+        **batch,
+        "input_ids": widened("input_ids", 0),
+        "attention_mask": widened("attention_mask", 0),
+        "inputs": widened("inputs", 5),
+        "labels": widened("labels", IGNORED),
+    }
+
+
+def test_padding_of_sources_and_targets_changes_no_part() -> None:
+    encoder, gur = objective()
+    batch = gur.collate(pairs(), np.random.default_rng(0))
+    plain, wide = gur.loss(encoder, batch), gur.loss(encoder, padded(batch, 7))
+    for name, part in plain.parts.items():
+        assert float(wide.parts[name].detach()) == pytest.approx(float(part.detach()), abs=1e-5)
+
+
+# Both together.
+
+
+def test_the_total_is_the_weighted_sum_of_the_parts() -> None:
+    encoder, gur = objective(alpha=0.5)
+    found = gur.loss(encoder, gur.collate(pairs(), np.random.default_rng(0)))
+    assert set(found.parts) == {"lm", "cl"}
+    total = found.parts["lm"] + 0.5 * found.parts["cl"]
+    assert float(found.total.detach()) == pytest.approx(float(total.detach()))
+
+
+def test_the_backward_pass_writes_down_how_hard_each_loss_pulls() -> None:
+    encoder, gur = objective()
+    batch = gur.collate(pairs(), np.random.default_rng(0))
+    found = gur.loss(encoder, batch)
+    assert float(found.stats["lm_gradient"]) == float(found.stats["cl_gradient"]) == 0
+    found.total.backward()  # type: ignore[no-untyped-call]
+    for name in ("lm", "cl"):
+        alone = gur.loss(encoder, batch)
+        states, reference = watched(torch.ones(2, 3, requires_grad=True))
+        (states * 2).sum().backward()  # type: ignore[no-untyped-call]
+        assert float(reference) == pytest.approx(2 * math.sqrt(6))
+        alone.parts[name].backward()  # type: ignore[no-untyped-call]
+        assert float(alone.stats[f"{name}_gradient"]) == pytest.approx(
+            float(found.stats[f"{name}_gradient"]), rel=1e-4
+        )
+        assert float(found.stats[f"{name}_gradient"]) > 0
+
+
+def test_without_the_language_model_there_is_no_decoder() -> None:
+    encoder, full = objective()
+    batch = full.collate(pairs(), np.random.default_rng(0))
+    _, gur = objective(encoder, variant="no_lm")
+    assert {name.split(".")[0] for name, _ in gur.named_parameters()} == {"projector"}
+    found = gur.loss(encoder, batch)
+    assert set(found.parts) == {"cl"}
+    # And in the full model the contrast alone never reaches the decoder.
+    full.loss(encoder, batch).parts["cl"].backward()  # type: ignore[no-untyped-call]
+    assert full.decoder is not None
+    assert full.projector is not None
+    assert gradients(full.decoder) == 0 < gradients(full.projector)
+
+
+def test_without_the_contrast_there_is_no_projector() -> None:
+    encoder, gur = objective(variant="no_cl")
+    found = gur.loss(encoder, gur.collate(pairs(), np.random.default_rng(0)))
+    assert set(found.parts) == {"lm"}
+    assert gur.projector is None
+    assert gur.export(encoder).head is None
+
+
+@pytest.mark.parametrize("variant", ["full", "no_cl", "no_lcs"])
+def test_both_texts_train_the_language_model(variant: str) -> None:
+    encoder, gur = objective(variant=variant)
+    batch = gur.collate(pairs(1), np.random.default_rng(0))
+    full = float(gur.loss(encoder, batch).parts["lm"].detach())
+    labels = batch["labels"].clone()
+    labels[1] = IGNORED
+    assert float(gur.loss(encoder, {**batch, "labels": labels}).parts["lm"].detach()) != full
+
+
+def test_clean_inputs_are_contrasted_where_asked_for() -> None:
+    encoder, gur = objective(cl_input="clean")
+    one, other = (gur.collate(pairs(), np.random.default_rng(seed)) for seed in (0, 1))
+    first, second = gur.loss(encoder, one), gur.loss(encoder, other)
+    assert torch.equal(first.parts["cl"], second.parts["cl"])
+    assert not torch.equal(first.parts["lm"], second.parts["lm"])
+    encoder, gur = objective()
+    masked = [gur.loss(encoder, batch).parts["cl"] for batch in (one, other)]
+    assert not torch.equal(masked[0], masked[1])
+
+
+def test_titles_are_written_from_whole_contents_and_have_no_contrast() -> None:
+    encoder, gur = objective(title_share=0.5)
+    titles = [
+        GurExample(f"water and {text}", text, f"t{i}", writes_title=True)
+        for i, text in enumerate(sentences(3))
+    ]
+    batch = gur.collate([titles[0], *pairs(2), *titles[1:]], np.random.default_rng(0))
+    assert batch["dropped"].shape == (2, 2)
+    assert len(batch["input_ids"]) == 7
+    tokens = encoder.tokenizer([titles[0].first, titles[0].second])["input_ids"]
+    assert batch["input_ids"][4].tolist()[: len(tokens[0])] == tokens[0]
+    target = batch["labels"][4]
+    assert target[target != IGNORED].tolist() == tokens[1][1:]
+    found = gur.loss(encoder, gur.collate(titles, np.random.default_rng(0)))  # titles alone
+    found.total.backward()  # type: ignore[no-untyped-call]
+    assert float(found.parts["cl"].detach()) == 0
+    assert gradients(encoder) > 0
+
+
+@pytest.mark.parametrize("part", ["lm", "cl"])
+def test_gradients_are_right(part: str) -> None:
+    """In float64, by differences: decoder, cross-attention, projector, and the table they share."""
+    encoder, gur = objective(bert_teacher(layers=1, width=8), vector_size=3, decoder_layers=1)
+    encoder.double()
+    gur.double()
+    batch = gur.collate(pairs(2), np.random.default_rng(0))
+    gur.loss(encoder, batch).parts[part].backward()  # type: ignore[no-untyped-call]
+    checked = 0
+    for parameter in (*encoder.parameters(), *gur.parameters()):
+        if parameter.grad is None or float(parameter.grad.abs().max()) < 1e-6:
+            continue  # the other part's
+        place = int(parameter.grad.abs().argmax())
+        values = []
+        for shift in (1e-6, -1e-6):
+            with torch.no_grad():
+                parameter.view(-1)[place] += shift
+                values.append(float(gur.loss(encoder, batch).parts[part]))
+                parameter.view(-1)[place] -= shift
+        slope = float(parameter.grad.flatten()[place])
+        assert (values[0] - values[1]) / 2e-6 == pytest.approx(slope, rel=1e-4)
+        checked += 1
+    assert checked > 15
+
+
+@pytest.mark.parametrize("kind", ["electra", "xlmr"])
+def test_other_encoders(kind: str, tmp_path: Path) -> None:
+    """A table narrower than the states, and another tokenizer's specials."""
+    encoder = electra_teacher() if kind == "electra" else xlmr_teacher(tmp_path)
+    encoder, gur = objective(encoder)
+    found = gur.loss(encoder, gur.collate(pairs(), np.random.default_rng(0)))
+    found.total.backward()  # type: ignore[no-untyped-call]
+    assert torch.isfinite(found.total)
+    vectors = gur.export(encoder).encode(sentences(3))
+    assert vectors.shape == (3, 16)
+
+
+# Training and what ships.
+
+
+def train(encoder: SentenceEncoder, gur: Gur, steps: int, start: int = 0) -> list[dict[str, float]]:
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *gur.parameters()], lr=3e-3)
+    encoder.train()
+    gur.train()
+    rows = []
+    for step in range(start, start + steps):
+        torch.manual_seed(step)
+        batch = gur.collate(pairs(24), np.random.default_rng(step))
+        found = gur.loss(encoder, batch)
+        found.total.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        rows.append({name: float(part.detach()) for name, part in found.parts.items()})
+    return rows
+
+
+def test_both_losses_fall() -> None:
+    encoder, gur = objective()
+    rows = train(encoder, gur, 60)
+    for name in ("lm", "cl"):
+        first, last = ([row[name] for row in part] for part in (rows[:5], rows[-5:]))
+        assert np.mean(last) < 0.8 * np.mean(first), name
+
+
+def test_a_restored_state_gives_the_next_loss_to_the_bit() -> None:
+    encoder, gur = objective()
+    train(encoder, gur, 3)
+    again, copied = objective()
+    again.load_state_dict(encoder.state_dict())
+    copied.load_state_dict(gur.state_dict())
+    assert train(encoder, gur, 1, start=3) == train(again, copied, 1, start=3)
+
+
+def test_the_exported_model_keeps_the_projector_and_survives_its_folder(tmp_path: Path) -> None:
+    encoder, gur = objective()
+    exported = gur.export(encoder)
+    ids, mask = gur.batches.rows(gur.batches.tokens(sentences(4)))
+    assert gur.projector is not None
+    with torch.no_grad():
+        states = encoder.states(ids, mask)
+        expected = functional.normalize(gur.projector(states[:, 0]), dim=-1)
+    assert exported.dimension == 16
+    assert exported.encode(sentences(4)) == pytest.approx(expected.numpy(), abs=1e-6)
+    exported.save(tmp_path / "model")
+    loaded = SentenceEncoder.load(tmp_path / "model")
+    assert np.array_equal(loaded.encode(sentences(4)), exported.encode(sentences(4)))
+    assert {name.split(".")[0] for name, _ in loaded.named_parameters()} == {"backbone", "head"}
+
+
+def test_training_goes_on_from_an_exported_head() -> None:
+    encoder, gur = objective()
+    exported = gur.export(encoder)
+    _, second = objective(exported)
+    assert second.projector is not None
+    assert gur.projector is not None
+    assert torch.equal(second.projector[0].weight, gur.projector[0].weight)  # type: ignore[arg-type]
+    _, wider = objective(exported, vector_size=8)
+    assert wider.export(exported).dimension == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variant": "gur"}, "variant is .*full, no_lm, no_cl, no_lcs"),
+        ({"cl_input": "both"}, "masked, clean"),
+        ({"span_lengths": "flat"}, "hump, geometric"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"alpha": -1.0}, "alpha is -1.0"),
+        ({"mask_rate": 1.0}, "mask_rate is 1.0"),
+        ({"max_length": 4}, "max_length is 4"),
+        ({"dropout": 2.0}, "dropout is 2.0"),
+        ({"decoder_layers": 0}, "decoder_layers is 0"),
+        ({"variant": "no_lm", "title_share": 0.1}, "set it to 0"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        GurConfig(**options)
+
+
+def test_a_pooling_the_encoder_cannot_ship_is_refused_before_training() -> None:
+    with pytest.raises(InvalidInputError, match="pooling"):
+        objective(pooling="last")
