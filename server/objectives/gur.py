@@ -37,8 +37,10 @@ class Gur(Objective[GurExample]):
     .. math:: L = L_{LM} + \alpha L_{CL}, \qquad L_{CL} = \text{info\_nce}(u_s, u_t, \tau), \qquad
         u = \text{projector}(\text{pool}(\text{states}))
 
-    Both run on the same masked texts: masking is the contrast's only augmentation. The projector
-    is the exported model's head, so its vector is what ships; the decoder is saved beside it
+    Both run on the same masked texts: masking is the contrast's only augmentation. Pairs are
+    mined ones (:func:`pocketquery.server.corpus.lcs_pairs.mine_pairs`, whose caps also balance the
+    texts); from whole documents, pairs are drawn and filtered as they come. The projector is the
+    exported model's head, so its vector is what ships; the decoder is saved beside it
     (:meth:`save_beside`) for infilling.
 
     Departures: the released projector gates its GELU and ends in an RMS norm; ours is linear, GELU,
@@ -75,7 +77,13 @@ class Gur(Objective[GurExample]):
         self.projector = None if config.variant == "no_cl" else _projector(encoder, config)
 
     def draw(self, group: Group, rng: random.Random) -> GurExample | None:
-        return draw_example(group, rng, self.config.max_gap, self.config.title_share)
+        return draw_example(
+            group,
+            rng,
+            lcs=self.config.variant != "no_lcs",
+            max_gap=self.config.max_gap,
+            title_share=self.config.title_share,
+        )
 
     def collate(self, examples: Sequence[GurExample], rng: np.random.Generator) -> Batch:
         return self.batches.collate(examples, rng)

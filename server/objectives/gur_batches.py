@@ -20,7 +20,7 @@ from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.sentinels import hide_spans, pad_rows
 
-__all__ = ["GurBatches", "shifted"]
+__all__ = ["GurBatches", "shifted", "surrounding_specials"]
 
 _LEAST_CROP = 0.5  # of a text that is too long
 
@@ -56,7 +56,7 @@ class GurBatches:
         self.rate_jitter = rate_jitter
         self.probabilities = length_probabilities(lengths)
         self.clean = clean
-        self.before, self.after = _specials(tokenizer)
+        self.before, self.after = surrounding_specials(tokenizer)
 
     @property
     def start(self) -> int:
@@ -149,8 +149,12 @@ def shifted(labels: torch.Tensor, start: int) -> torch.Tensor:
     return inputs.masked_fill(inputs == IGNORED, start)
 
 
-def _specials(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The specials a tokenizer puts before and after a text."""
+def surrounding_specials(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The specials a tokenizer puts before and after a text.
+
+    Raises:
+        InvalidInputError: it puts none before or none after it.
+    """
     found = tokenizer("a", return_special_tokens_mask=True)
     ids, special = found["input_ids"], found["special_tokens_mask"]
     inner = [place for place, flag in enumerate(special) if not flag]

@@ -23,7 +23,8 @@ class GurConfig:
 
     Attributes:
         variant: ``"full"``; ``"no_lm"`` (contrast alone), ``"no_cl"`` (infilling alone);
-            ``"no_lcs"``: from documents, titles are paired with any sentence.
+            ``"no_lcs"``: from documents, any sentence is paired, whatever the two texts share
+            (pairs are taken as they are: mine those without LCS too).
         alpha: weight of the contrast beside the language model's loss.
         temperature: of the contrast.
         vector_size: numbers of the exported vector.

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from pocketquery.server.corpus.groups import Group
+from pocketquery.server.corpus.lcs_pairs import LcsConfig, mine_document
 from pocketquery.server.objectives.primitives import same_text_mask
 
-__all__ = ["GurExample", "document_of", "draw_example", "false_negatives"]
+__all__ = ["GurExample", "draw_example", "false_negatives"]
+
+_TRIES = 8  # pairs of a document, until one shares enough
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class GurExample:
     Attributes:
         first: a text, or the content whose title is to be written.
         second: its partner, or that title.
-        document: where both are from: pairs of one document are no negatives of each other.
+        document: id of where both are from; pairs of one are no negatives of each other.
         writes_title: whether the title is to be written; such an example has no contrast.
     """
 
@@ -30,33 +33,44 @@ class GurExample:
     writes_title: bool = False
 
 
-def document_of(group_id: str) -> str:
-    """The document a mined pair is from: its id without the pair's number, ``document#number``."""
-    document, mark, number = group_id.rpartition("#")
-    return document if mark and number.isdigit() else group_id
-
-
 def draw_example(
-    group: Group, rng: random.Random, max_gap: int, title_share: float
+    group: Group, rng: random.Random, *, lcs: bool, max_gap: int, title_share: float
 ) -> GurExample | None:
-    """A pair as it is, or one drawn from a document without asking what its texts share.
+    """A pair as it is, or one drawn from a document: title and sentence, or two sentences.
 
-    From a document with a title: title and any sentence of the content, or with probability
-    ``title_share`` the title to be written. Without one: two sentences at most ``max_gap`` apart.
+    Args:
+        group: two texts are a pair, as it was mined or given; more are a document.
+        rng: the source of randomness.
+        lcs: from a document, only a pair that mining would keep (they share a long string, and
+            are not nearly equal); a few are tried. Otherwise any.
+        max_gap: two sentences are at most so far apart; a title goes with any sentence.
+        title_share: probability that, where there is a title, it is to be written from the rest.
     """
-    texts, document = group.texts, document_of(group.id)
+    texts = group.texts
     if len(texts) < 2:
         return None
     if group.title and rng.random() < title_share:
-        return GurExample(" ".join(texts[1:]), texts[0], document, writes_title=True)
+        return GurExample(" ".join(texts[1:]), texts[0], group.id, writes_title=True)
     if len(texts) == 2:
-        return GurExample(texts[0], texts[1], document)
+        return GurExample(texts[0], texts[1], group.id)
+    for _ in range(_TRIES if lcs else 1):
+        first, second = _candidate(group, rng, max_gap)
+        if not lcs or _shares_enough(first, second):
+            return GurExample(first, second, group.id)
+    return None
+
+
+def _candidate(group: Group, rng: random.Random, max_gap: int) -> tuple[str, str]:
+    texts = group.texts
     if group.title:
-        return GurExample(texts[0], rng.choice(texts[1:]), document)
+        return texts[0], rng.choice(texts[1:])
     first = rng.randrange(len(texts))
     near = range(max(0, first - max_gap), min(len(texts), first + max_gap + 1))
-    second = rng.choice([other for other in near if other != first])
-    return GurExample(texts[first], texts[second], document)
+    return texts[first], texts[rng.choice([other for other in near if other != first])]
+
+
+def _shares_enough(first: str, second: str) -> bool:
+    return bool(mine_document(Group("", (first, second)), LcsConfig(candidates="within")))
 
 
 def false_negatives(pairs: list[GurExample]) -> torch.Tensor:

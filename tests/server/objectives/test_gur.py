@@ -20,7 +20,6 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.gur import Gur, GurConfig
 from pocketquery.server.objectives.gur_examples import (
     GurExample,
-    document_of,
     draw_example,
     false_negatives,
 )
@@ -132,13 +131,6 @@ def test_texts_of_one_title_or_document_are_no_negatives() -> None:
         assert bool(found[i, j]) == (tuple(sorted((i, j))) in alike), (i, j)
 
 
-def test_a_mined_pairs_document_is_its_id_without_the_number() -> None:
-    assert document_of("article-7#12") == "article-7"
-    assert document_of("C#") == "C#"
-    assert document_of("a#b") == "a#b"
-    assert document_of("plain") == "plain"
-
-
 def test_duplicate_titles_leave_the_loss() -> None:
     encoder, gur = objective(variant="no_lm")
     examples = pairs(3)
@@ -153,38 +145,51 @@ def test_duplicate_titles_leave_the_loss() -> None:
 # What is drawn.
 
 
+def drawn(group: Group, times: int, **options: Any) -> list[GurExample]:
+    settings = {"lcs": False, "max_gap": 100, "title_share": 0.0, **options}
+    rng = random.Random(0)
+    found = [draw_example(group, rng, **settings) for _ in range(times)]
+    return [example for example in found if example is not None]
+
+
 def test_a_pair_is_drawn_as_it_is() -> None:
-    group = Group("a#3", ("one", "two"))
-    assert draw_example(group, random.Random(0), 100, 0.0) == GurExample("one", "two", "a")
+    group = Group("a", ("one", "two"), title=True)
+    assert drawn(group, 1, lcs=True) == [GurExample("one", "two", "a")]
 
 
-def test_documents_pair_the_title_with_any_sentence() -> None:
+def test_without_the_filter_titles_go_with_any_sentence() -> None:
     group = Group("a", ("Title", "one", "two", "three"), title=True)
-    rng = random.Random(0)
-    drawn = [draw_example(group, rng, 100, 0.0) for _ in range(60)]
-    assert {(e.first, e.second) for e in drawn if e} == {
-        ("Title", "one"),
-        ("Title", "two"),
-        ("Title", "three"),
-    }
+    found = {(example.first, example.second) for example in drawn(group, 60)}
+    assert found == {("Title", "one"), ("Title", "two"), ("Title", "three")}
 
 
-def test_documents_without_a_title_pair_sentences_within_the_gap() -> None:
-    group = Group("a", tuple("abcdefgh"))
-    rng = random.Random(0)
-    drawn = [draw_example(group, rng, 2, 0.5) for _ in range(400)]
-    gaps = {abs(ord(e.first) - ord(e.second)) for e in drawn if e}
-    assert gaps == {1, 2}
-    assert draw_example(Group("b", ("alone",)), rng, 2, 0.5) is None
+def test_sentences_are_paired_within_the_gap() -> None:
+    found = drawn(Group("a", tuple("abcdefgh")), 400, max_gap=2)
+    assert {abs(ord(e.first) - ord(e.second)) for e in found} == {1, 2}
+    assert drawn(Group("b", ("alone",)), 1) == []
+
+
+def test_the_filter_keeps_pairs_that_share_a_long_string() -> None:
+    chased, fled = "Spike is chasing Tom.", "Spike is chasing Jerry."
+    group = Group("a", (chased, "Nobody saw it.", fled, chased.upper()))
+    found = {frozenset((e.first, e.second)) for e in drawn(group, 200, lcs=True)}
+    assert found == {frozenset((chased, fled)), frozenset((chased.upper(), fled))}
+    assert drawn(Group("b", ("one", "two", "three")), 20, lcs=True) == []
+
+
+@pytest.mark.parametrize("variant", ["full", "no_lm", "no_cl", "no_lcs"])
+def test_only_the_variant_without_lcs_pairs_anything(variant: str) -> None:
+    _, gur = objective(variant=variant)
+    group = Group("b", ("one", "two", "three"))
+    assert (gur.draw(group, random.Random(0)) is not None) == (variant == "no_lcs")
 
 
 def test_titles_are_written_for_their_share() -> None:
-    group = Group("a", ("Title", "one", "two"), title=True)
-    rng = random.Random(0)
-    drawn = [draw_example(group, rng, 100, 0.3) for _ in range(1000)]
-    titles = [e for e in drawn if e and e.writes_title]
+    found = drawn(Group("a", ("Title", "one", "two"), title=True), 1000, title_share=0.3)
+    titles = [example for example in found if example.writes_title]
     assert set(titles) == {GurExample("one two", "Title", "a", writes_title=True)}
     assert 240 < len(titles) < 360
+    assert not any(e.writes_title for e in drawn(Group("a", tuple("abc")), 20, title_share=1.0))
 
 
 # The batch.
