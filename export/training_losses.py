@@ -5,13 +5,14 @@ no negatives) with the device's own frozen index in the projector's place: two v
 they rank the same documents alike, so there is nothing to rotate and nothing to collapse.
 ``byol`` is the scheme with projector and predictor: "Bootstrap Your Own Latent", section 3.1, and
 with four views the directional form of "Directional Self-supervised Learning for Heavy Image
-Augmentations".
+Augmentations"; the server's pretraining shares it.
 """
 
 from __future__ import annotations
 
 import torch
-from torch.nn import functional
+
+from pocketquery.server.objectives.byol import byol_loss
 
 __all__ = ["anchor_loss", "byol_loss", "opened_loss", "ranking_loss"]
 
@@ -37,22 +38,6 @@ def ranking_loss(
     wanted = torch.log_softmax(target[:, None] @ documents / temperature, -1)  # (batch, 1, number)
     found = torch.log_softmax(online.transpose(0, 1) @ documents / temperature, -1)
     return (wanted.exp() * (wanted - found)).sum(-1).mean()  # over (batch, views)
-
-
-def byol_loss(predictions: torch.Tensor, projections: torch.Tensor) -> torch.Tensor:
-    """D(q, z) = -cos(q, z): 1/2 [D(q1, z2) + D(q2, z1)], and with two heavy views
-    1/4 [D(q1, z2) + D(q2, z1) + D(q3, z1) + D(q4, z2)].
-
-    Args:
-        predictions: float32 (views, batch, dim) of the online network, 2 or 4 views.
-        projections: float32 (2, batch, dim) of the target network, no gradient.
-
-    Returns:
-        Scalar in [-1, 1]; -1 is reached by learning and by collapse alike.
-    """
-    order = [1, 0] if len(predictions) == 2 else [1, 0, 0, 1]
-    wanted = torch.stack([projections[view] for view in order])
-    return -functional.cosine_similarity(predictions, wanted, dim=-1).mean()
 
 
 def anchor_loss(vectors: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:

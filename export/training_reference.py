@@ -22,6 +22,7 @@ from pocketquery.export.training_losses import anchor_loss, byol_loss, opened_lo
 from pocketquery.export.training_model import linear_layers, student_parameters
 from pocketquery.export.training_tensors import StepTensors
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.targets import update_target
 
 __all__ = ["ReferenceStep"]
 
@@ -116,10 +117,10 @@ class ReferenceStep:
         self._optimizer.param_groups[0].update(settings)
         return self._optimizer
 
-    @torch.no_grad()
     def _move_target(self, rate: float) -> None:
-        for name in self._shape.target:
-            self._target.tensors[name].mul_(rate).add_(self._online.tensors[name], alpha=1 - rate)
+        moving = self._shape.target
+        online = [self._online.tensors[name] for name in moving]
+        update_target(online, [self._target.tensors[name] for name in moving], rate)
 
 
 class _Network:

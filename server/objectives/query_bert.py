@@ -1,0 +1,197 @@
+"""Self-supervision of a light query encoder without negatives.
+
+*Query-BERT* (technical report), sections on BYOL/BSL training, the attention projector and the
+directional loss; after "Bootstrapped Unsupervised Sentence Representation Learning" and
+"Directional Self-supervised Learning for Heavy Image Augmentations".
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from pocketquery.client.audit import Tally
+from pocketquery.client.augmenter_choice import Maker
+from pocketquery.client.views import View
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.sentence_encoder import pool
+from pocketquery.server.objectives.byol import byol_loss, std_ratio
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.projectors import (
+    GroupProjector,
+    Norm,
+    TokenProjector,
+    mlp,
+    predictor,
+)
+from pocketquery.server.objectives.query_bert_config import QueryBertConfig
+from pocketquery.server.objectives.query_views import QueryViews, augmenters_of
+from pocketquery.server.objectives.targets import momentum_at, update_target
+
+__all__ = ["QueryBert", "QueryBertConfig"]
+
+Views = tuple[View, ...]
+
+
+class QueryBert(Objective[Views]):
+    """Predict, from one view of a query, the target network's projection of another.
+
+    Args:
+        encoder: the one to be trained; what ships is its pooled vector, before every head here.
+        config: settings.
+        plugins: augmenters that ``config`` may name beside the built-in ones.
+    """
+
+    name: ClassVar[str] = "query_bert"
+    kinds: ClassVar[tuple[Kind, ...]] = ("queries", "pairs")
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        config: QueryBertConfig | None = None,
+        plugins: Mapping[str, Maker] | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config = config or QueryBertConfig()
+        self.views = QueryViews(
+            config.views,
+            augmenters_of(config.light, plugins),
+            augmenters_of(config.heavy, plugins),
+            cast(Literal["light", "original"], config.heavy_source),
+        )
+        width = config.projection or encoder.hidden_size
+        self.projector = _projector(encoder, config, width)
+        self.predictor: nn.Module = nn.Identity()
+        if config.predictor:
+            self.predictor = predictor(width, cast(Norm, config.predictor_norm))
+        self.target: _Target | None = None
+        if config.framework != "simsiam":
+            self.target = _Target(encoder, self.projector, config.target_dropout)
+        self.tokenizer = encoder.tokenizer
+        self.max_length = min(config.max_length, encoder.max_length)
+
+    def draw(self, group: Group, rng: random.Random) -> Views | None:
+        return self.views.draw(group, rng)
+
+    def collate(self, examples: Sequence[Views], rng: np.random.Generator) -> Batch:
+        by_view = list(zip(*examples, strict=True))
+        texts = [view.text for views in by_view for view in views]  # all first views, then on
+        ids, mask = tokenize(self.tokenizer, texts, self.max_length)
+        tally = Tally()
+        for views in examples:
+            tally.add(views)
+        rates = {f"identity_{name}": rate for name, rate in tally.identity_rates().items()}
+        return {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "views": len(by_view),
+            "identity_rates": rates,
+        }
+
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        ids, mask, views = batch["input_ids"], batch["attention_mask"], batch["views"]
+        pooled, online = project(encoder, self.projector, ids, mask, views)
+        predictions = torch.stack([self.predictor(z) for z in online]).float()
+        aims = self._aims(online, ids, mask, views).float()
+        loss = byol_loss(predictions, aims, self.config.reverse_weight if views == 4 else 0.0)
+        stats = {"h_std_ratio": std_ratio(pooled), "z_std_ratio": std_ratio(online[0])}
+        return LossParts(loss, {"byol": loss}, stats | batch["identity_rates"])
+
+    def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
+        """The target follows, as the framework says."""
+        if self.target is None:
+            return
+        config = self.config
+        if config.framework == "bsl":
+            momentum = momentum_at(step, steps, config.momentum, config.momentum_schedule)
+            self.target.follow(encoder, self.projector, momentum)
+        elif config.target_update == "hard" and (step + 1) % config.target_every == 0:
+            self.target.follow(encoder, self.projector, 0.0)
+
+    def _aims(
+        self, online: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor, views: int
+    ) -> torch.Tensor:
+        """What is to be predicted: projections of views 1 and 2, of all where there is a reverse
+        direction; float (2 or 4, batch, p)."""
+        aimed = 4 if views == 4 and self.config.reverse_weight else 2
+        if self.target is None:
+            return online[:aimed].detach() if self.config.stop_gradient else online[:aimed]
+        rows = len(ids) // views * aimed
+        return cast(torch.Tensor, self.target(ids[:rows], mask[:rows], aimed))
+
+
+class _Target(nn.Module):
+    """A copy of encoder and projector without gradient."""
+
+    def __init__(self, encoder: SentenceEncoder, projector: nn.Module, dropout: bool) -> None:
+        super().__init__()
+        backbone = copy.deepcopy(encoder.backbone)
+        self.encoder = SentenceEncoder(backbone, encoder.tokenizer, pooling=encoder.pooling)
+        self.projector = copy.deepcopy(projector)
+        self.dropout = dropout
+        self.requires_grad_(False)
+        self.train()
+
+    def train(self, mode: bool = True) -> _Target:
+        """The projector is in training or not; the encoder is, too, where it has dropout."""
+        super().train(mode)
+        self.encoder.train(mode and self.dropout)
+        return self
+
+    @torch.no_grad()
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, views: int) -> torch.Tensor:
+        """Projections float (views, batch, p)."""
+        return project(self.encoder, self.projector, ids, mask, views)[1]
+
+    def follow(self, encoder: SentenceEncoder, projector: nn.Module, momentum: float) -> None:
+        """One step towards the online network; buffers stay the target's own."""
+        update_target(encoder.backbone.parameters(), self.encoder.backbone.parameters(), momentum)
+        update_target(projector.parameters(), self.projector.parameters(), momentum)
+
+
+def project(
+    encoder: SentenceEncoder,
+    projector: nn.Module,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    views: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pooled vectors float (views * batch, d) and projections float (views, batch, p).
+
+    The encoder takes all views at once; the projector, whose normalisation looks at the batch,
+    takes each view by itself.
+    """
+    states = encoder.states(ids, mask)
+    pooled = pool(states, mask, encoder.pooling)
+    if isinstance(projector, TokenProjector):
+        parts = zip(states.chunk(views), mask.chunk(views), strict=True)
+        return pooled, torch.stack([projector(*part) for part in parts])
+    return pooled, torch.stack([projector(part) for part in pooled.chunk(views)])
+
+
+def _projector(encoder: SentenceEncoder, config: QueryBertConfig, width: int) -> nn.Module:
+    norm, hidden = cast(Norm, config.projector_norm), encoder.hidden_size
+    if config.projector == "none":
+        return nn.Identity() if width == hidden else nn.Linear(hidden, width)
+    if config.projector == "mlp":
+        return mlp(hidden, width, norm)
+    layers, heads = config.attention_layers, config.attention_heads
+    groups = config.groups if config.projector_input == "groups" else 1
+    if hidden % (groups * heads):
+        raise InvalidInputError(
+            f"the encoder's width {hidden} is no multiple of {groups} groups with {heads} heads; "
+            "choose groups and attention_heads that divide it"
+        )
+    if config.projector_input == "groups":
+        return GroupProjector(hidden, width, groups=groups, layers=layers, heads=heads, norm=norm)
+    return TokenProjector(
+        hidden, width, layers=layers, heads=heads, norm=norm, pooling=encoder.pooling
+    )

@@ -1,0 +1,90 @@
+"""The views Query-BERT learns from: of one query, or the two questions of a duplicate pair."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pocketquery.client.augmenter_choice import Maker, choose
+from pocketquery.client.augmenters import Augmenter
+from pocketquery.client.views import View, ViewPlan, draw_views
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group
+
+__all__ = ["SCHEMES", "QueryViews", "augmenters_of"]
+
+SCHEMES = ("all_directional", "all_regular", "light", "clean_noisy")
+"""Which views of a query are drawn; see :class:`QueryViews`."""
+
+_PAIR = "pair"
+
+
+class QueryViews:
+    """Draws views of groups: 4 with ``all_directional``, else 2.
+
+    ``all_directional``: two light ones and two heavy ones, for the directional loss.
+    ``all_regular``: two of these four at random, the arm that mixes all augmentations.
+    ``light``: the two light ones. ``clean_noisy``: the query and a heavy view of it, which is what
+    a device trains on.
+
+    A pair's views are its two texts, whichever scheme: somebody said that they mean the same
+    ("pseudo self-supervised" in *Query-BERT*).
+
+    Args:
+        scheme: one of :data:`SCHEMES`.
+        light: augmenters of the light views.
+        heavy: augmenters of the heavy ones.
+        heavy_source: whether a heavy view is made of its light one or of the query.
+    """
+
+    def __init__(
+        self,
+        scheme: str,
+        light: list[Augmenter],
+        heavy: list[Augmenter],
+        heavy_source: Literal["light", "original"] = "light",
+    ) -> None:
+        self.scheme = scheme
+        self.plan = ViewPlan(
+            views=2 if scheme == "clean_noisy" else 4,
+            light=light,
+            heavy=heavy,
+            heavy_source=heavy_source,
+        )
+
+    def draw(self, group: Group, rng: random.Random) -> tuple[View, ...] | None:
+        """The views of a group, light ones first; None where a text of it is blank."""
+        if not all(text.strip() for text in group.texts):
+            return None
+        if len(group.texts) == 2:
+            return tuple(View(text, _PAIR, changed=True) for text in group.texts)
+        views = draw_views(group.texts[0], rng, self.plan, group.lang or None)
+        if self.scheme == "light":
+            return views[:2]
+        return tuple(rng.sample(views, 2)) if self.scheme == "all_regular" else views
+
+
+def augmenters_of(choices: str, plugins: Mapping[str, Maker] | None = None) -> list[Augmenter]:
+    """Augmenters as a command line names them.
+
+    Args:
+        choices: ``"shuffle,typo"``, or a JSON list where they have parameters:
+            ``'["shuffle", {"name": "typo", "rate": 0.2}]'``.
+        plugins: further makers by name.
+
+    Raises:
+        InvalidInputError: not such a list, an unknown name or parameter, or an augmenter that
+            cannot be had here.
+    """
+    if not choices.lstrip().startswith("["):
+        return [choose(name.strip(), plugins) for name in choices.split(",") if name.strip()]
+    try:
+        named: list[Any] = json.loads(choices)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"the augmenters are {choices!r}, which is not JSON ({error}); expected names with "
+            'commas between them, or a list such as ["shuffle", {"name": "typo", "rate": 0.2}]'
+        ) from error
+    return [choose(choice, plugins) for choice in named]

@@ -1,0 +1,349 @@
+"""Query-BERT: targets, gradients, what collapses and what does not, and resuming."""
+
+from __future__ import annotations
+
+import copy
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.objectives.byol import byol_loss
+from pocketquery.server.objectives.objective import Batch
+from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
+from tests.tiny_models import WORDS, bert_teacher, sentences, wordpiece_tokenizer
+
+QUERIES = [Group(str(i), (text,)) for i, text in enumerate(sentences(64))]
+FRAMEWORKS = ("bsl", "bsl_noema", "simsiam")
+
+
+def tiny(**options: Any) -> tuple[SentenceEncoder, QueryBert]:
+    """An encoder without dropout, in training, and its objective; the same at every call."""
+    encoder = bert_teacher(layers=1, width=32)
+    torch.manual_seed(0)
+    objective = QueryBert(encoder, QueryBertConfig(**options))
+    modules: list[Any] = [*encoder.modules(), *objective.modules()]
+    for module in modules:
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "dropout_prob"):  # where attention is computed in one call
+            module.dropout_prob = 0.0
+    return encoder.train(), objective.train()
+
+
+def batch_of(objective: QueryBert, seed: int = 0, count: int = 16) -> Batch:
+    rng = random.Random(seed)
+    examples = [objective.draw(group, rng) for group in rng.sample(QUERIES, count)]
+    return objective.collate([e for e in examples if e is not None], np.random.default_rng(0))
+
+
+def trained(encoder: SentenceEncoder, objective: QueryBert) -> list[nn.Parameter]:
+    return [p for p in [*encoder.parameters(), *objective.parameters()] if p.requires_grad]
+
+
+def steps(
+    encoder: SentenceEncoder,
+    objective: QueryBert,
+    optimizer: torch.optim.Optimizer,
+    span: range,
+    of: int = 20,
+) -> list[float]:
+    losses = []
+    for step in span:
+        torch.manual_seed(step)
+        batch = batch_of(objective, step)
+        loss = objective.loss(encoder, batch).total
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        objective.after_step(encoder, batch, step, of)
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def test_the_loss_is_that_of_the_networks_run_one_by_one() -> None:
+    encoder, objective = tiny()
+    assert objective.target is not None
+    with torch.no_grad():
+        for parameter in objective.target.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    batch = batch_of(objective)
+    ids, mask = batch["input_ids"].view(4, 16, -1), batch["attention_mask"].view(4, 16, -1)
+    q, z = [], []
+    for view in range(4):
+        length = int(mask[view].sum(dim=1).max())  # without the padding of the other views
+        own = ids[view, :, :length], mask[view, :, :length]
+        q.append(objective.predictor(objective.projector(encoder.pooled(*own))))
+        z.append(objective.target.projector(objective.target.encoder.pooled(*own)))
+    expected = byol_loss(torch.stack(q), torch.stack(z[:2]))
+    found = objective.loss(encoder, batch)
+    torch.testing.assert_close(found.total, expected, atol=1e-5, rtol=1e-5)
+    assert found.parts["byol"] is found.total
+
+
+def test_more_padding_changes_no_loss() -> None:
+    for projector_input in ("groups", "tokens"):
+        encoder, objective = tiny(projector_input=projector_input)
+        batch = batch_of(objective)
+        wide = {
+            name: nn.functional.pad(batch[name], (0, 7)) for name in ("input_ids", "attention_mask")
+        }
+        before = objective.loss(encoder, batch).total
+        torch.testing.assert_close(
+            objective.loss(encoder, batch | wide).total, before, atol=1e-5, rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_targets_have_no_gradient_and_are_not_trained(framework: str) -> None:
+    encoder, objective = tiny(framework=framework)
+    learnt = {name for name, p in objective.named_parameters() if p.requires_grad}
+    assert {name.partition(".")[0] for name in learnt} == {"projector", "predictor"}
+    batch = batch_of(objective)
+    online = torch.randn(4, 16, 32, requires_grad=True)
+    assert not objective._aims(online, batch["input_ids"], batch["attention_mask"], 4).requires_grad
+    objective.loss(encoder, batch).total.backward()  # type: ignore[no-untyped-call]
+    assert all(parameter.grad is not None for parameter in trained(encoder, objective))
+    if objective.target is not None:
+        assert all(parameter.grad is None for parameter in objective.target.parameters())
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_heavy_view_moves_no_target(framework: str) -> None:
+    encoder, objective = tiny(framework=framework)
+    batch = batch_of(objective)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    other = ids.clone()
+    other[32:, 1] = (other[32:, 1] + 1) % len(objective.tokenizer)  # views 3 and 4
+    online = project_all(encoder, objective, ids, mask)
+    changed = project_all(encoder, objective, other, mask)
+    assert (online[2:] - changed[2:]).abs().max() > 1e-3
+    torch.testing.assert_close(
+        objective._aims(online, ids, mask, 4), objective._aims(changed, other, mask, 4)
+    )
+
+
+def project_all(
+    encoder: SentenceEncoder, objective: QueryBert, ids: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    return torch.stack([objective.projector(h) for h in encoder.pooled(ids, mask).chunk(4)])
+
+
+@pytest.mark.parametrize(("reverse", "rows"), [(0.0, 32), (0.1, 64)])
+def test_the_target_sees_views_one_and_two_once(reverse: float, rows: int) -> None:
+    encoder, objective = tiny(reverse_weight=reverse)
+    assert objective.target is not None
+    batch, seen = batch_of(objective), []
+    objective.target.encoder.backbone.register_forward_pre_hook(
+        lambda module, args, given: seen.append(given["input_ids"]), with_kwargs=True
+    )
+    objective.loss(encoder, batch)
+    assert len(seen) == 1
+    assert torch.equal(seen[0], batch["input_ids"][:rows])
+
+
+def test_a_target_without_momentum_becomes_the_new_online_network() -> None:
+    encoder, objective = tiny(momentum=0.0, momentum_schedule="constant")
+    assert objective.target is not None
+    before = copy.deepcopy(encoder.state_dict())
+    steps(encoder, objective, torch.optim.AdamW(trained(encoder, objective), lr=1e-3), range(1))
+    for name, parameter in objective.target.encoder.named_parameters():
+        assert torch.equal(parameter, encoder.get_parameter(name))
+    for name, parameter in objective.target.projector.named_parameters():
+        assert torch.equal(parameter, objective.projector.get_parameter(name))
+    assert any(not torch.equal(before[name], p) for name, p in encoder.named_parameters())
+
+
+def test_the_momentum_is_the_schedules() -> None:
+    encoder, objective = tiny(momentum=0.9)  # cosine: 0.95 in the middle of the run
+    assert objective.target is not None
+    name = "backbone.embeddings.word_embeddings.weight"
+    old = objective.target.encoder.get_parameter(name).clone()
+    with torch.no_grad():
+        encoder.get_parameter(name).add_(1)
+    objective.after_step(encoder, {}, 50, 100)
+    moved = objective.target.encoder.get_parameter(name) - old
+    torch.testing.assert_close(moved, torch.full_like(moved, 0.05), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "moves"),
+    [
+        ({"target_update": "frozen"}, [0, 0, 0, 0, 0]),
+        ({"target_update": "hard", "target_every": 3}, [0, 0, 1, 0, 0]),
+    ],
+)
+def test_without_ema_the_target_is_copied_or_stays(
+    options: dict[str, Any], moves: list[int]
+) -> None:
+    encoder, objective = tiny(framework="bsl_noema", **options)
+    assert objective.target is not None
+    optimizer, found = torch.optim.AdamW(trained(encoder, objective), lr=1e-3), []
+    for step in range(5):
+        before = [p.clone() for p in objective.target.parameters()]
+        steps(encoder, objective, optimizer, range(step, step + 1))
+        after = objective.target.parameters()
+        found.append(int(any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))))
+    assert found == moves
+
+
+def test_the_targets_dropout_is_a_switch_that_outer_calls_do_not_turn() -> None:
+    for dropout in (True, False):
+        encoder = bert_teacher(layers=1, width=32).train()
+        objective = QueryBert(encoder, QueryBertConfig(target_dropout=dropout)).train()
+        assert objective.target is not None
+        objective.eval()
+        objective.train()
+        batch = batch_of(objective)
+        ids, mask = batch["input_ids"][:32], batch["attention_mask"][:32]
+        one, other = (objective.target.encoder.pooled(ids, mask) for _ in range(2))
+        assert torch.equal(one, other) is not dropout
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("projector_norm", ["batch", "running"])
+def test_a_resumed_run_has_the_same_next_losses(framework: str, projector_norm: str) -> None:
+    options = {"framework": framework, "target_every": 2, "projector_norm": projector_norm}
+    encoder, objective = tiny(**options)
+    optimizer = torch.optim.AdamW(trained(encoder, objective), lr=1e-3)
+    steps(encoder, objective, optimizer, range(3))
+    saved = copy.deepcopy([m.state_dict() for m in (encoder, objective, optimizer)])
+    expected = steps(encoder, objective, optimizer, range(3, 8))
+    again, anew = tiny(**options)
+    resumed = torch.optim.AdamW(trained(again, anew), lr=1e-3)
+    parts: list[Any] = [again, anew, resumed]
+    for part, state in zip(parts, saved, strict=True):
+        part.load_state_dict(state)
+    assert steps(again, anew, resumed, range(3, 8)) == expected
+
+
+def test_what_ships_is_the_encoder_as_it_is() -> None:
+    encoder, objective = tiny()
+    assert objective.export(encoder) is encoder
+    assert encoder.head is None
+
+
+def test_unchanged_views_are_counted_by_augmenter() -> None:
+    encoder, objective = tiny(heavy='[{"name": "typo", "rate": 0.0}]', light="dropout_view")
+    stats = objective.loss(encoder, batch_of(objective)).stats
+    assert stats["identity_typo"] == 1
+    encoder, objective = tiny(heavy="shuffle", light="dropout_view")
+    assert float(objective.loss(encoder, batch_of(objective)).stats["identity_shuffle"]) < 0.2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"projector": "mlp", "projection": 16},
+        {"projector": "none", "projection": 16},
+        {"projector": "none"},
+        {"projector_input": "tokens", "attention_heads": 2, "projection": 16},
+        {"projector_norm": "layer", "predictor_norm": "none", "groups": 4, "attention_heads": 2},
+        {"views": "all_regular"},
+        {"views": "clean_noisy", "framework": "simsiam"},
+        {"reverse_weight": 0.1},
+        {"framework": "simsiam", "reverse_weight": 0.1, "stop_gradient": False},
+    ],
+)
+def test_every_switch_trains(options: dict[str, Any]) -> None:
+    encoder, objective = tiny(**options)
+    optimizer = torch.optim.AdamW(trained(encoder, objective), lr=1e-3)
+    losses = steps(encoder, objective, optimizer, range(2))
+    assert losses[0] != losses[1]
+    assert all(-1 <= loss <= 1 for loss in losses)
+
+
+def test_the_registry_builds_it_from_text() -> None:
+    options = {"stop_gradient": "false", "framework": "simsiam", "momentum": "0.5"}
+    objective = build_objective("query_bert", bert_teacher(layers=1, width=32), options)
+    assert isinstance(objective, QueryBert)
+    assert objective.config.stop_gradient is False
+    assert objective.target is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"framework": "byol"}, "expected one of bsl, bsl_noema, simsiam"),
+        ({"projector": "deep"}, "expected one of attention, mlp, none"),
+        ({"views": "two"}, "expected one of all_directional"),
+        ({"momentum": 1.5}, "expected 0 to 1"),
+        ({"target_every": 0}, "at least 1"),
+        ({"reverse_weight": 0.1, "views": "light"}, "or no reverse_weight"),
+        ({"stop_gradient": False}, 'expected the framework "simsiam"'),
+        ({"groups": 5}, "no multiple of 5 groups"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        QueryBert(bert_teacher(layers=1, width=32), QueryBertConfig(**options))
+
+
+class _Bag(nn.Module):
+    """Token embeddings without context: the quickest encoder that can collapse."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, width)
+        self.config = SimpleNamespace(hidden_size=width)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        return (self.table(input_ids),)
+
+
+def spread_after_training(steps: int, **options: Any) -> tuple[float, float]:
+    """Loss and spread of the projections after training on pairs of bags of words."""
+    torch.manual_seed(0)
+    tokenizer = wordpiece_tokenizer()
+    encoder = SentenceEncoder(_Bag(len(tokenizer), 64), tokenizer, max_length=48)
+    objective = QueryBert(encoder, QueryBertConfig(projector="mlp", **options))
+    optimizer = torch.optim.AdamW(trained(encoder, objective), lr=1e-3)
+    rng = random.Random(0)
+    for step in range(steps):
+        topics = [rng.sample(WORDS, 6) for _ in range(64)]
+        texts = [[" ".join(rng.sample(words, 4)) for _ in range(2)] for words in topics]
+        views = [objective.draw(Group("", tuple(pair)), rng) for pair in texts]
+        batch = objective.collate([v for v in views if v], np.random.default_rng(0))
+        found = objective.loss(encoder, batch)
+        found.total.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        objective.after_step(encoder, batch, step, steps)
+    return float(found.total.detach()), float(found.stats["z_std_ratio"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"framework": "simsiam", "stop_gradient": False},
+        {"framework": "simsiam", "predictor": False},
+    ],
+)
+def test_without_an_asymmetry_the_loss_is_perfect_and_the_vectors_are_one(
+    options: dict[str, Any],
+) -> None:
+    loss, spread = spread_after_training(200, **options)
+    assert loss < -0.95
+    assert spread < 0.1
+
+
+@pytest.mark.parametrize("options", [{}, {"framework": "simsiam"}])
+def test_with_all_asymmetries_the_vectors_stay_apart(options: dict[str, Any]) -> None:
+    loss, spread = spread_after_training(200, **options)
+    assert spread > 0.5
+    assert loss < -0.5
+
+
+def test_the_loss_falls() -> None:
+    encoder, objective = tiny(framework="simsiam")
+    optimizer = torch.optim.AdamW(trained(encoder, objective), lr=3e-3)
+    losses = steps(encoder, objective, optimizer, range(30), 30)
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.2
