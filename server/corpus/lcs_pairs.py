@@ -1,0 +1,232 @@
+"""Pairs of texts of one document that share a long string: GUR's training pairs.
+
+"Generate to Understand for Representation", the section on mining: two sentences of a document,
+or its title and a sentence, that have enough letters in one common substring are likely to be
+about the same thing, and no label is needed to find them.
+
+Weights are whole tenths of an ideograph. The released miner adds 1.0, 0.3 and 0.1 in floating
+point, where ten letters come to 2.9999999999999996 and miss its threshold of 3; it also counts
+blanks and digits, which the paper's example ("9 Latin characters") does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group
+from pocketquery.server.corpus.matching_text import (
+    IDEOGRAPH,
+    LETTER,
+    character_kinds,
+    matching_form,
+)
+from pocketquery.server.corpus.suffix_automaton import TextBlock, match_block
+
+__all__ = ["CANDIDATES", "LcsConfig", "heavy_enough", "mine_document", "mine_pairs"]
+
+CANDIDATES = ("title", "within", "both")
+
+Ints = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+_IDEOGRAPH_WEIGHT, _LETTER_WEIGHT, _OTHER_WEIGHT = 10, 3, 1
+_PART = 2000  # texts that are paired with each other at most: bounds the memory of a long document
+
+
+@dataclass(frozen=True)
+class LcsConfig:
+    """How pairs are mined; the defaults are the paper's, or its code's where the paper is silent.
+
+    Attributes:
+        candidates: ``"title"`` (the title with each sentence), ``"within"`` (sentences with each
+            other) or ``"both"``.
+        max_gap: sentences at most so far apart are candidates.
+        use_lcs: False keeps every candidate, however little they share: the arm without LCS.
+        strict_weight: the least weight of the common substring (30: three ideographs, ten letters).
+        relaxed_weight: the least between short texts, where half its letters are ideographs.
+        short: texts of fewer characters are short.
+        count_nonletters: blanks, digits and marks weigh 1 instead of 0, as in the released code.
+        characters: only so many of each text are compared.
+        near_duplicate: pairs whose common substring is at least so many percent of both texts
+            are left out; 100 leaves out equal ones only.
+        repeat: pairs that a sentence is in at most; a title may be in one more.
+        pairs_per_text: pairs of a document at most, for each of its texts.
+        seed: of the choice among more pairs than that.
+    """
+
+    candidates: str = "both"
+    max_gap: int = 100
+    use_lcs: bool = True
+    strict_weight: int = 30
+    relaxed_weight: int = 20
+    short: int = 64
+    count_nonletters: bool = False
+    characters: int = 128
+    near_duplicate: int = 90
+    repeat: int = 2
+    pairs_per_text: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.candidates not in CANDIDATES:
+            raise InvalidInputError(
+                f'candidates is "{self.candidates}"; expected one of {", ".join(CANDIDATES)}'
+            )
+        for name in ("max_gap", "characters", "repeat", "pairs_per_text", "near_duplicate"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
+
+
+def mine_pairs(documents: Iterable[Group], config: LcsConfig | None = None) -> Iterator[Group]:
+    """The pairs of all documents, one document in memory at a time; see :func:`mine_document`."""
+    config = config or LcsConfig()
+    for document in documents:
+        yield from mine_document(document, config)
+
+
+def mine_document(document: Group, config: LcsConfig) -> list[Group]:
+    """The pairs of one document.
+
+    More than 2,000 texts are cut into parts that are mined alone, each with the title.
+
+    Returns:
+        Groups of two texts, the earlier first, that carry the document's id: pairs with one id
+        are never each other's negatives. ``title`` is set where the first text is the title.
+    """
+    kept = [(text, form) for text in document.texts if len(form := matching_form(text)) >= 2]
+    title = document.title and bool(kept) and kept[0][0] == document.texts[0]
+    head, body = kept[: int(title)], kept[int(title) :]
+    pairs: list[Group] = []
+    for number, start in enumerate(range(0, len(body), _PART)):
+        part = head + body[start : start + _PART]
+        forms = [form for _, form in part]
+        for first, second in _paired(forms, title, f"{document.id}/{number}", config):
+            texts = part[first][0], part[second][0]
+            pairs.append(Group(document.id, texts, lang=document.lang, title=title and first == 0))
+    return pairs
+
+
+class _Candidates(NamedTuple):
+    """Pairs of a part's texts, int32 (pairs,) each: text numbers, and what they share."""
+
+    first: Ints
+    second: Ints
+    lengths: Ints  # of the longest common substring
+    ends: Ints  # where it ends in the block
+
+
+def _paired(forms: list[str], title: bool, name: str, config: LcsConfig) -> list[tuple[int, int]]:
+    """The pairs to keep of texts in matching form, by their numbers."""
+    block = TextBlock.of([form[: config.characters] for form in forms])
+    kinds = character_kinds()[block.characters]
+    candidates = _matched(block, kinds, title, config)
+    keep = ~_near_duplicates(block, candidates, config)
+    if config.use_lcs:
+        lengths = np.array([len(form) for form in forms], np.int32)
+        keep &= _sharing_enough(block, kinds, lengths, candidates, config)
+    first, second = candidates.first[keep], candidates.second[keep]
+    order = _generator(name, config.seed).permutation(len(first))
+    if title:  # its pairs first: contents are noisier
+        order = order[np.argsort(first[order] != 0, kind="stable")]
+    return _within_caps(first[order].tolist(), second[order].tolist(), len(forms), title, config)
+
+
+def _matched(
+    block: TextBlock, kinds: NDArray[np.uint8], title: bool, config: LcsConfig
+) -> _Candidates:
+    """Every candidate pair with its longest common substring."""
+    texts = len(block.starts) - 1
+    anchors = np.arange(texts, dtype=np.int32)
+    last = np.minimum(anchors + config.max_gap + 1, texts).astype(np.int32)
+    if title:
+        last[0] = texts if config.candidates != "within" else 1
+    if config.candidates == "title":
+        last[int(title) :] = anchors[int(title) :] + 1
+    first = anchors + 1
+    lengths, ends = match_block(
+        block, block.running(_weights(config)[kinds]), anchors, first, np.maximum(first, last)
+    )
+    partners = np.maximum(last - first, 0)
+    rows = np.repeat(anchors, partners)
+    steps = np.arange(len(rows), dtype=np.int32) - np.repeat(
+        np.cumsum(partners) - partners, partners
+    )
+    return _Candidates(rows, (rows + 1 + steps).astype(np.int32), lengths, ends)
+
+
+def _weights(config: LcsConfig) -> Ints:
+    """What a character of each kind weighs, int32 (3,)."""
+    other = _OTHER_WEIGHT if config.count_nonletters else 0
+    return np.array([other, _LETTER_WEIGHT, _IDEOGRAPH_WEIGHT], np.int32)
+
+
+def _near_duplicates(block: TextBlock, pairs: _Candidates, config: LcsConfig) -> Flags:
+    """Pairs that share nearly all of both texts, as far as they are compared."""
+    sizes = np.diff(block.starts)
+    longer = np.maximum(sizes[pairs.first], sizes[pairs.second])
+    return 100 * pairs.lengths >= config.near_duplicate * longer
+
+
+def _sharing_enough(
+    block: TextBlock, kinds: NDArray[np.uint8], sizes: Ints, pairs: _Candidates, config: LcsConfig
+) -> Flags:
+    """Pairs whose common substring is heavy enough; ``sizes`` are of the whole texts."""
+    starts = pairs.ends - pairs.lengths
+    ideographs, letters = (
+        running[pairs.ends] - running[starts]
+        for running in (block.running(kinds == IDEOGRAPH), block.running(kinds == LETTER))
+    )
+    longer = np.maximum(sizes[pairs.first], sizes[pairs.second])
+    others = pairs.lengths - ideographs - letters
+    return heavy_enough(ideographs, letters, others, longer, config)
+
+
+def heavy_enough(
+    ideographs: Ints, letters: Ints, others: Ints, longer: Ints, config: LcsConfig
+) -> Flags:
+    """Whether a common substring is worth a pair: three ideographs, or ten other letters.
+
+    Between short texts two ideographs do, unless most of its letters are others.
+
+    Args:
+        ideographs: of the substring, int32 (n,).
+        letters: its other letters, int32 (n,).
+        others: its blanks, digits and marks, int32 (n,).
+        longer: characters of the longer text of the pair, int32 (n,).
+        config: thresholds.
+    """
+    counts = np.stack([others, letters, ideographs])  # (3, n)
+    weight = _weights(config) @ counts
+    relaxed = (longer < config.short) & (weight >= config.relaxed_weight) & (ideographs >= letters)
+    enough: Flags = (weight >= config.strict_weight) | relaxed
+    return enough
+
+
+def _generator(name: str, seed: int) -> np.random.Generator:
+    """One stream for each part, whatever was mined before it."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode("utf-8", "surrogatepass")).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+
+def _within_caps(
+    first: list[int], second: list[int], texts: int, title: bool, config: LcsConfig
+) -> list[tuple[int, int]]:
+    """The pairs that are taken, in turn, while neither text is in too many."""
+    left = [config.repeat] * texts
+    left[0] += int(title)
+    taken: list[tuple[int, int]] = []
+    for a, b in zip(first, second, strict=True):
+        if left[a] and left[b]:
+            left[a] -= 1
+            left[b] -= 1
+            taken.append((a, b))
+            if len(taken) == config.pairs_per_text * texts:
+                break
+    return taken
