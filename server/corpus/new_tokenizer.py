@@ -1,0 +1,159 @@
+"""A new vocabulary from raw text: sentencepiece's unigram model in XLM-R's layout, or WordPiece.
+
+The unigram model is of "Subword Regularization: Improving Neural Network Translation Models with
+Multiple Subword Candidates", section 3.2, as `sentencepiece` trains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import replace_folder
+from pocketquery.server.corpus.groups import Source
+from pocketquery.server.corpus.language_sampling import sampled_texts
+from pocketquery.server.corpus.sentencepiece_training import run_trainer
+from pocketquery.server.corpus.wordpiece_vocabulary import wordpiece_tokenizer
+
+__all__ = ["TokenizerConfig", "default_vocabulary", "train_sentencepiece", "train_tokenizer"]
+
+KINDS = ("unigram", "wordpiece")
+_ASCII = "".join(map(chr, range(0x21, 0x7F)))  # an address or a tag never falls into bytes
+_MODEL_FILE = "sentencepiece.bpe.model"  # the name by which XLM-R's tokenizer finds it again
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """Settings of :func:`train_tokenizer`.
+
+    Attributes:
+        kind: ``"unigram"`` (for several languages, or one without spaces) or ``"wordpiece"``.
+        vocabulary: ids, specials included; 0 for :func:`default_vocabulary`. A small corpus may
+            give fewer.
+        coverage: share of the text's characters that get a piece of their own.
+        byte_fallback: unigram: other characters are spelled by bytes instead of ``<unk>``.
+        lowercase: wordpiece: fold case and accents.
+        exponent: of the languages' shares, see ``language_quotas``.
+        most_texts: trained on; sentencepiece holds them in memory.
+        max_length: ids of a text at most, as the tokenizer states it.
+        seed: of the texts' order.
+    """
+
+    kind: str = "unigram"
+    vocabulary: int = 0
+    coverage: float = 0.9995
+    byte_fallback: bool = True
+    lowercase: bool = True
+    exponent: float = 0.3
+    most_texts: int = 1_000_000
+    max_length: int = 512
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidInputError(f'kind is "{self.kind}"; expected one of {", ".join(KINDS)}')
+        if self.vocabulary < 0 or not 0 < self.coverage <= 1:
+            raise InvalidInputError(
+                f"vocabulary is {self.vocabulary} and coverage {self.coverage}; expected a "
+                "positive number, or 0 for the default, and a share above 0 up to 1"
+            )
+
+
+def default_vocabulary(languages: int) -> int:
+    """Ids for so many languages: 8,000 for one, 16,000 up to 5, 32,000 up to 15, then 64,000."""
+    steps = ((1, 8_000), (5, 16_000), (15, 32_000))
+    return next((size for most, size in steps if languages <= most), 64_000)
+
+
+def train_tokenizer(
+    source: Source, folder: Path | str, config: TokenizerConfig | None = None
+) -> Any:
+    """Train a vocabulary on ``source`` and write its Hugging Face tokenizer to ``folder``.
+
+    The result depends on the corpus and the settings alone: one thread trains.
+
+    Args:
+        source: the texts, of one language or several.
+        folder: replaced in one step where it holds a tokenizer already.
+        config: settings.
+
+    Returns:
+        The fast tokenizer, as ``AutoTokenizer.from_pretrained(folder)`` gives it.
+
+    Raises:
+        InvalidInputError: ``folder`` holds something else, or the vocabulary is too small for the
+            text's characters.
+        CorpusError: no text.
+    """
+    from transformers import AutoTokenizer
+
+    from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
+
+    config, folder = config or TokenizerConfig(), Path(folder)
+    _check_replaceable(folder)
+    size = config.vocabulary or default_vocabulary(len(source.languages))
+    texts = sampled_texts(
+        source, most_texts=config.most_texts, exponent=config.exponent, seed=config.seed
+    )
+    with replace_folder(folder) as place:
+        if config.kind == "wordpiece":
+            tokenizer = wordpiece_tokenizer(
+                texts, size, config.coverage, config.lowercase, config.max_length
+            )
+        else:
+            model = train_sentencepiece(texts, size - 2, config)  # <pad> and <mask> are beside it
+            (place / _MODEL_FILE).write_bytes(model)
+            tokenizer = xlm_roberta_tokenizer(
+                place / _MODEL_FILE, model_max_length=config.max_length
+            )
+        tokenizer.save_pretrained(place)
+    return AutoTokenizer.from_pretrained(folder, use_fast=True)
+
+
+def train_sentencepiece(texts: Iterable[str], pieces: int, config: TokenizerConfig) -> bytes:
+    """The bytes of a unigram model with at most so many pieces, its three specials included.
+
+    Raises:
+        InvalidInputError: fewer pieces than characters and bytes.
+        CorpusError: no text.
+    """
+    model = run_trainer(
+        texts,
+        vocab_size=pieces,
+        model_type="unigram",
+        character_coverage=config.coverage,
+        byte_fallback=config.byte_fallback,
+        normalization_rule_name="nmt_nfkc",  # NFKC, and every kind of blank made one
+        required_chars=_ASCII,
+    )
+    return _with_exact_scores(model)
+
+
+def _with_exact_scores(model: bytes) -> bytes:
+    """The model with its log probabilities rounded to multiples of 2^-10.
+
+    Two orders of the same pieces ("aa a", "a aa") are equally likely. Sentencepiece adds in float32
+    and the fast tokenizers in float64, so which one wins would hang on rounding; sums of these
+    scores are exact in both (up to 2^14), and both then take the same.
+    """
+    from transformers.convert_slow_tokenizer import import_protobuf
+
+    proto = import_protobuf().ModelProto()
+    proto.ParseFromString(model)
+    for piece in proto.pieces:
+        piece.score = round(piece.score * 1024) / 1024
+    written: bytes = proto.SerializeToString(deterministic=True)
+    return written
+
+
+def _check_replaceable(folder: Path) -> None:
+    """A tokenizer may replace a tokenizer or an empty folder, and nothing else."""
+    names = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+    if folder.is_file() or (names and ("tokenizer.json" not in names or "config.json" in names)):
+        raise InvalidInputError(
+            f"{folder} exists and is not a tokenizer's folder; it is left alone. Name another "
+            "place or remove it"
+        )
