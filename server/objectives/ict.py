@@ -1,0 +1,146 @@
+"""Inverse cloze task: a sentence finds the block of text that it was taken from.
+
+"Latent Retrieval for Weakly Supervised Open Domain Question Answering", section 4.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.options import check_at_least, check_choice
+from pocketquery.server.objectives.primitives import cosines, same_text_mask
+
+__all__ = ["Cloze", "Ict", "IctConfig", "in_batch_cross_entropy"]
+
+
+@dataclass(frozen=True)
+class IctConfig:
+    """Settings of :class:`Ict`.
+
+    Attributes:
+        keep_prob: how often the sentence stays in its block; 0.1 makes words count as well.
+        similarity: ``"dot"`` (the paper's) or ``"cosine"``.
+        temperature: divides the similarities; cosines want some 0.05.
+        symmetric: average with the blocks finding their sentences.
+        with_title: a document's title stays at the head of its block; it is never the query.
+        query_length: tokens of a sentence, specials included.
+        max_length: tokens of a block.
+    """
+
+    keep_prob: float = 0.1
+    similarity: str = "dot"
+    temperature: float = 1.0
+    symmetric: bool = False
+    with_title: bool = True
+    query_length: int = 64
+    max_length: int = 128
+
+    def __post_init__(self) -> None:
+        check_at_least("keep_prob", self.keep_prob, 0)
+        check_at_least("1 - keep_prob", 1 - self.keep_prob, 0)
+        check_choice("similarity", self.similarity, ("dot", "cosine"))
+        check_at_least("temperature", self.temperature, 1e-3)
+        check_at_least("query_length", self.query_length, 4)
+        check_at_least("max_length", self.max_length, 4)
+
+
+class Cloze(NamedTuple):
+    """A sentence, and the block it was taken from, mostly without it."""
+
+    group: str
+    query: str
+    block: str
+
+
+def in_batch_cross_entropy(
+    scores: torch.Tensor, dropped: torch.Tensor, *, symmetric: bool = False
+) -> torch.Tensor:
+    r"""Cross entropy of the diagonal over rows.
+
+    .. math:: \mathrm{mean}_i\,\big(\mathrm{lse}_j\,S_{ij} - S_{ii}\big)
+
+    Args:
+        scores: (n, n).
+        dropped: bool (n, n): columns left out of a row (false negatives), never the diagonal.
+        symmetric: average with the same over columns.
+
+    Returns:
+        Scalar in [0, inf).
+    """
+    own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    kept = scores.masked_fill(dropped & ~own, -torch.inf)
+    rows = (kept.logsumexp(dim=1) - scores.diagonal()).mean()
+    if not symmetric:
+        return rows
+    return (rows + (kept.logsumexp(dim=0) - scores.diagonal()).mean()) / 2
+
+
+class Ict(Objective[Cloze]):
+    """Sentences against blocks, with in-batch negatives."""
+
+    name: ClassVar[str] = "ict"
+    kinds: ClassVar[tuple[Kind, ...]] = ("documents", "sessions")
+    passages = True
+    least_texts = 2
+
+    def __init__(self, encoder: SentenceEncoder, config: IctConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or IctConfig()
+        self.tokenizer = encoder.tokenizer
+        self.query_length = min(self.config.query_length, encoder.max_length)
+        self.max_length = min(self.config.max_length, encoder.max_length)
+
+    def draw(self, group: Group, rng: random.Random) -> Cloze | None:
+        titles = [text for text in group.texts[:1] if group.title and text.strip()]
+        body = [text for text in group.texts[int(group.title) :] if text.strip()]
+        if len(body) < 2:
+            return None
+        place = rng.randrange(len(body))
+        kept = rng.random() < self.config.keep_prob
+        block = body if kept else body[:place] + body[place + 1 :]
+        head = titles if self.config.with_title else []
+        return Cloze(group.id, body[place], " ".join([*head, *block]))
+
+    def collate(self, examples: Sequence[Cloze], rng: np.random.Generator) -> Batch:
+        queries, blocks = [cloze.query for cloze in examples], [cloze.block for cloze in examples]
+        groups = [cloze.group for cloze in examples]
+        query_ids, query_mask = tokenize(self.tokenizer, queries, self.query_length)
+        ids, mask = tokenize(self.tokenizer, blocks, self.max_length)
+        return {
+            "query_ids": query_ids,
+            "query_mask": query_mask,
+            "input_ids": ids,
+            "attention_mask": mask,
+            # Passages of one document are no negatives of each other; nor are equal texts.
+            "dropped": _equal(groups)
+            | same_text_mask(queries, queries)
+            | same_text_mask(blocks, blocks),
+        }
+
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        queries = encoder.pooled(batch["query_ids"], batch["query_mask"])  # (n, width)
+        blocks = encoder.pooled(batch["input_ids"], batch["attention_mask"])  # (n, width)
+        dot = self.config.similarity == "dot"
+        similarities = (queries @ blocks.T).float() if dot else cosines(queries, blocks)  # (n, n)
+        scores = similarities / self.config.temperature
+        loss = in_batch_cross_entropy(scores, batch["dropped"], symmetric=self.config.symmetric)
+        return LossParts(loss, {"ict": loss}, {"ict_accuracy": _accuracy(scores.detach())})
+
+
+def _accuracy(scores: torch.Tensor) -> torch.Tensor:
+    """Share of the queries whose own block scores highest."""
+    return (scores.argmax(dim=1) == torch.arange(len(scores), device=scores.device)).float().mean()
+
+
+def _equal(names: list[str]) -> torch.Tensor:
+    codes = torch.tensor([names.index(name) for name in names])
+    return codes.unsqueeze(1) == codes.unsqueeze(0)
