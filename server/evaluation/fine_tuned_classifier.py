@@ -1,0 +1,129 @@
+"""How well an encoder learns classes from a few texts each, all of it trained."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.pretraining.schedule import warmup_linear
+
+__all__ = ["ClassifierConfig", "fine_tuned_classes"]
+
+_ROWS = 64  # texts classified at once
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The schedule, the same for every encoder that is compared.
+
+    Attributes:
+        epochs: passes over the labelled texts.
+        least_steps: with so few texts that the passes take fewer steps, there are more passes.
+        batch_size: texts of a step.
+        learning_rate: of the encoder, after a linear rise over a tenth of the steps, before a
+            linear fall.
+        head_rate: of the new linear layer.
+        seed: of the layer, the order and the dropout.
+    """
+
+    epochs: int = 10
+    least_steps: int = 200
+    batch_size: int = 16
+    learning_rate: float = 1e-4
+    head_rate: float = 1e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise InvalidInputError(
+                f"epochs is {self.epochs} and batch_size {self.batch_size}; expected at least 1"
+            )
+
+
+def fine_tuned_classes(
+    encoder: SentenceEncoder,
+    texts: Sequence[str],
+    classes: NDArray[np.int64],
+    unseen: Sequence[str],
+    *,
+    count: int,
+    config: ClassifierConfig | None = None,
+) -> NDArray[np.int64]:
+    """The classes of unseen texts, by a copy of the encoder trained on the seen ones.
+
+    A linear layer reads the vector before its normalisation. The encoder itself is not changed.
+
+    Args:
+        encoder: what is compared.
+        texts: n labelled texts.
+        classes: int64 (n,), below ``count``.
+        unseen: m texts.
+        count: classes there are.
+        config: the schedule.
+
+    Returns:
+        int64 (m,).
+    """
+    config = config or ClassifierConfig()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        trained = copy.deepcopy(encoder).train()
+        layer = nn.Linear(encoder.dimension, count).to(encoder.device)
+        _train(trained, layer, texts, torch.from_numpy(classes), config)
+    trained.eval()
+    found = []
+    with torch.inference_mode():
+        for start in range(0, len(unseen), _ROWS):
+            logits = layer(_vectors(trained, unseen[start : start + _ROWS]))
+            found.append(logits.argmax(dim=1).cpu().numpy())
+    return np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
+
+
+def _train(
+    encoder: SentenceEncoder,
+    layer: nn.Linear,
+    texts: Sequence[str],
+    classes: torch.Tensor,
+    config: ClassifierConfig,
+) -> None:
+    rates = (config.learning_rate, config.head_rate)
+    groups = [{"params": list(encoder.parameters())}, {"params": list(layer.parameters())}]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.0)  # too few steps to decay
+    rng = np.random.default_rng(config.seed)
+    an_epoch = math.ceil(len(texts) / config.batch_size)
+    batches = [
+        rows
+        for _ in range(max(config.epochs, math.ceil(config.least_steps / an_epoch)))
+        for rows in _cut(rng.permutation(len(texts)), config.batch_size)
+    ]
+    for step, rows in enumerate(batches):
+        factor = warmup_linear(step, len(batches))
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * factor
+        logits = layer(_vectors(encoder, [texts[row] for row in rows]))  # (rows, classes)
+        loss = functional.cross_entropy(logits, classes[rows].to(logits.device))
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def _vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> torch.Tensor:
+    """Vectors before normalisation, (texts, dimension)."""
+    batch = encoder.tokenize(texts).to(encoder.device)
+    vectors = encoder.pooled(batch["input_ids"], batch["attention_mask"])
+    return vectors if encoder.head is None else encoder.head(vectors)
+
+
+def _cut(order: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
+    return [order[start : start + size] for start in range(0, len(order), size)]
