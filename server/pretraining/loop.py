@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,22 @@ from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.modeling import (
-    SentenceEncoder,
-    tokenizer_fingerprint,
-    weights_fingerprint,
-)
+from pocketquery.server.corpus import Passages
+from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import LossParts
-from pocketquery.server.pretraining.checkpoints import load_checkpoint, save_checkpoint
 from pocketquery.server.pretraining.config import PretrainingConfig
+from pocketquery.server.pretraining.diagnostics import Watch, diagnose
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.finite import check_finite
+from pocketquery.server.pretraining.gradient_cache import CachedEncoder
 from pocketquery.server.pretraining.mixture import MicroBatch, MixtureStream, Part
 from pocketquery.server.pretraining.optimizer import (
     make_optimizer,
     set_learning_rate,
     trained_parameters,
 )
-from pocketquery.server.pretraining.run_log import Meter, append_line, trim_log
+from pocketquery.server.pretraining.run_log import Meter, append_line
+from pocketquery.server.pretraining.run_state import RunState, run_identity
 
 __all__ = ["pretrain"]
 
@@ -80,31 +80,34 @@ def pretrain(
         The encoder that ships, on the same weights and without training-only heads.
 
     Raises:
-        InvalidInputError: a part that has no batch to give.
-        ArtifactError: the checkpoint is another run's; or a loss or gradient was not finite (the
-            batch is saved beside the last good checkpoint).
+        InvalidInputError: no part, or one that has no batch to give.
+        ArtifactError: the checkpoint is another run's; a loss or gradient was not finite (the
+            batch is saved beside the last good checkpoint); or the vectors collapsed and
+            ``config.patience`` is over.
     """
     if not parts:
         raise InvalidInputError("there is no objective to train with; expected at least one part")
     # 1. State, and whatever an earlier, interrupted call left of it.
+    identity = run_identity(encoder, parts, config, processes)
+    learner = CachedEncoder(encoder, config.cache_rows) if config.cache_rows else encoder
+    parts = [_with_passages(part) for part in parts]
     objectives = nn.ModuleList([part.objective for part in parts]).to(encoder.device)
-    parameters = trained_parameters([encoder, objectives])
+    parameters = trained_parameters([learner, objectives])
+    trained = list(parameters.values())
     optimizer = make_optimizer(parameters, config)
-    identity = _identity(encoder, parts, config, processes)
-    start = _resume(encoder, objectives, optimizer, run, identity, processes)
-    batches = _batches(encoder, parts, config, processes, start)
+    watch = Watch(config.patience)
+    state = RunState(learner, objectives, optimizer, watch, run, identity, processes)
+    start = state.resume()
+    batches = _batches(learner, parts, config, processes, start)
+    diagnoses = config.diagnose_every if held_out else 0
+    if diagnoses and start == 0:
+        _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0))
     meter = Meter()
-    progress = tqdm(
-        total=config.steps,
-        initial=start,
-        unit="step",
-        desc="pretrain",
-        disable=not (show_progress_bar and processes.first),
-    )
-    encoder.train()
+    bar = _bar(config, start, show_progress_bar and processes.first)
+    learner.train()
     objectives.train()
     for step in range(start, config.steps):
-        # 2. The gradients of this step's micro-batches, summed over them.
+        # 2. The micro-batches of this step: their losses, and the sum of their gradients.
         taken: list[MicroBatch] = []
         loss = 0.0
         for number in _numbers(step, config, processes):
@@ -113,106 +116,53 @@ def pretrain(
                 if piece.batch is None:
                     continue
                 part = parts[piece.part]
-                found = _loss(encoder, part, piece, number, config)
-                total = found.total * _share(part, config)
+                found = _loss(learner, part, piece, number, config)
+                total = found.total * _factor(part, config)
                 if total.requires_grad:
                     total.backward()  # type: ignore[no-untyped-call]
                 loss += float(total.detach())
                 meter.add(_figures(part, found))
-        # 3. The mean over all processes; a loss that is no number ends the run in all of them.
-        trained = list(parameters.values())
+        # 3. The mean over all processes; one that is no number ends the run in all of them.
         processes.average_gradients(trained)
         norm = torch.nn.utils.clip_grad_norm_(trained, config.max_gradient_norm)
-        done = [float(sum(piece.tokens for piece in taken)), sum(p.examples for p in taken), loss]
-        tokens, examples, loss = processes.sum(done, encoder.device)
+        loss, tokens, examples, skipped = processes.sum(_done(loss, taken), learner.device)
         loss /= processes.count
         check_finite(loss, norm, step, taken, run, processes)
         # 4. The update, and what follows it: targets, memory banks.
         rate = set_learning_rate(optimizer, step, config)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        _after_step(encoder, parts, taken, step, config)
+        _after_step(learner, parts, taken, step, config)
         # 5. What a person sees, and what a kill leaves.
-        meter.add({"loss": loss, "gradient_norm": norm})
-        meter.count(tokens=tokens, examples=examples, skipped=sum(p.batch is None for p in taken))
-        progress.update(1)
-        progress.set_postfix_str(f"loss {loss:.4f}", refresh=False)
         now = step + 1
+        bar.update(1)
+        bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
+        meter.add({"loss": loss, "gradient_norm": norm})
+        meter.count(tokens=tokens, examples=examples, skipped=skipped)
         save = now % config.checkpoint_every == 0 or now == config.steps
-        if run is not None and (save or now % config.log_every == 0):
-            if processes.first:
-                row = {"step": now, "learning_rate": rate, **meter.read()}
-                append_line(run / "log.jsonl", row)
+        if save or now % config.log_every == 0:
+            _log(run, processes, now, {"learning_rate": rate, **meter.read()})
             meter = Meter()
+        if diagnoses and now % diagnoses == 0:
+            _log(run, processes, now, _geometry(learner, held_out, parts, watch, now))
+            learner.train()
+            objectives.train()
+            watch.check(now)
         if save:
-            _checkpoint(encoder, objectives, optimizer, run, identity, processes, now)
+            state.save(now)
         if on_step is not None:
             on_step(now, loss)
-    progress.close()
+    bar.close()
     return _shipped(encoder, parts)
 
 
-def _identity(
-    encoder: SentenceEncoder,
-    parts: Sequence[Part],
-    config: PretrainingConfig,
-    processes: Processes,
-) -> dict[str, Any]:
-    return {
-        "start": weights_fingerprint(encoder.state_dict()),
-        "tokenizer": tokenizer_fingerprint(encoder.tokenizer),
-        "pooling": encoder.pooling,
-        "max_length": encoder.max_length,
-        "parts": [part.identity() for part in parts],
-        "processes": processes.count,
-        **config.identity(),
-    }
-
-
-def _resume(
-    encoder: SentenceEncoder,
-    objectives: nn.ModuleList,
-    optimizer: torch.optim.Optimizer,
-    run: Path | None,
-    identity: Mapping[str, Any],
-    processes: Processes,
-) -> int:
-    """Load the checkpoint, if there is one, into all processes; the steps done."""
-    found = None
-    if run is not None and processes.first:
-        found = load_checkpoint(run / "checkpoint.pt", identity)
-        trim_log(run / "log.jsonl", found["step"] if found else 0)
-    state = processes.share(found)
-    if state is None:
-        processes.share_weights([encoder, objectives])
-        return 0
-    encoder.load_state_dict(state["encoder"])
-    objectives.load_state_dict(state["objectives"][processes.rank])
-    optimizer.load_state_dict(state["optimizer"])
-    return int(state["step"])
-
-
-def _checkpoint(
-    encoder: SentenceEncoder,
-    objectives: nn.ModuleList,
-    optimizer: torch.optim.Optimizer,
-    run: Path | None,
-    identity: Mapping[str, Any],
-    processes: Processes,
-    done: int,
-) -> None:
-    if run is None:
-        return
-    beside = processes.gather_state(objectives)  # a bank differs from process to process
-    if processes.first:
-        run.mkdir(parents=True, exist_ok=True)
-        state = {
-            "step": done,
-            "encoder": encoder.state_dict(),
-            "objectives": beside,
-            "optimizer": optimizer.state_dict(),
-        }
-        save_checkpoint(run / "checkpoint.pt", identity, state)
+def _with_passages(part: Part) -> Part:
+    """An objective of passages reads whole documents and sessions in pieces."""
+    if not part.objective.passages or part.source.kind not in ("documents", "sessions"):
+        return part
+    if isinstance(part.source, Passages):
+        return part
+    return replace(part, source=Passages(part.source))
 
 
 def _numbers(step: int, config: PretrainingConfig, processes: Processes) -> range:
@@ -267,19 +217,28 @@ def _moved(value: Any, device: torch.device) -> Any:
         return value.to(device, non_blocking=True)
     if isinstance(value, dict):
         return {name: _moved(inner, device) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(_moved(inner, device) for inner in value)
+    if isinstance(value, tuple):  # a named one
+        return type(value)(*(_moved(inner, device) for inner in value))
     return value
 
 
-def _share(part: Part, config: PretrainingConfig) -> float:
-    """The factor of one batch's loss in the step's."""
+def _factor(part: Part, config: PretrainingConfig) -> float:
+    """What one batch's loss is multiplied by in the step's."""
     return (part.weight if config.mixture == "sum" else 1.0) / config.accumulate
 
 
 def _figures(part: Part, found: LossParts) -> dict[str, torch.Tensor | float]:
     named = {**found.parts, **found.stats}
     return {f"{part.objective.name}/{name}": value for name, value in named.items()}
+
+
+def _done(loss: float, taken: Sequence[MicroBatch]) -> list[float]:
+    """Loss, tokens, examples and skipped batches of this process's step."""
+    tokens = sum(piece.tokens for piece in taken)
+    examples = sum(piece.examples for piece in taken)
+    return [loss, tokens, examples, sum(piece.batch is None for piece in taken)]
 
 
 def _after_step(
@@ -294,6 +253,23 @@ def _after_step(
     for place, batch in last.items():
         moved = _moved(batch, encoder.device)
         parts[place].objective.after_step(encoder, moved, step, config.steps)
+
+
+def _geometry(
+    encoder: SentenceEncoder, texts: Sequence[str], parts: Sequence[Part], watch: Watch, step: int
+) -> dict[str, Any]:
+    found = diagnose(encoder, texts, parts)
+    figures = {view: geometry.figures() for view, geometry in found.items()}
+    return {"geometry": figures, "alarms": watch.alarms(found, counts=step > 0)}
+
+
+def _log(run: Path | None, processes: Processes, step: int, row: Mapping[str, Any]) -> None:
+    if run is not None and processes.first:
+        append_line(run / "log.jsonl", {"step": step, **row})
+
+
+def _bar(config: PretrainingConfig, start: int, shown: bool) -> Any:
+    return tqdm(total=config.steps, initial=start, unit="step", desc="pretrain", disable=not shown)
 
 
 def _shipped(encoder: SentenceEncoder, parts: Sequence[Part]) -> SentenceEncoder:

@@ -1,0 +1,148 @@
+"""The geometry of a set of vectors: collapse, spread, rank, hubs.
+
+The definitions and alarms of the table that every pretraining run logs. Alignment and uniformity
+are those of "Understanding Contrastive Representation Learning through Alignment and Uniformity on
+the Hypersphere", section 4; hubness that of "Hubs in Space", section 2.1. No figure tells it all:
+``std_ratio`` stays near 1 under dimensional collapse of a batch-normalised output, ``eff_rank``
+stays high under total collapse, and a small ``alignment`` alone says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import InvalidInputError
+
+__all__ = ["Geometry", "alignment", "hubness", "measure_geometry"]
+
+Vectors = NDArray[np.floating]
+
+_NEIGHBOURS = 10
+_CONSTANT = 1e-6  # standard deviation below which float32 vectors are one and the same
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How n unit vectors of d dimensions lie.
+
+    Attributes:
+        std_ratio: sqrt(d) times the mean standard deviation of a coordinate: 1 for points spread
+            evenly over the sphere, 0 for a single one.
+        collapse_level: max(0, 1 - std_ratio).
+        mean_cos: mean cosine of two different vectors.
+        uniformity: log mean exp(-2 distance^2) over pairs; towards -4 + 8/d, 0 if collapsed.
+        eff_rank: exp of the entropy of the normalised singular values of the centred vectors,
+            1 to d.
+        top_pc: share of the variance along the first principal component.
+        hubness: skewness of how often a vector is among another's ten nearest.
+        dimension: d.
+    """
+
+    std_ratio: float
+    collapse_level: float
+    mean_cos: float
+    uniformity: float
+    eff_rank: float
+    top_pc: float
+    hubness: float
+    dimension: int
+
+    def alarms(self) -> list[str]:
+        """Names of the figures that are beyond what a healthy model shows."""
+        beyond: Mapping[str, bool] = {
+            "std_ratio": self.std_ratio < 0.3,
+            "mean_cos": self.mean_cos > 0.9,
+            "uniformity": self.uniformity > -0.5,
+            "eff_rank": self.eff_rank < self.dimension / 10,
+            "top_pc": self.top_pc > 0.5,
+            "hubness": self.hubness > 6,
+        }
+        return [name for name, alarming in beyond.items() if alarming]
+
+    def figures(self) -> dict[str, float]:
+        """The figures by name, as the logs show them."""
+        return {name: value for name, value in asdict(self).items() if name != "dimension"}
+
+
+def measure_geometry(vectors: Vectors) -> Geometry:
+    """The geometry of some vectors, which are normalised here.
+
+    Args:
+        vectors: float (n, d) with n from 2; a thousand or two give stable figures.
+
+    Raises:
+        InvalidInputError: fewer than two vectors, or one that is not finite.
+    """
+    if vectors.ndim != 2 or len(vectors) < 2 or not np.isfinite(vectors).all():
+        raise InvalidInputError(
+            f"the vectors have the shape {vectors.shape}; expected two or more rows of finite "
+            "numbers"
+        )
+    x = _unit(vectors)
+    cosines = x @ x.T  # (n, n)
+    spread = float(x.std(axis=0).mean())
+    ratio = spread * x.shape[1] ** 0.5
+    rank, top = _spectrum(x) if spread > _CONSTANT else (1.0, 1.0)
+    others = cosines[~np.eye(len(x), dtype=bool)]  # (n (n - 1),)
+    return Geometry(
+        std_ratio=ratio,
+        collapse_level=max(0.0, 1 - ratio),
+        mean_cos=float(others.mean()),
+        uniformity=float(np.log(np.exp(4 * others - 4).mean())),  # distance^2 is 2 - 2 cos
+        eff_rank=rank,
+        top_pc=top,
+        hubness=_occurrence_skewness(cosines - 2 * np.eye(len(x)), _NEIGHBOURS),
+        dimension=x.shape[1],
+    )
+
+
+def alignment(first: Vectors, second: Vectors) -> float:
+    """Mean squared distance of positive pairs, row by row, after normalisation; 0 to 4.
+
+    Args:
+        first: float (n, d).
+        second: float (n, d).
+    """
+    difference = _unit(first) - _unit(second)
+    return float((difference**2).sum(axis=1).mean())
+
+
+def hubness(queries: Vectors, documents: Vectors, neighbours: int = _NEIGHBOURS) -> float:
+    """Skewness of how many queries have each document among their nearest.
+
+    Args:
+        queries: float (n, d).
+        documents: float (m, d).
+        neighbours: documents a query counts.
+    """
+    return _occurrence_skewness(_unit(queries) @ _unit(documents).T, neighbours)
+
+
+def _unit(vectors: Vectors) -> NDArray[np.float64]:
+    wide = np.asarray(vectors, dtype=np.float64)
+    unit: NDArray[np.float64] = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-8)
+    return unit
+
+
+def _spectrum(x: NDArray[np.float64]) -> tuple[float, float]:
+    """Effective rank, and the first component's share of the variance."""
+    values = np.linalg.svd(x - x.mean(axis=0), compute_uv=False)
+    share = values / values.sum()
+    share = share[share > 0]
+    rank = float(np.exp(-(share * np.log(share)).sum()))
+    return rank, float(values[0] ** 2 / (values**2).sum())
+
+
+def _occurrence_skewness(scores: NDArray[np.float64], neighbours: int) -> float:
+    count = min(neighbours, scores.shape[1] - 1)
+    if count < 1:
+        return 0.0
+    nearest = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    occurrences = np.bincount(nearest.ravel(), minlength=scores.shape[1]).astype(np.float64)
+    deviation = occurrences - occurrences.mean()
+    spread = float(np.sqrt((deviation**2).mean()))
+    return float((deviation**3).mean() / spread**3) if spread > 0 else 0.0

@@ -1,0 +1,141 @@
+"""Diagnoses in a run: what they look at, that they change nothing, and that they can end it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pocketquery.sdk.errors import ArtifactError
+from pocketquery.server.evaluation.geometry import measure_geometry
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.mlm import Mlm
+from pocketquery.server.objectives.objective import Batch, LossParts
+from pocketquery.server.pretraining import Part
+from pocketquery.server.pretraining.diagnostics import Watch, diagnose
+from pocketquery.server.pretraining.held_out import hold_out
+from pocketquery.server.pretraining.run_log import read_log
+from tests.server.pretraining.small_run import CONFIG, documents, losses, make_encoder
+from tests.tiny_models import sentences
+
+WATCHED = replace(CONFIG, diagnose_every=3)
+
+
+class _Projecting(Mlm):
+    """MLM that also shows a projection of two equal columns, of rank one."""
+
+    def project(
+        self, encoder: SentenceEncoder, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        return encoder.pooled(ids, mask)[:, :1].repeat(1, 8)
+
+
+class _Collapsing(Mlm):
+    """Draws all vectors to one point."""
+
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        pooled = encoder.pooled(batch["input_ids"], batch["attention_mask"])
+        loss = (pooled - 1).square().mean()
+        return LossParts(loss, {"collapse": loss})
+
+
+def collapsing() -> tuple[SentenceEncoder, list[Part]]:
+    encoder = make_encoder()
+    return encoder, [Part(_Collapsing(encoder), documents())]
+
+
+def test_it_looks_at_what_ships_and_at_what_the_loss_sees() -> None:
+    encoder = make_encoder()
+    found = diagnose(encoder, sentences(50), [Part(_Projecting(encoder), documents())])
+    assert set(found) == {"h", "z:mlm"}
+    assert found["h"].eff_rank > 2
+    assert found["z:mlm"].eff_rank == pytest.approx(1, abs=1e-6)
+
+
+def test_the_geometry_is_that_of_the_pooled_vectors_whatever_the_batches() -> None:
+    encoder = make_encoder()
+    texts = sentences(150)
+    ids = encoder.tokenize(texts)
+    with torch.no_grad():
+        vectors = encoder.pooled(ids["input_ids"], ids["attention_mask"]).numpy()
+    expected = measure_geometry(vectors).figures()
+    assert diagnose(encoder, texts)["h"].figures() == pytest.approx(expected, rel=1e-3)
+
+
+def test_looking_changes_no_loss(tmp_path: Path) -> None:
+    assert losses(WATCHED, run=tmp_path, held_out=sentences(40)) == losses()
+    rows = [row for row in read_log(tmp_path / "log.jsonl") if "geometry" in row]
+    assert [row["step"] for row in rows] == [0, 3, 6, 9, 12]
+    assert set(rows[0]["geometry"]["h"]) >= {"std_ratio", "eff_rank", "uniformity", "hubness"}
+
+
+def test_a_run_that_collapses_is_ended_when_its_patience_is_over(tmp_path: Path) -> None:
+    config = replace(
+        WATCHED, steps=400, learning_rate=1e-2, patience=4, diagnose_every=10, schedule="constant"
+    )
+    with pytest.raises(ArtifactError, match=r"have collapsed: 4 diagnoses in a row.*std_ratio"):
+        losses(config, run=tmp_path, make=collapsing, held_out=sentences(40))
+    rows = [row for row in read_log(tmp_path / "log.jsonl") if "alarms" in row]
+    assert "h.std_ratio" in rows[-1]["alarms"]
+    ratios = [row["geometry"]["h"]["std_ratio"] for row in rows]
+    assert ratios[-1] < 0.5 * ratios[0]
+
+
+def test_the_count_of_alarms_survives_a_kill(tmp_path: Path) -> None:
+    config = replace(
+        WATCHED, steps=400, learning_rate=1e-2, patience=6, diagnose_every=4, schedule="constant"
+    )
+    options = {"run": tmp_path, "make": collapsing, "held_out": sentences(40)}
+    with pytest.raises(ArtifactError) as whole:
+        losses(config, **options)  # type: ignore[arg-type]
+    end = read_log(tmp_path / "log.jsonl")[-1]["step"]
+    (tmp_path / "log.jsonl").unlink()
+    (tmp_path / "checkpoint.pt").unlink()
+    losses(config, stop_after=end - 6, **options)  # type: ignore[arg-type]
+    with pytest.raises(ArtifactError) as resumed:
+        losses(config, **options)  # type: ignore[arg-type]
+    assert str(resumed.value) == str(whole.value)
+
+
+def test_without_patience_no_run_is_ended() -> None:
+    watch = Watch(0)
+    one_point = {"h": measure_geometry(torch.ones(5, 4).numpy())}
+    for step in range(20):
+        watch.alarms(one_point)
+        watch.check(step)
+    assert watch.in_a_row == 20
+
+
+def test_only_collapse_counts_and_a_good_diagnosis_ends_the_row() -> None:
+    watch = Watch(2)
+    spread = measure_geometry(
+        torch.randn(400, 16, generator=torch.Generator().manual_seed(0)).numpy()
+    )
+    point = measure_geometry(torch.ones(5, 4).numpy())
+    narrow = replace(spread, mean_cos=0.95)
+    for geometry in (point, narrow, point, spread, point):
+        watch.alarms({"h": geometry})
+        watch.check(1)
+    assert watch.alarms({"h": narrow}) == ["h.mean_cos"]
+
+
+def test_held_out_texts_are_spaced_evenly_and_never_trained_on() -> None:
+    source = documents(100)
+    rest, texts = hold_out(source, 5)
+    assert len(rest) == 95
+    assert len(texts) == 5
+    left = {text for row in range(len(rest)) for text in rest[row].texts}
+    assert not left & set(texts)
+    assert rest.fingerprint not in (source.fingerprint, hold_out(source, 6).source.fingerprint)
+    assert rest.counts().tolist() == [1] * 95
+    assert rest.lengths().tolist() == [len(rest[row].texts[0]) for row in range(95)]
+    assert rest.kind == "documents"
+    assert [rest.languages[code] for code in rest.language_codes()] == [""] * 95
+
+
+def test_no_more_than_a_tenth_is_held_out() -> None:
+    assert len(hold_out(documents(100), 1000).texts) == 10
+    small = documents(9)
+    assert hold_out(small, 5) == (small, [])

@@ -1,0 +1,90 @@
+"""Two processes on this machine: the same weights in both, and those of one process alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.pretraining import Processes, join_processes
+from pocketquery.server.pretraining.distributed import _buckets
+from tests.server.pretraining.small_run import losses
+from tests.server.pretraining.two_processes import CONFIG
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Of two processes, started by torchrun."""
+    folder = tmp_path_factory.mktemp("pair")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", "-m", "tests.server.pretraining.two_processes"]
+    subprocess.run(
+        [*command, str(folder)],
+        cwd=ROOT,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        timeout=200,
+    )
+    return [json.loads((folder / f"report.{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_both_end_with_the_same_weights_though_they_began_with_others(
+    reports: list[dict[str, Any]],
+) -> None:
+    first, second = reports
+    assert first["count"] == second["count"] == 2
+    assert first["weights"] == second["weights"]
+    assert first["whole"] == second["whole"]
+
+
+def test_an_interrupted_pair_goes_on_to_the_same_losses_each_with_its_own_bank(
+    reports: list[dict[str, Any]],
+) -> None:
+    for report in reports:
+        assert report["begun"] == report["whole"][:6]
+        assert report["resumed"] == report["whole"][4:]
+        assert report["weights_resumed"] == report["weights"]
+
+
+def test_two_processes_do_what_one_does_with_twice_the_micro_batches(
+    reports: list[dict[str, Any]],
+) -> None:
+    """Their micro-batches are numbered together, so the gradients differ by rounding alone."""
+    assert reports[0]["plain"] == pytest.approx(losses(replace(CONFIG, accumulate=2)), rel=1e-4)
+
+
+def test_alone_nothing_happens() -> None:
+    alone, device = join_processes("cpu")
+    assert (alone, device) == (Processes(0, 1), "cpu")
+    parameter = nn.Parameter(torch.ones(3))
+    alone.average_gradients([parameter])
+    assert parameter.grad is None
+    assert alone.sum([1.0, 2.0], torch.device("cpu")) == [1.0, 2.0]
+    assert alone.share({"a": 1}) == {"a": 1}
+
+
+def test_half_an_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(InvalidInputError, match="WORLD_SIZE is 2 and RANK is not set"):
+        join_processes()
+
+
+def test_gradients_travel_in_few_pieces_of_one_type() -> None:
+    sizes = [5, 2**24, 3, 4]
+    parameters = [nn.Parameter(torch.empty(size, device="meta")) for size in sizes]
+    parameters.append(nn.Parameter(torch.empty(2, dtype=torch.float64, device="meta")))
+    found = [[p.numel() for p in bucket] for bucket in _buckets(parameters)]
+    assert found == [[5], [2**24], [3, 4], [2]]
