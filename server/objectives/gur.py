@@ -56,7 +56,6 @@ class Gur(Objective[GurExample]):
     def __init__(self, encoder: SentenceEncoder, config: GurConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or GurConfig()
-        _check_pooling(encoder, config.pooling)
         max_length = min(config.max_length, encoder.max_length)
         rate = max(config.mask_rate, HIGHEST_RATE) if config.rate_jitter else config.mask_rate
         budget = max(1, span_budget(max_length, rate))
@@ -122,6 +121,15 @@ class Gur(Objective[GurExample]):
             name=encoder.name,
         )
 
+    def project(
+        self, encoder: SentenceEncoder, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Vectors that ship (rows, vector_size), before their normalisation: for diagnoses."""
+        pooled = pool(
+            encoder.states(input_ids, attention_mask), attention_mask, self.config.pooling
+        )
+        return pooled if self.projector is None else self.projector(pooled)
+
     def save_beside(self, folder: Path, encoder: SentenceEncoder) -> None:
         """Write the decoder, where there is one, into the folder of the exported ``encoder``."""
         if self.decoder is not None:
@@ -173,8 +181,3 @@ def _shape(
         end=batches.end,
         sentinels=batches.sentinels,
     )
-
-
-def _check_pooling(encoder: SentenceEncoder, pooling: str) -> None:
-    """A pooling that the encoder does not have is refused now, not at the export."""
-    SentenceEncoder(encoder.backbone, encoder.tokenizer, pooling=pooling).train(encoder.training)

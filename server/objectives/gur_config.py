@@ -28,7 +28,7 @@ class GurConfig:
         alpha: weight of the contrast beside the language model's loss.
         temperature: of the contrast.
         vector_size: numbers of the exported vector.
-        pooling: ``"cls"`` or any other pooling the encoder has, which then ships.
+        pooling: ``"cls"``, ``"eos"`` (as the released code) or ``"mean"``; it ships.
         cl_input: the contrast compares ``"masked"`` or ``"clean"`` texts (a second forward pass).
         mask_rate: share of the tokens that is hidden.
         rate_jitter: draw that share from 10 to 29 % anew for every text, as the released code.
@@ -58,6 +58,7 @@ class GurConfig:
 
     def __post_init__(self) -> None:
         check_choice("variant", self.variant, VARIANTS)
+        check_choice("pooling", self.pooling, ("cls", "mean", "eos"))
         check_choice("cl_input", self.cl_input, ("masked", "clean"))
         check_choice("span_lengths", self.span_lengths, LENGTHS)
         check_share("mask_rate", self.mask_rate)

@@ -56,6 +56,8 @@ class MlmHead(nn.Module):
     def forward(self, states: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
         """Logits (n, vocabulary) of states (n, width); the decoder is the encoder's own table."""
         table = encoder.backbone.get_input_embeddings().weight
+        # Another objective of the run may have added tokens since; no text holds them.
+        table = table[: len(self.bias)]
         return functional.linear(self.norm(functional.gelu(self.dense(states))), table, self.bias)
 
 

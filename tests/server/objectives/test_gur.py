@@ -437,6 +437,17 @@ def test_other_encoders(kind: str, tmp_path: Path) -> None:
     assert vectors.shape == (3, 16)
 
 
+@pytest.mark.parametrize("order", [("mlm", "gur"), ("gur", "mlm")])
+def test_the_sentinels_do_not_disturb_masked_language_modelling(order: tuple[str, str]) -> None:
+    encoder = bert_teacher(layers=1, width=32)
+    rows = encoder.backbone.get_input_embeddings().num_embeddings
+    built = {name: build_objective(name, encoder) for name in order}
+    assert encoder.backbone.get_input_embeddings().num_embeddings > rows
+    batch = built["mlm"].collate(sentences(20), np.random.default_rng(0))
+    assert int(batch["input_ids"].max()) < rows
+    assert torch.isfinite(built["mlm"].loss(encoder, batch).total)
+
+
 # Training and what ships.
 
 
@@ -489,6 +500,17 @@ def test_the_exported_model_keeps_the_projector_and_survives_its_folder(tmp_path
     assert {name.split(".")[0] for name, _ in loaded.named_parameters()} == {"backbone", "head"}
 
 
+@pytest.mark.parametrize("pooling", ["cls", "mean", "eos"])
+def test_what_ships_is_what_was_compared(pooling: str, tmp_path: Path) -> None:
+    encoder, gur = objective(pooling=pooling)
+    ids, mask = gur.batches.rows(gur.batches.tokens(sentences(4)))
+    with torch.no_grad():
+        expected = functional.normalize(gur.project(encoder, ids, mask), dim=-1)
+    gur.export(encoder).save(tmp_path / "model")
+    found = SentenceEncoder.load(tmp_path / "model").encode(sentences(4))
+    assert found == pytest.approx(expected.numpy(), abs=1e-6)
+
+
 def test_training_goes_on_from_an_exported_head() -> None:
     encoder, gur = objective()
     exported = gur.export(encoder)
@@ -504,6 +526,7 @@ def test_training_goes_on_from_an_exported_head() -> None:
     ("options", "message"),
     [
         ({"variant": "gur"}, "variant is .*full, no_lm, no_cl, no_lcs"),
+        ({"pooling": "last"}, "pooling is .*cls, mean, eos"),
         ({"cl_input": "both"}, "masked, clean"),
         ({"span_lengths": "flat"}, "hump, geometric"),
         ({"temperature": 0.0}, "temperature is 0.0"),
@@ -518,8 +541,3 @@ def test_training_goes_on_from_an_exported_head() -> None:
 def test_settings_that_cannot_be_used_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         GurConfig(**options)
-
-
-def test_a_pooling_the_encoder_cannot_ship_is_refused_before_training() -> None:
-    with pytest.raises(InvalidInputError, match="pooling"):
-        objective(pooling="last")
