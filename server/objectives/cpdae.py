@@ -1,0 +1,309 @@
+"""CPDAE: a text's vector says which words the text has, and words that all texts have say little.
+
+"A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval". Two
+maskings of a text are encoded; a feed-forward decoder predicts the words of the text from the
+pooled vector alone (reconstruction), a contrast between the predicted word distributions of
+different texts pushes common words down and distinctive ones up, and MLM trains the token states.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group, Kind, Source
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.sentence_encoder import pool
+from pocketquery.server.objectives.bag_of_words import (
+    BagDecoder,
+    bag_f1,
+    multi_hot,
+    rare_recall,
+    reconstruction_loss,
+)
+from pocketquery.server.objectives.document_frequency import (
+    document_frequency,
+    idf_weights,
+    log_odds,
+)
+from pocketquery.server.objectives.js_contrast import (
+    js_contrast,
+    log_distribution,
+    pairwise_js,
+    partner_contrast,
+    pool_rare_pieces,
+    pooling_bias,
+)
+from pocketquery.server.objectives.masking import IGNORED, bert_mask, special_mask
+from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.primitives import cosines, same_text_mask
+
+__all__ = ["Cpdae", "CpdaeConfig"]
+
+_CHOICES = {
+    "variant": ("cpdae", "cpdae_wo_cl", "cpdae_idf_rec", "cpdae_r"),
+    "rec_reduction": ("per_positive", "sum", "mean"),
+    "rec_target": ("original", "visible"),
+}
+_COMMON = 100  # pieces that count as common: the most frequent by document frequency
+
+
+@dataclass(frozen=True)
+class CpdaeConfig:
+    """Settings of :class:`Cpdae`.
+
+    Attributes:
+        variant: ``"cpdae"``; ``"cpdae_wo_cl"`` without the contrast; ``"cpdae_idf_rec"`` without it
+            and with the pieces of the reconstruction weighted by their IDF; ``"cpdae_r"`` with the
+            contrast (InfoNCE over cosines) between the vectors instead of the word distributions.
+        contrast_weight: lambda, the contrast's weight.
+        ramp: share of the steps over which lambda rises from 0; 0 is at once, as in the paper.
+        js_tau: temperature of the contrast of distributions; the paper has none.
+        r_tau: temperature of ``cpdae_r``.
+        top_vocab: contrast over this many likeliest pieces of each text, and the rest as one; 0 is
+            all. The bias this costs is in the stats.
+        rec_reduction: over the pieces of a text, see :func:`reconstruction_loss`. ``"sum"`` is the
+            paper's formula, beside which its contrast cannot be felt.
+        rec_target: the pieces to predict are those of the ``"original"`` text or the ``"visible"``
+            ones of the masked text; the paper leaves it open.
+        tied: the decoder's last layer is the encoder's table, see :class:`BagDecoder`.
+        frequency_prior: start the decoder's bias at the log-odds of each piece's document
+            frequency. Without it the first epoch goes into pushing absent words down.
+        statistics_texts: texts that :meth:`Cpdae.prepare` looks at.
+        mask_rate: share of the tokens that MLM predicts.
+        max_length: tokens of a text, specials included.
+    """
+
+    variant: str = "cpdae"
+    contrast_weight: float = 0.1
+    ramp: float = 0.0
+    js_tau: float = 1.0
+    r_tau: float = 0.1
+    top_vocab: int = 0
+    rec_reduction: str = "per_positive"
+    rec_target: str = "original"
+    tied: bool = True
+    frequency_prior: bool = True
+    statistics_texts: int = 20_000
+    mask_rate: float = 0.15
+    max_length: int = 64
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InvalidInputError(
+                    f'{name} is "{getattr(self, name)}"; expected one of {", ".join(choices)}'
+                )
+        for name in ("js_tau", "r_tau"):
+            if not getattr(self, name) > 0:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+        for name in ("contrast_weight", "top_vocab"):
+            if not getattr(self, name) >= 0:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 0")
+        if not 0 <= self.ramp <= 1:
+            raise InvalidInputError(f"ramp is {self.ramp}; expected a share of the steps")
+        if not 0 < self.mask_rate < 1:
+            raise InvalidInputError(f"mask_rate is {self.mask_rate}; expected between 0 and 1")
+        if self.max_length < 4:
+            raise InvalidInputError(f"max_length is {self.max_length}; expected at least 4")
+        if self.statistics_texts < 1:
+            raise InvalidInputError("statistics_texts is below 1; expected some texts to look at")
+
+
+@dataclass(frozen=True)
+class _Views:
+    """What a forward pass came to: 2m views, the two of a text m rows apart."""
+
+    states: torch.Tensor  # (2m, length, width)
+    vectors: torch.Tensor  # (2m, width)
+    logits: torch.Tensor  # (2m, pieces)
+    present: torch.Tensor  # bool (2m, pieces)
+
+
+class Cpdae(Objective[str]):
+    """Words from the vector, their contrast, and MLM.
+
+    The paper's vector is the first token's: an encoder with ``pooling="cls"``. Here it is whatever
+    the encoder pools, so that what is trained is what ships.
+    """
+
+    name: ClassVar[str] = "cpdae"
+    kinds: ClassVar[tuple[Kind, ...]] = ("documents", "sessions", "pairs", "queries")
+    passages = True
+
+    counts: torch.Tensor
+    texts: torch.Tensor
+    progress: torch.Tensor
+
+    def __init__(self, encoder: SentenceEncoder, config: CpdaeConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or CpdaeConfig()
+        self.tokenizer = encoder.tokenizer
+        self.max_length = min(self.config.max_length, encoder.max_length)
+        self.mlm_head = MlmHead(encoder)
+        self.decoder = BagDecoder(encoder, self.config.tied)
+        self.register_buffer("counts", torch.zeros(len(self.decoder.bias), dtype=torch.int64))
+        self.register_buffer("texts", torch.tensor(0))
+        self.register_buffer("progress", torch.tensor(0.0))
+
+    @torch.no_grad()
+    def prepare(self, source: Source, tokenizer: Any) -> None:
+        """Take document frequencies from the corpus, and start the decoder's bias at them.
+
+        Called once, before the first step; on an objective that has them (resumed) nothing happens.
+
+        Args:
+            source: what :meth:`draw` will get its groups from.
+            tokenizer: the encoder's.
+
+        Raises:
+            CorpusError: the source is empty.
+        """
+        if self.prepared:
+            return
+        counts, texts = document_frequency(
+            source,
+            tokenizer,
+            len(self.counts),
+            max_length=self.max_length,
+            most=self.config.statistics_texts,
+        )
+        self.counts.copy_(counts)
+        self.texts.fill_(texts)
+        if self.config.frequency_prior:
+            self.decoder.bias.copy_(log_odds(counts, texts))
+
+    @property
+    def prepared(self) -> bool:
+        """Whether :meth:`prepare` has been here, or in the run that this one resumes."""
+        return bool(self.texts > 0)
+
+    def draw(self, group: Group, rng: random.Random) -> str | None:
+        return " ".join(group.texts).strip() or None
+
+    def collate(self, examples: Sequence[str], rng: np.random.Generator) -> Batch:
+        ids, mask = tokenize(self.tokenizer, examples, self.max_length)  # (m, length)
+        views = [bert_mask(ids, self.tokenizer, rng, self.config.mask_rate) for _ in range(2)]
+        labels = torch.cat([labels for _, labels in views])  # (2m, length)
+        hidden = special_mask(ids, self.tokenizer).repeat(2, 1)
+        if self.config.rec_target == "visible":
+            hidden = hidden | (labels != IGNORED)
+        return {
+            "input_ids": torch.cat([masked for masked, _ in views]),
+            "attention_mask": mask.repeat(2, 1),
+            "labels": labels,
+            "targets": ids.repeat(2, 1).masked_fill(hidden, IGNORED),
+            "same_text": same_text_mask(list(examples), list(examples)).repeat(2, 2),  # (2m, 2m)
+        }
+
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        views = self._views(encoder, batch)
+        mlm, accuracy = mlm_loss(views.states, batch["labels"], self.mlm_head, encoder)
+        parts = {"reconstruction": self._reconstruction(views), "mlm": mlm}
+        stats = self._stats(views, parts["reconstruction"]) | {"mlm_accuracy": accuracy}
+        total = parts["reconstruction"] + mlm
+        if self.config.variant in ("cpdae", "cpdae_r"):
+            parts["contrast"], figures = self._contrast(views, batch["same_text"])
+            stats |= figures
+            total = total + stats["contrast_weight"] * parts["contrast"]
+        return LossParts(total, parts, stats)
+
+    def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
+        self.progress.fill_((step + 1) / steps)
+
+    def gradient_norms(self, encoder: SentenceEncoder, batch: Batch) -> dict[str, float]:
+        """Norm of each un-weighted term's gradient at the token states: a diagnostic, not a step.
+
+        They should lie within about two orders. At the states, not at the vector: there MLM, which
+        does not pass through the vector, can be compared too.
+        """
+        views = self._views(encoder, batch)
+        terms = {
+            "reconstruction": self._reconstruction(views),
+            "mlm": mlm_loss(views.states, batch["labels"], self.mlm_head, encoder)[0],
+            "contrast": self._contrast(views, batch["same_text"])[0],
+        }
+        return {
+            name: float(torch.autograd.grad(term, views.states, retain_graph=True)[0].norm())
+            for name, term in terms.items()
+        }
+
+    def _views(self, encoder: SentenceEncoder, batch: Batch) -> _Views:
+        if not self.prepared and self._needs_statistics:
+            raise InvalidInputError(
+                "the objective has no document frequencies yet; call prepare(source, tokenizer) "
+                "before the first step, or set frequency_prior=false"
+            )
+        states = encoder.states(batch["input_ids"], batch["attention_mask"])
+        vectors = pool(states, batch["attention_mask"], encoder.pooling)
+        logits = self.decoder(vectors, encoder)
+        return _Views(states, vectors, logits, multi_hot(batch["targets"], logits.shape[1]))
+
+    @property
+    def _needs_statistics(self) -> bool:
+        return self.config.frequency_prior or self.config.variant == "cpdae_idf_rec"
+
+    def _reconstruction(self, views: _Views) -> torch.Tensor:
+        weighted = self.config.variant == "cpdae_idf_rec"
+        weights = idf_weights(self.counts, int(self.texts)) if weighted else None
+        return reconstruction_loss(views.logits, views.present, self.config.rec_reduction, weights)
+
+    def _contrast(
+        self, views: _Views, same_text: torch.Tensor
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The contrast of the variant, and the figures to watch it by."""
+        stats: dict[str, torch.Tensor] = {}
+        if self.config.variant == "cpdae_r":
+            scores = cosines(views.vectors, views.vectors) / self.config.r_tau
+            loss = partner_contrast(scores, same_text)
+        else:
+            loss, stats = self._js_contrast(views, same_text)
+        gap = math.log(len(same_text) - 1) - loss.detach()
+        return loss, {**stats, "gap": gap, "contrast_weight": self._contrast_weight()}
+
+    def _js_contrast(
+        self, views: _Views, same_text: torch.Tensor
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        full = log_distribution(views.logits)
+        top = self.config.top_vocab
+        divergences = pairwise_js(pool_rare_pieces(full, top) if top else full)  # (2m, 2m)
+        found, other = divergences.detach(), ~same_text
+        stats = {
+            "js_positive": found.diagonal(len(found) // 2).mean(),
+            "js_negative": (found * other).sum() / other.sum().clamp(min=1),
+        }
+        if top:
+            stats["top_vocab_bias"] = pooling_bias(full, found)
+        return js_contrast(divergences, self.config.js_tau, same_text), stats
+
+    def _contrast_weight(self) -> torch.Tensor:
+        if not self.config.ramp:
+            return torch.full_like(self.progress, self.config.contrast_weight)
+        return self.config.contrast_weight * (self.progress / self.config.ramp).clamp(max=1)
+
+    @torch.no_grad()
+    def _stats(self, views: _Views, reconstruction: torch.Tensor) -> dict[str, torch.Tensor]:
+        logits, present = views.logits.float(), views.present
+        p = log_distribution(logits).exp()
+        stats = {
+            "mass_on_present": (p * present).sum(dim=1).mean(),
+            "rec_f1": bag_f1(logits, present),
+        }
+        if self.prepared:
+            prior = log_odds(self.counts, int(self.texts)).expand_as(logits)
+            at_prior = self._reconstruction(_Views(views.states, views.vectors, prior, present))
+            common = self.counts.topk(min(_COMMON, len(self.counts))).indices
+            stats |= {
+                "common_mass": p[:, common].sum(dim=1).mean(),
+                "rec_gain_over_prior": at_prior - reconstruction,
+                "rare_recall": rare_recall(logits, present, self.counts),
+            }
+        return stats
