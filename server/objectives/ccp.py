@@ -1,0 +1,236 @@
+"""CCP: a sentence's neighbours, found among the sentences of its own language.
+
+"Unsupervised Context Aware Sentence Representation Pretraining for Multi-lingual Dense Retrieval".
+Discourse has the same structure in every language, so predicting a sentence's neighbourhood shapes
+nearly isomorphic spaces, which :mod:`pocketquery.server.calibration` then superimposes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import ClassVar, cast
+
+import numpy as np
+import torch
+
+from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.sentence_encoder import pool
+from pocketquery.server.objectives.asymmetric_norm import NormMode, ProjectionHead
+from pocketquery.server.objectives.bank_staleness import BankStaleness, text_code
+from pocketquery.server.objectives.ccp_config import CcpConfig
+from pocketquery.server.objectives.ccp_loss import ccp_accuracy, ccp_loss, ccp_masks
+from pocketquery.server.objectives.masking import bert_mask
+from pocketquery.server.objectives.memory_bank import BankRows, MemoryBank
+from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.objectives.neighbours import Neighbours, draw_neighbours, plain_text
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.primitives import unit
+
+__all__ = ["Ccp", "CcpConfig"]
+
+_FOLLOWED = 8  # texts whose staleness is measured
+
+
+class Ccp(Objective[Neighbours]):
+    """Contrastive context prediction, in turn with masked language modelling."""
+
+    name: ClassVar[str] = "ccp"
+    kinds: ClassVar[tuple[Kind, ...]] = ("documents", "sessions")
+    least_texts = 2
+
+    batch_side: torch.Tensor
+    warmups_left: torch.Tensor
+
+    def __init__(self, encoder: SentenceEncoder, config: CcpConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or CcpConfig()
+        self.by_language = config.batch_language == "mono"
+        self.tokenizer = encoder.tokenizer
+        self.max_length = min(config.max_length, encoder.max_length)
+        self.pooling = encoder.pooling if config.pooling == "encoder" else config.pooling
+        width, mode = encoder.hidden_size, cast(NormMode, config.bn_mode)
+        dimension = config.dimension or width
+        self.head = ProjectionHead(width, dimension, mode, config.head_act, config.bn_momentum)
+        self.mlm_head = MlmHead(encoder) if config.mlm_probability else None
+        self.bank = None if config.bank == "none" else MemoryBank(config.bank_size, dimension)
+        self.staleness = BankStaleness(_FOLLOWED, self.max_length, dimension)
+        self.register_buffer("batch_side", torch.tensor(0))
+        warmups = config.bn_warmup if config.bn_mode == "asym" else 0
+        self.register_buffer("warmups_left", torch.tensor(warmups))
+        self._fresh: list[tuple[BankRows, Batch]] = []  # contrasted since the last step
+
+    def draw(self, group: Group, rng: random.Random) -> Neighbours | None:
+        return draw_neighbours(group, self.config.window_len, self.config.least_letters, rng)
+
+    def collate(self, examples: Sequence[Neighbours], rng: np.random.Generator) -> Batch:
+        """Centres in the first half of the rows, their contexts in the second."""
+        texts = [pair.centre for pair in examples] + [pair.context for pair in examples]
+        ids, mask = tokenize(self.tokenizer, texts, self.max_length)
+        if rng.random() < self.config.mlm_probability:
+            masked, labels = bert_mask(ids, self.tokenizer, rng, self.config.mask_rate)
+            return {"input_ids": masked, "attention_mask": mask, "labels": labels}
+        places = [pair.centre_position for pair in examples]
+        places += [pair.context_position for pair in examples]
+        return {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "documents": torch.tensor([text_code(pair.document) for pair in examples] * 2),
+            "positions": torch.tensor(places),
+            "texts": torch.tensor([text_code(plain_text(text)) for text in texts]),
+            "languages": [pair.language for pair in examples] * 2,
+        }
+
+    def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        """MLM where the batch has labels, else CCP.
+
+        A call without gradient measures and changes nothing.
+        """
+        if self.mlm_head is not None and "labels" in batch:
+            states = encoder.states(batch["input_ids"], batch["attention_mask"])
+            loss, accuracy = mlm_loss(states, batch["labels"], self.mlm_head, encoder)
+            return LossParts(loss, {"mlm": loss}, {"mlm_accuracy": accuracy})
+        if torch.is_grad_enabled() and int(self.warmups_left) > 0:
+            return self._warm_up(encoder, batch)
+        pooled = self._pooled(encoder, batch["input_ids"], batch["attention_mask"])
+        with torch.autocast(pooled.device.type, enabled=False):  # cosines need float32
+            return self._contrast(pooled, batch)
+
+    def _pooled(
+        self, encoder: SentenceEncoder, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        return pool(encoder.states(ids, mask), mask, self.pooling).float()
+
+    @torch.no_grad()
+    def _warm_up(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+        """Fill the running statistics: before that they would normalise nothing."""
+        pooled = self._pooled(encoder, batch["input_ids"], batch["attention_mask"])
+        with torch.autocast(pooled.device.type, enabled=False):
+            self.head(pooled, batch_statistics=True, update=True)
+        self.warmups_left -= 1
+        with torch.enable_grad():  # a gradient of nothing, and to the head alone
+            nothing = 0.0 * self.head.outer.weight.sum()
+        return LossParts(nothing, {}, {"warmups_left": self.warmups_left.float()})
+
+    def _contrast(self, pooled: torch.Tensor, batch: Batch) -> LossParts:
+        learning, side, half = torch.is_grad_enabled(), int(self.batch_side), len(pooled) // 2
+        sides = self.head.sides(pooled[:half], pooled[half:], side, update=learning)
+        vectors = self._normalized(torch.cat(sides))  # (2n, dim)
+        bank, owner = self._bank_rows(batch)
+        positives, dropped = self._masks(batch, bank, owner)
+        loss = ccp_loss(
+            vectors,
+            positives,
+            self.config.temperature,
+            bank=bank.vectors,
+            dropped=dropped,
+            normalize=self.config.normalize,
+            exclude_other_positives=self.config.exclude_other_positives,
+        )
+        with torch.no_grad():
+            accuracy = ccp_accuracy(
+                vectors,
+                positives,
+                bank=bank.vectors,
+                dropped=dropped,
+                normalize=self.config.normalize,
+            )
+            stats = self._geometry(vectors)
+            stats |= {"ccp_accuracy": accuracy, "bank_rows": float(len(owner))}
+            if learning:
+                self._remember(pooled[half:], vectors[half:], side, batch)
+                self.batch_side.fill_(1 - side)
+        return LossParts(loss, {"ccp": loss}, stats)
+
+    def _geometry(self, vectors: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        """Figures of the contrasted vectors (2n, dim): signs of a leak or of collapse."""
+        flat = unit(vectors)
+        stats: dict[str, torch.Tensor | float] = {
+            "z_std_ratio": flat.std(dim=0).mean() * flat.shape[1] ** 0.5
+        }
+        if self.config.bn_mode == "asym":
+            # A gap would tell the sides apart without any meaning; compare with "cross".
+            half = len(flat) // 2
+            stats["mode_gap"] = (flat[:half].mean(dim=0) - flat[half:].mean(dim=0)).norm()
+        if not self.staleness.cosine.isnan():
+            stats["staleness"] = self.staleness.cosine.clone()
+        return stats
+
+    def _normalized(self, vectors: torch.Tensor) -> torch.Tensor:
+        return unit(vectors) if self.config.normalize else vectors
+
+    def _bank_rows(self, batch: Batch) -> tuple[BankRows, torch.Tensor]:
+        """The rows of every bank the batch reads, and the code of each row's bank."""
+        keys = sorted({self._key(language) for language in batch["languages"]})
+        if self.bank is None:
+            none = batch["texts"][:0]
+            vectors = torch.zeros(0, self.head.outer.out_features, device=none.device)
+            return BankRows(vectors, none, none, none), none
+        found = [self.bank.read(key) for key in keys]
+        owner = [
+            torch.full_like(rows.texts, text_code(key))
+            for key, rows in zip(keys, found, strict=True)
+        ]
+        rows = BankRows(*(torch.cat(column) for column in zip(*found, strict=True)))
+        return rows, torch.cat(owner)
+
+    def _masks(
+        self, batch: Batch, bank: BankRows, owner: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Positives (2n, 2n), and what is no negative (2n, 2n + rows of the bank), both bool."""
+        rows = BankRows(bank.vectors, *(batch[name] for name in bank._fields[1:]))
+        positives, dropped = ccp_masks(
+            rows,
+            bank,
+            self.config.window_len,
+            same_doc_negatives=self.config.same_doc_negatives,
+            exclude_other_positives=self.config.exclude_other_positives,
+            cross=self.config.denominator == "cross",
+        )
+        keys = [text_code(self._key(language)) for language in batch["languages"]]
+        mine = torch.tensor(keys, device=owner.device).unsqueeze(1) == owner.unsqueeze(0)
+        dropped[:, len(keys) :] |= ~mine  # each anchor reads its own language's bank
+        return positives, dropped
+
+    def _remember(
+        self, pooled: torch.Tensor, vectors: torch.Tensor, side: int, batch: Batch
+    ) -> None:
+        """Keep the contexts for the bank, which takes them after the optimiser's step."""
+        if self.bank is None:
+            return
+        if self.config.bank_side == "running" and side == 1:
+            vectors = self._normalized(self.head(pooled, batch_statistics=False))
+        half = len(vectors)
+        columns = (batch[name][half:] for name in BankRows._fields[1:])
+        self._fresh.append((BankRows(vectors.detach(), *columns), batch))
+
+    def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
+        """The contexts of all batches since the last step go into the bank of their language."""
+        for rows, contrasted in self._fresh:
+            keys = [self._key(language) for language in contrasted["languages"]]
+            keys = keys[len(rows.vectors) :]
+            for key in sorted(set(keys)):
+                chosen = [place for place, other in enumerate(keys) if other == key]
+                self._enqueue(encoder, key, rows, chosen, contrasted)
+        self._fresh.clear()
+
+    def _enqueue(
+        self, encoder: SentenceEncoder, key: str, rows: BankRows, chosen: list[int], batch: Batch
+    ) -> None:
+        assert self.bank is not None
+        self.bank.enqueue(key, BankRows(*(column[chosen] for column in rows)))
+        ids, mask = (batch[name][len(rows.vectors) :] for name in ("input_ids", "attention_mask"))
+
+        def encode(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            training = encoder.training
+            encoder.eval()  # no dropout: only the drift of the weights is to be seen
+            pooled = self._pooled(encoder, ids, mask)
+            encoder.train(training)
+            vectors: torch.Tensor = self.head(pooled, batch_statistics=False)
+            return vectors
+
+        self.staleness.follow(key, ids[chosen], mask[chosen], self.config.bank_size, encode)
+
+    def _key(self, language: str) -> str:
+        return language if self.config.bank == "language" else "all"
