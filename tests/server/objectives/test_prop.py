@@ -1,0 +1,239 @@
+"""PROP: the hinge by hand, the batch's sets, its statistics of the corpus, and that it learns."""
+
+from __future__ import annotations
+
+import copy
+import io
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pocketquery.sdk.errors import CorpusError, InvalidInputError
+from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import Batch, build_objective
+from pocketquery.server.objectives.masking import IGNORED, special_mask
+from pocketquery.server.objectives.prop import Prop, preference_hinge
+from pocketquery.server.objectives.word_sets import WordModel
+from tests.tiny_models import WORDS, bert_teacher
+
+TEACHER = bert_teacher(layers=1, width=32)
+
+
+def documents(count: int = 8) -> list[str]:
+    """Each repeats two words of its own among some that all have."""
+    return [f"{WORDS[i]} of the {WORDS[i + 9]} of the {WORDS[i]} of sky" for i in range(count)]
+
+
+SOURCE = GroupList([Group(str(i), (text,)) for i, text in enumerate(documents())], "documents")
+
+
+def objective(encoder: SentenceEncoder = TEACHER, **options: Any) -> Prop:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        built = build_objective("prop", encoder, options)
+    assert isinstance(built, Prop)
+    return built
+
+
+def batch_of(built: Prop, texts: list[str], seed: int = 0) -> Batch:
+    return built.collate(texts, np.random.default_rng(seed))
+
+
+def test_the_hinge_by_hand_and_zero_from_the_margin_on() -> None:
+    likelier, other = torch.tensor([0.5, 0.2, 0.5]), torch.tensor([0.4, 0.3, 0.3])
+    found = preference_hinge(likelier, other, 0.2)
+    assert float(found) == pytest.approx((0.1 + 0.3 + 0.0) / 3, abs=1e-6)
+    assert float(preference_hinge(torch.tensor([0.7]), torch.tensor([0.5]), 0.2)) < 1e-7
+    assert float(preference_hinge(torch.ones(2), torch.ones(2), 0.2)) == pytest.approx(0.2)
+    assert float(preference_hinge(torch.zeros(0), torch.zeros(0), 0.2)) == 0
+
+
+def test_the_likelier_set_comes_first_and_both_are_of_one_size() -> None:
+    built = objective(set_pairs=4)
+    built.prepare(SOURCE, built.tokenizer)
+    batch = batch_of(built, documents())
+    ids, owners = batch["set_ids"], batch["owners"]
+    model = built._collection
+    assert model is not None
+    assert len(owners) > 8
+    sets = [
+        row[~hidden].numpy()
+        for row, hidden in zip(ids, special_mask(ids, built.tokenizer), strict=True)
+    ]
+    texts = batch["input_ids"]
+    words = [
+        row[~hidden].numpy()
+        for row, hidden in zip(texts, special_mask(texts, built.tokenizer), strict=True)
+    ]
+    for likelier, other, owner in zip(
+        sets[: len(owners)], sets[len(owners) :], owners.tolist(), strict=True
+    ):
+        assert len(likelier) == len(other) > 0
+        scores = [model.log_likelihood(found, words[owner]) for found in (likelier, other)]
+        assert scores[0] > scores[1]
+
+
+def test_a_set_is_framed_as_a_text_is() -> None:
+    built = objective()
+    batch = batch_of(built, documents())
+    lengths = batch["set_mask"].sum(dim=1)
+    assert (batch["set_ids"][:, 0] == built.tokenizer.cls_token_id).all()
+    last = batch["set_ids"].gather(1, (lengths - 1).unsqueeze(1))
+    assert (last == built.tokenizer.sep_token_id).all()
+
+
+def test_set_sizes_are_poisson_without_zero() -> None:
+    built, rng = objective(), np.random.default_rng(0)
+    sizes = [built._set_size(rng) for _ in range(5000)]
+    assert min(sizes) == 1
+    assert np.mean(sizes) == pytest.approx(3 / (1 - np.exp(-3)), abs=0.08)
+    short = objective(max_length=4)
+    assert max(short._set_size(rng) for _ in range(200)) == 2
+
+
+def test_ties_are_left_out_and_a_batch_of_them_costs_its_mlm_alone() -> None:
+    built = objective()
+    batch = batch_of(built, ["water", "water"])  # one word: every two sets are equal
+    assert len(batch["owners"]) == 0
+    found = built.loss(TEACHER, batch)
+    assert float(found.parts["prop"].detach()) == 0
+    assert torch.equal(found.total, found.parts["mlm"])
+
+
+def test_the_corpus_is_counted_once_and_its_words_weigh_in_every_batch() -> None:
+    built = objective()
+    built.prepare(SOURCE, built.tokenizer)
+    model = built._collection
+    assert model is not None
+    word = built.tokenizer.convert_tokens_to_ids
+    assert model.counts[word("of")] == 24
+    assert model.counts[word("the")] == 16
+    assert model.counts[built.tokenizer.cls_token_id] == 0
+    assert model.smoothing == model.counts.sum() / 8
+    other = GroupList([Group("x", ("sugar",))], "documents")
+    built.prepare(other, built.tokenizer)
+    assert built._collection is model
+    assert objective(smoothing=7.0)._model(model.counts, 8).smoothing == 7
+    assert objective(subsampling=0.5)._model(model.counts, 8).threshold == 0.5
+
+
+def test_without_a_corpus_the_batch_is_its_own_collection() -> None:
+    built = objective()
+    batch = batch_of(built, documents())
+    ids = batch["input_ids"][~special_mask(batch["input_ids"], built.tokenizer)]
+    told = objective()
+    counts = np.bincount(ids.numpy(), minlength=len(built.tokenizer))
+    told._collection = WordModel(counts, len(ids) / 8)
+    for key, value in batch_of(told, documents()).items():
+        assert torch.equal(value, batch[key])
+
+
+def test_an_empty_corpus_is_refused() -> None:
+    with pytest.raises(CorpusError, match="no groups"):
+        objective().prepare(GroupList([], "documents"), TEACHER.tokenizer)
+
+
+def test_the_total_is_the_weighted_sum_of_the_parts() -> None:
+    built = objective(mlm_weight=0.5)
+    found = built.loss(TEACHER, batch_of(built, documents()))
+    assert torch.equal(found.total, found.parts["prop"] + 0.5 * found.parts["mlm"])
+    alone = objective(mlm_weight=0.0).loss(TEACHER, batch_of(built, documents()))
+    assert set(alone.parts) == {"prop"}
+
+
+def test_the_ranking_by_plain_arithmetic() -> None:
+    for similarity in ("cosine", "dot"):
+        built = objective(similarity=similarity, mlm_weight=0.0)
+        batch = batch_of(built, documents())
+        vectors = TEACHER.pooled(batch["input_ids"], batch["attention_mask"]).detach()
+        sets = TEACHER.pooled(batch["set_ids"], batch["set_mask"]).detach()
+        pairs, total = len(batch["owners"]), 0.0
+        for row, owner in enumerate(batch["owners"].tolist()):
+            scores = [vectors[owner] @ sets[place] for place in (row, row + pairs)]
+            if similarity == "cosine":
+                norms = [vectors[owner].norm() * sets[place].norm() for place in (row, row + pairs)]
+                scores = [score / norm for score, norm in zip(scores, norms, strict=True)]
+            total += max(0.0, 0.2 - float(scores[0]) + float(scores[1]))
+        found = built.loss(TEACHER, batch).total.detach()
+        assert float(found) == pytest.approx(total / pairs, abs=1e-4)
+
+
+def test_padding_changes_no_loss() -> None:
+    built = objective()
+    batch = batch_of(built, documents())
+    found = built.loss(TEACHER, batch)
+    wider = dict(batch)
+    for key, value in batch.items():
+        if key != "owners":
+            wider[key] = torch.nn.functional.pad(
+                value, (0, 7), value=IGNORED if key == "labels" else 0
+            )
+    for name, part in built.loss(TEACHER, wider).parts.items():
+        assert float(part.detach()) == pytest.approx(float(found.parts[name].detach()), abs=1e-5)
+
+
+def test_the_likelier_set_comes_to_lie_nearer() -> None:
+    encoder = bert_teacher(layers=1, width=32)
+    built = objective(encoder, set_pairs=4, mlm_weight=0.1)
+    built.prepare(SOURCE, built.tokenizer)
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *built.parameters()], lr=2e-3)
+    losses, right = [], []
+    for step in range(60):
+        found = built.loss(encoder, batch_of(built, documents(), step))
+        found.total.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(found.parts["prop"].detach()))
+        right.append(float(found.stats["set_accuracy"]))
+    assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:5])
+    assert np.mean(right[-5:]) > 0.8
+
+
+def test_a_run_that_resumes_draws_and_costs_the_same_to_the_bit() -> None:
+    built = objective(smoothing=3.5, subsampling=1e-3)
+    built.prepare(SOURCE, built.tokenizer)
+    with torch.no_grad():
+        built.head.bias.add_(0.1)
+    saved = io.BytesIO()
+    torch.save(built.state_dict(), saved)
+    saved.seek(0)
+    resumed = objective(smoothing=3.5, subsampling=1e-3)
+    resumed.load_state_dict(torch.load(saved, weights_only=True))
+    batches = [batch_of(found, documents()[:3]) for found in (built, resumed)]
+    for key, value in batches[0].items():
+        assert torch.equal(value, batches[1][key])
+    assert torch.equal(
+        built.loss(TEACHER, batches[0]).total, resumed.loss(TEACHER, batches[1]).total
+    )
+    fresh = objective()
+    fresh.load_state_dict(copy.deepcopy(objective().state_dict()))
+    assert fresh._collection is None
+
+
+def test_empty_groups_give_nothing() -> None:
+    assert objective().draw(Group("d", ("", " ")), random.Random(0)) is None
+    assert objective().draw(Group("d", ("a", "b")), random.Random(0)) == "a b"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("margin", -1.0),
+        ("similarity", "l2"),
+        ("mlm_weight", -1.0),
+        ("set_pairs", 0),
+        ("mean_set_size", 0.0),
+        ("subsampling", 0.0),
+        ("smoothing", -1.0),
+        ("mask_rate", 1.0),
+        ("max_length", 3),
+        ("statistics_texts", 0),
+    ],
+)
+def test_an_option_out_of_range_is_refused_by_name(option: str, value: Any) -> None:
+    with pytest.raises(InvalidInputError, match=option):
+        objective(**{option: value})
