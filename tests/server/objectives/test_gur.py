@@ -400,6 +400,18 @@ def test_titles_are_written_from_whole_contents_and_have_no_contrast() -> None:
     assert gradients(encoder) > 0
 
 
+@pytest.mark.parametrize("cl_input", ["masked", "clean"])
+def test_titles_to_write_leave_the_contrast_as_it_is(cl_input: str) -> None:
+    encoder, gur = objective(cl_input=cl_input)
+    titles = [GurExample("water and rock", "rock", f"t{i}", writes_title=True) for i in range(3)]
+    alone, mixed = (
+        gur.loss(encoder, gur.collate(examples, np.random.default_rng(0))).parts
+        for examples in (pairs(), [*titles, *pairs()])
+    )
+    assert float(mixed["cl"].detach()) == pytest.approx(float(alone["cl"].detach()), abs=1e-5)
+    assert float(mixed["lm"].detach()) != pytest.approx(float(alone["lm"].detach()), abs=1e-3)
+
+
 @pytest.mark.parametrize("part", ["lm", "cl"])
 def test_gradients_are_right(part: str) -> None:
     """In float64, by differences: decoder, cross-attention, projector, and the table they share."""
