@@ -26,10 +26,10 @@ from pocketquery.server.objectives.gur_decoder import (
 from tests.tiny_models import bert_teacher, sentences
 
 
-def decoder_of(encoder: SentenceEncoder) -> GurDecoder:
+def decoder_of(encoder: SentenceEncoder, layers: int = 2) -> GurDecoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        gur = Gur(encoder, GurConfig(vector_size=16, max_length=32)).eval()
+        gur = Gur(encoder, GurConfig(vector_size=16, max_length=32, decoder_layers=layers)).eval()
     assert gur.decoder is not None
     return gur.decoder
 
@@ -51,6 +51,17 @@ def test_a_position_sees_none_that_follows() -> None:
         changed[:, place] = 4
         moved = (decoder(changed, memory, mask, encoder) - states).abs().sum(dim=(0, 2)) > 1e-5
         assert moved.tolist() == [False] * place + [True] * (6 - place)
+
+
+def test_it_knows_the_order_of_what_was_written() -> None:
+    encoder = bert_teacher(layers=1, width=32)
+    decoder = decoder_of(encoder, layers=1)  # of two, the second would know by the mask alone
+    memory, mask = memory_of(encoder, 1)
+    one, other = (
+        decoder(torch.tensor([[2, *pair, 7]]), memory, mask, encoder)[:, -1]
+        for pair in ((5, 6), (6, 5))
+    )
+    assert (one - other).abs().max() > 1e-3
 
 
 def test_it_sees_every_real_token_of_the_source_and_no_padding() -> None:
