@@ -137,6 +137,8 @@ def test_encoders_are_compared_on_the_same_samples(monkeypatch: pytest.MonkeyPat
     assert len({tuple(rows) for rows in drawn}) == 5
     few_shot(bert_teacher(1, 16), labelled(81), labelled(9), per_class=20)
     assert len(drawn) == 13  # three samplings above ten a class
+    few_shot(bert_teacher(1, 16), labelled(81), labelled(9), per_class=4, samplings=1, seed=1)
+    assert drawn[13] != drawn[0]  # other texts for another seed
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
