@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from pocketquery.server.corpus.matching_text import (
     character_kinds,
     matching_form,
 )
-from pocketquery.server.corpus.suffix_automaton import TextBlock, match_block
+from pocketquery.server.corpus.suffix_automaton import Matches, TextBlock, match_block
 
 __all__ = ["CANDIDATES", "LcsConfig", "heavy_enough", "mine_document", "mine_pairs"]
 
@@ -113,25 +112,17 @@ def mine_document(document: Group, config: LcsConfig) -> list[Group]:
     return pairs
 
 
-class _Candidates(NamedTuple):
-    """Pairs of a part's texts, int32 (pairs,) each: text numbers, and what they share."""
-
-    first: Ints
-    second: Ints
-    lengths: Ints  # of the longest common substring
-    ends: Ints  # where it ends in the block
-
-
 def _paired(forms: list[str], title: bool, name: str, config: LcsConfig) -> list[tuple[int, int]]:
     """The pairs to keep of texts in matching form, by their numbers."""
     block = TextBlock.of([form[: config.characters] for form in forms])
     kinds = character_kinds()[block.characters]
-    candidates = _matched(block, kinds, title, config)
-    keep = ~_near_duplicates(block, candidates, config)
+    first, second, found = _matched(block, kinds, title, config)
+    keep = ~_near_duplicates(block, first, second, found, config)
     if config.use_lcs:
-        lengths = np.array([len(form) for form in forms], np.int32)
-        keep &= _sharing_enough(block, kinds, lengths, candidates, config)
-    first, second = candidates.first[keep], candidates.second[keep]
+        sizes = np.array([len(form) for form in forms], np.int32)
+        longer = np.maximum(sizes[first], sizes[second])
+        keep &= _sharing_enough(block, kinds, longer, found, config)
+    first, second = first[keep], second[keep]
     order = _generator(name, config.seed).permutation(len(first))
     if title:  # its pairs first: contents are noisier
         order = order[np.argsort(first[order] != 0, kind="stable")]
@@ -140,25 +131,44 @@ def _paired(forms: list[str], title: bool, name: str, config: LcsConfig) -> list
 
 def _matched(
     block: TextBlock, kinds: NDArray[np.uint8], title: bool, config: LcsConfig
-) -> _Candidates:
-    """Every candidate pair with its longest common substring."""
-    texts = len(block.starts) - 1
-    anchors = np.arange(texts, dtype=np.int32)
-    last = np.minimum(anchors + config.max_gap + 1, texts).astype(np.int32)
+) -> tuple[Ints, Ints, Matches]:
+    """Candidate pairs, those that cannot be heavy enough left out, and what they share."""
+    last = _last_partners(len(block.starts) - 1, title, config)
+    anchors = np.arange(len(last), dtype=np.int32)
+    least = _least_length(kinds, config)
+    running = block.running(_weights(config)[kinds])
+    found = match_block(block, running, anchors, anchors + 1, last, least)
+    pairs = np.flatnonzero(found.weights >= _least_weight(config))
+    partners = np.cumsum(last - anchors - 1)  # (texts,), of this anchor and those before it
+    first = np.searchsorted(partners, pairs, side="right")
+    second = last[first] - (partners[first] - pairs)
+    kept = Matches(*(values[pairs] for values in found))
+    return first.astype(np.int32), second.astype(np.int32), kept
+
+
+def _last_partners(texts: int, title: bool, config: LcsConfig) -> Ints:
+    """Behind the last partner of each text, int32 (texts,); the first one is the next text."""
+    next_one = np.arange(1, texts + 1, dtype=np.int32)
+    last = np.minimum(next_one + config.max_gap, texts).astype(np.int32)
+    if config.candidates == "title":
+        last = next_one.copy()
     if title:
         last[0] = texts if config.candidates != "within" else 1
-    if config.candidates == "title":
-        last[int(title) :] = anchors[int(title) :] + 1
-    first = anchors + 1
-    lengths, ends = match_block(
-        block, block.running(_weights(config)[kinds]), anchors, first, np.maximum(first, last)
-    )
-    partners = np.maximum(last - first, 0)
-    rows = np.repeat(anchors, partners)
-    steps = np.arange(len(rows), dtype=np.int32) - np.repeat(
-        np.cumsum(partners) - partners, partners
-    )
-    return _Candidates(rows, (rows + 1 + steps).astype(np.int32), lengths, ends)
+    return last
+
+
+def _least_weight(config: LcsConfig) -> int:
+    """What a common substring weighs at least."""
+    return min(config.strict_weight, config.relaxed_weight) if config.use_lcs else 0
+
+
+def _least_length(kinds: NDArray[np.uint8], config: LcsConfig) -> int:
+    """Characters that a common substring has at least, for these characters to be heavy enough."""
+    if not config.use_lcs:
+        return 1
+    if (kinds == IDEOGRAPH).any():
+        return max(1, -(-_least_weight(config) // _IDEOGRAPH_WEIGHT))
+    return max(1, -(-config.strict_weight // _LETTER_WEIGHT))  # no other match is relaxed
 
 
 def _weights(config: LcsConfig) -> Ints:
@@ -167,24 +177,25 @@ def _weights(config: LcsConfig) -> Ints:
     return np.array([other, _LETTER_WEIGHT, _IDEOGRAPH_WEIGHT], np.int32)
 
 
-def _near_duplicates(block: TextBlock, pairs: _Candidates, config: LcsConfig) -> Flags:
+def _near_duplicates(
+    block: TextBlock, first: Ints, second: Ints, found: Matches, config: LcsConfig
+) -> Flags:
     """Pairs that share nearly all of both texts, as far as they are compared."""
     sizes = np.diff(block.starts)
-    longer = np.maximum(sizes[pairs.first], sizes[pairs.second])
-    return 100 * pairs.lengths >= config.near_duplicate * longer
+    longer = np.maximum(sizes[first], sizes[second])
+    return 100 * found.lengths >= config.near_duplicate * longer
 
 
 def _sharing_enough(
-    block: TextBlock, kinds: NDArray[np.uint8], sizes: Ints, pairs: _Candidates, config: LcsConfig
+    block: TextBlock, kinds: NDArray[np.uint8], longer: Ints, found: Matches, config: LcsConfig
 ) -> Flags:
-    """Pairs whose common substring is heavy enough; ``sizes`` are of the whole texts."""
-    starts = pairs.ends - pairs.lengths
+    """Pairs whose common substring is heavy enough."""
+    starts = found.ends - found.lengths
     ideographs, letters = (
-        running[pairs.ends] - running[starts]
+        running[found.ends] - running[starts]
         for running in (block.running(kinds == IDEOGRAPH), block.running(kinds == LETTER))
     )
-    longer = np.maximum(sizes[pairs.first], sizes[pairs.second])
-    others = pairs.lengths - ideographs - letters
+    others = found.lengths - ideographs - letters
     return heavy_enough(ideographs, letters, others, longer, config)
 
 

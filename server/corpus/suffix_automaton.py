@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,14 @@ from pocketquery.sdk.errors import MissingExtraError
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["SuffixAutomaton", "TextBlock", "code_points", "longest_common_substring", "match_block"]
+__all__ = [
+    "Matches",
+    "SuffixAutomaton",
+    "TextBlock",
+    "code_points",
+    "longest_common_substring",
+    "match_block",
+]
 
 Ints = NDArray[np.int32]
 
@@ -62,9 +69,17 @@ class TextBlock:
         return sums
 
 
+class Matches(NamedTuple):
+    """The longest common substrings of pairs, int32 (pairs,) each."""
+
+    lengths: Ints  # 0 where there is none
+    ends: Ints  # where the partner's occurrence ends in the block's characters
+    weights: Ints
+
+
 def match_block(
-    block: TextBlock, weights: Ints, anchors: Ints, first: Ints, last: Ints
-) -> tuple[Ints, Ints]:
+    block: TextBlock, weights: Ints, anchors: Ints, first: Ints, last: Ints, least: int = 1
+) -> Matches:
     """The longest common substring of every anchor with its partners ``first`` to ``last - 1``.
 
     Args:
@@ -74,16 +89,12 @@ def match_block(
         anchors: int32 (rows,).
         first: int32 (rows,).
         last: int32 (rows,), behind the last partner.
-
-    Returns:
-        Lengths, and where the partner's occurrence ends in ``block.characters``, both int32
-        (pairs,), row by row.
+        least: shorter substrings are not looked for, at least 1.
     """
     match_pairs = kernels().match_pairs
-    found: tuple[Ints, Ints] = match_pairs(
-        block.characters, block.starts, weights, anchors, first, last
+    return Matches(
+        *match_pairs(block.characters, block.starts, weights, anchors, first, last, least)
     )
-    return found
 
 
 def longest_common_substring(a: str, b: str) -> str:
@@ -91,9 +102,9 @@ def longest_common_substring(a: str, b: str) -> str:
     block = TextBlock.of([a, b])
     unweighted = np.zeros(len(block.characters) + 1, np.int32)
     one = np.ones(1, np.int32)
-    lengths, ends = match_block(block, unweighted, one - 1, one, one + 1)
-    end = int(ends[0]) - len(a)
-    return b[end - int(lengths[0]) : end]
+    found = match_block(block, unweighted, one - 1, one, one + 1)
+    end = int(found.ends[0]) - len(a)
+    return b[end - int(found.lengths[0]) : end] if found.lengths[0] else ""
 
 
 class SuffixAutomaton:

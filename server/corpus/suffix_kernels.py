@@ -26,6 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 Ints = NDArray[np.int32]
 
 CODE_POINTS = 0x110000
+MOST_WEIGHT = np.iinfo(np.int32).max
 
 
 def compiled(function: Function) -> Function:
@@ -121,8 +122,14 @@ def by_length(lengths: Ints, states: int) -> Ints:
 
 @compiled
 def match_pairs(
-    characters: Ints, starts: Ints, weights: Ints, anchors: Ints, first: Ints, last: Ints
-) -> tuple[Ints, Ints]:
+    characters: Ints,
+    starts: Ints,
+    weights: Ints,
+    anchors: Ints,
+    first: Ints,
+    last: Ints,
+    least: int,
+) -> tuple[Ints, Ints, Ints]:
     """The longest common substring of many pairs of texts; the heaviest where several are longest.
 
     Each anchor's automaton is built once and every partner streamed over it: O(length) a pair.
@@ -134,16 +141,20 @@ def match_pairs(
         anchors: int32 (rows,), texts.
         first: int32 (rows,): the first partner of each anchor,
         last: int32 (rows,): and the one behind the last.
+        least: shorter substrings are not looked for.
 
     Returns:
-        Lengths, int32 (pairs,), and where in ``characters`` the partner's occurrence ends, int32
-        (pairs,); pairs row by row.
+        Lengths, 0 where there is none; where in ``characters`` the partner's occurrence ends; and
+        its weight. All int32 (pairs,), row by row.
     """
     pairs = (last - first).sum()
     longest, ends = np.zeros(pairs, np.int32), np.zeros(pairs, np.int32)
+    worth = np.zeros(pairs, np.int32)
     symbols = np.zeros(CODE_POINTS, np.int32)  # untouched pages of it cost nothing
     pair = 0
     for row in range(len(anchors)):
+        if first[row] >= last[row]:
+            continue
         begin, end = starts[anchors[row]], starts[anchors[row] + 1]
         text = np.empty(end - begin, np.int32)
         width = 1
@@ -155,7 +166,8 @@ def match_pairs(
         follow, links, lengths, states = build_automaton(text, width)
         target, kept = complete_automaton(follow, links, lengths, states)
         for partner in range(first[row], last[row]):
-            state, length, best, heaviest, where = 0, 0, 0, 0, starts[partner]
+            state, length, best = 0, 0, least - 1
+            heaviest, where = MOST_WEIGHT, -1
             for i in range(starts[partner], starts[partner + 1]):
                 at = np.uint32(state + symbols[np.uint32(characters[i])])
                 state = target[at]
@@ -164,8 +176,9 @@ def match_pairs(
                     weight = weights[i + 1] - weights[i + 1 - length]
                     if length > best or weight > heaviest:
                         best, heaviest, where = length, weight, i + 1
-            longest[pair], ends[pair] = best, where
+            if where >= 0:
+                longest[pair], ends[pair], worth[pair] = best, where, heaviest
             pair += 1
         for i in range(begin, end):
             symbols[characters[i]] = 0
-    return longest, ends
+    return longest, ends, worth

@@ -25,11 +25,9 @@ def matched(texts: list[str], weights: list[int] | None = None) -> list[tuple[in
     block = TextBlock.of(texts)
     running = block.running(np.array(weights or [0] * len(block.characters), np.int32))
     anchors = np.arange(0, len(texts), 2, dtype=np.int32)
-    lengths, ends = match_block(block, running, anchors, anchors + 1, anchors + 2)
-    together = "".join(texts)
-    return [
-        (int(n), together[end - n : end]) for n, end in zip(lengths, ends.tolist(), strict=True)
-    ]
+    found = match_block(block, running, anchors, anchors + 1, anchors + 2)
+    together, both = "".join(texts), zip(found.lengths.tolist(), found.ends.tolist(), strict=True)
+    return [(length, together[end - length : end] if length else "") for length, end in both]
 
 
 def test_it_finds_what_dynamic_programming_finds() -> None:
@@ -82,10 +80,14 @@ def test_one_anchor_streams_over_a_range_of_partners() -> None:
     texts = ["abcab", "xxcab", "", "abc", "zzz", "bcabq"]
     block = TextBlock.of(texts)
     ints = np.array([0, 1], np.int32), np.array([1, 2], np.int32), np.array([6, 4], np.int32)
-    lengths, _ = match_block(block, block.running(np.ones(len(block.characters))), *ints)
+    weights = block.running(np.full(len(block.characters), 3))
+    found = match_block(block, weights, *ints)
     expected = [common_length(texts[0], other) for other in texts[1:]]
     expected += [common_length(texts[1], other) for other in texts[2:4]]
-    assert lengths.tolist() == expected
+    assert found.lengths.tolist() == expected
+    assert found.weights.tolist() == [3 * length for length in expected]
+    long = match_block(block, weights, *ints, least=3)
+    assert long.lengths.tolist() == [length if length >= 3 else 0 for length in expected]
 
 
 def test_states_and_transitions_stay_within_their_bounds_and_reach_them() -> None:
