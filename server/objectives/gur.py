@@ -149,7 +149,7 @@ class Gur(Objective[GurExample]):
         self, encoder: SentenceEncoder, states: torch.Tensor, batch: Batch
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """States and mask of the texts whose vectors are compared: the pairs' firsts, seconds."""
-        if self.config.cl_input == "clean":
+        if self.config.cl_input == "clean" and len(batch["dropped"]):
             return encoder.states(batch["clean_ids"], batch["clean_mask"]), batch["clean_mask"]
         rows = 2 * len(batch["dropped"])  # contents whose titles are to be written follow
         return states[:rows], batch["attention_mask"][:rows]

@@ -79,7 +79,8 @@ class GurBatches:
         Returns:
             ``input_ids``, ``attention_mask`` int64 (2n + m, length) with hidden spans; ``inputs``
             and ``labels`` int64 (2n + m, target length) of the decoder; ``dropped`` bool (n, n),
-            the false negatives; and ``clean_ids``, ``clean_mask`` (2n, length) where asked for.
+            the false negatives; and ``clean_ids``, ``clean_mask`` (2n, length) where asked for and
+            there are pairs.
         """
         pairs = [example for example in examples if not example.writes_title]
         titles = [example for example in examples if example.writes_title]
@@ -99,7 +100,7 @@ class GurBatches:
             "labels": labels,
             "dropped": false_negatives(pairs),
         }
-        if self.clean:
+        if self.clean and pairs:
             batch["clean_ids"], batch["clean_mask"] = self.rows(whole)
         return batch
 

@@ -381,8 +381,9 @@ def test_clean_inputs_are_contrasted_where_asked_for() -> None:
     assert not torch.equal(masked[0], masked[1])
 
 
-def test_titles_are_written_from_whole_contents_and_have_no_contrast() -> None:
-    encoder, gur = objective(title_share=0.5)
+@pytest.mark.parametrize("cl_input", ["masked", "clean"])
+def test_titles_are_written_from_whole_contents_and_have_no_contrast(cl_input: str) -> None:
+    encoder, gur = objective(title_share=0.5, cl_input=cl_input)
     titles = [
         GurExample(f"water and {text}", text, f"t{i}", writes_title=True)
         for i, text in enumerate(sentences(3))
