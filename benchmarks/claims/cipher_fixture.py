@@ -1,0 +1,81 @@
+"""Cipher languages: a corpus of which one half is written in letters of another alphabet.
+
+Every word is spelt letter by letter in an alphabet that the first language does not have; digits,
+punctuation and a share of the words stay. So the two languages are isomorphic by construction, and
+held-out sentences with their cipher are parallel pairs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Sequence
+
+from pocketquery.server.corpus.groups import Group, GroupList
+
+__all__ = ["encipher", "make_ciphers"]
+
+_GEORGIAN = "აბგდევზთიკლმნოპჟრსტუფქღყშჩ"  # 26 letters
+_LETTERS = str.maketrans(dict(zip("abcdefghijklmnopqrstuvwxyz", _GEORGIAN, strict=True)))
+_WORD = re.compile(r"[a-z]+")
+
+
+def encipher(text: str, *, shared: float = 0.05, reverse: bool = False) -> str:
+    """``text`` in the second language.
+
+    Args:
+        text: in the first language; it is lower-cased.
+        shared: share of the words (by hash, so always the same ones) that both languages have.
+        reverse: reverse the order of the words: a typologically different language.
+    """
+    ciphered = _WORD.sub(lambda match: _word(match.group(), shared), text.lower())
+    return " ".join(reversed(ciphered.split())) if reverse else ciphered
+
+
+def make_ciphers(
+    documents: Sequence[Group],
+    seed: int,
+    *,
+    held_out: int = 500,
+    shared: float = 0.05,
+    reverse: bool = False,
+) -> tuple[GroupList, list[tuple[str, str]]]:
+    """Documents of both languages, from disjoint halves, and parallel held-out sentences.
+
+    Args:
+        documents: in the first language, lower-cased here.
+        seed: of the split.
+        held_out: sentences kept for the test, from documents that are not trained on.
+        shared: see :func:`encipher`.
+        reverse: see :func:`encipher`.
+    """
+    rng = random.Random(seed)
+    order = rng.sample(range(len(documents)), len(documents))
+    pairs: list[tuple[str, str]] = []
+    while order and len(pairs) < held_out:
+        pairs += [
+            (text.lower(), encipher(text, shared=shared, reverse=reverse))
+            for text in documents[order.pop()].texts
+        ]
+    half = len(order) // 2
+    first = [_lowered(documents[i]) for i in order[:half]]
+    second = [_ciphered(documents[i], shared, reverse) for i in order[half:]]
+    distinct = {a: (a, b) for a, b in pairs}
+    return GroupList(first + second, "documents"), list(distinct.values())[:held_out]
+
+
+def _word(word: str, shared: float) -> str:
+    digest = hashlib.sha256(word.encode()).digest()
+    if int.from_bytes(digest[:4], "big") < shared * 2**32:
+        return word
+    return word.translate(_LETTERS)
+
+
+def _lowered(group: Group) -> Group:
+    return Group(group.id, tuple(text.lower() for text in group.texts), (), "en", group.title)
+
+
+def _ciphered(group: Group, shared: float, reverse: bool) -> Group:
+    texts = tuple(encipher(text, shared=shared, reverse=reverse) for text in group.texts)
+    return Group(group.id, texts, (), "xx", group.title)

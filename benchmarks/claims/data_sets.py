@@ -1,0 +1,199 @@
+"""The public sets of the claims, as groups to train on and as tests."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery.server.corpus import split_sentences
+from pocketquery.server.corpus.candidates import CandidateList, read_candidate_table
+from pocketquery.server.corpus.groups import Group, GroupList
+
+__all__ = [
+    "SessionTest",
+    "articles",
+    "exchange_duplicates",
+    "intents",
+    "news",
+    "quora_pairs",
+    "question_bodies",
+    "services",
+    "squad",
+    "tatoeba",
+]
+
+
+@dataclass(frozen=True)
+class SessionTest:
+    """Held-out sessions: what a user said, what the agent answered, and 99 other answers."""
+
+    queries: list[str]
+    answers: list[str]
+
+
+def services(data: Path, seed: int = 0) -> tuple[GroupList, SessionTest]:
+    """Dialogues of users and assistants to train on, and held-out exchanges."""
+    train = [_dialogue(row) for row in _objects(data / "sgd_dialogues/train.jsonl.gz")]
+    rng = random.Random(seed)
+    queries, answers = [], []
+    for row in _objects(data / "sgd_dialogues/dev.jsonl.gz"):
+        turns = _dialogue(row)
+        asked = [i for i, role in enumerate(turns.roles[:-1]) if role == "user"]
+        place = rng.choice(asked)
+        queries.append(turns.texts[place])
+        answers.append(turns.texts[place + 1])
+    return GroupList(train, "sessions"), SessionTest(queries, answers)
+
+
+def question_bodies(data: Path) -> tuple[GroupList, list[CandidateList]]:
+    """Forum questions as pairs of title and a sentence of the body, and re-ranking to test on.
+
+    Trained on are the questions of the part without labels and those of another forum; the texts
+    of the labelled parts, which are the test, are left out.
+    """
+    folder = data / "cqa_question_ranking"
+    lists = [
+        one for part in ("train", "dev") for one in read_candidate_table(folder / f"{part}.tsv.gz")
+    ]
+    held = {text for one in lists for text in (one.query, *one.candidates)}
+    texts = dict.fromkeys(_forum_texts(folder)) | dict.fromkeys(_exchange_texts(data))
+    pairs = [pair for text in texts if text not in held for pair in [_title_and_body(text)] if pair]
+    groups = [Group(f"question-{i}", pair, (), "en", title=True) for i, pair in enumerate(pairs)]
+    return GroupList(groups, "documents"), lists
+
+
+def exchange_duplicates(data: Path) -> list[tuple[str, str]]:
+    """Titles of forum questions that the community marked as duplicates."""
+    rows = _rows(data / "stackexchange_english_pairs/pairs.tsv.gz")
+    return [(row[3], row[4]) for row in rows if row[0] == "1" and row[3] != row[4]]
+
+
+def quora_pairs(data: Path, part: str) -> list[tuple[str, str, bool]]:
+    """Question pairs and whether they are duplicates; ``part`` is ``train`` or ``valid``."""
+    rows = _rows(data / f"quora/{part}.tsv.gz")
+    return [(first, second, label == "1") for label, first, second, _ in rows]
+
+
+def articles(data: Path) -> GroupList:
+    """Wikipedia articles, paragraph by paragraph, each a document with its section's sentences."""
+    groups = []
+    for row in _objects(data / "enwiki_articles/articles.jsonl.gz"):
+        for number, paragraph in enumerate(row["paragraphs"]):
+            texts = (row["title"], *split_sentences(paragraph["text"]))
+            groups.append(Group(f"{row['title']}#{number}", texts, (), "en", title=True))
+    return GroupList(groups, "documents")
+
+
+@dataclass(frozen=True)
+class Squad:
+    """Paragraphs of Wikipedia articles and questions on them, split by article."""
+
+    documents: GroupList
+    training: list[tuple[str, str]]  # question, paragraph id
+    test: list[tuple[str, str]]
+
+
+def squad(data: Path, seed: int = 0) -> Squad:
+    """SQuAD; the questions on a quarter of the articles are the test."""
+    folder = data / "squad_dev_passages"
+    groups = [
+        Group(row["_id"], (row["title"], *split_sentences(row["text"])), (), "en", title=True)
+        for row in _objects(folder / "corpus.jsonl.gz")
+    ]
+    names = sorted({group.id.rsplit("#", 1)[0] for group in groups})
+    held = set(random.Random(seed).sample(names, len(names) // 4))
+    relevant = {row[0]: row[1] for row in _table(folder / "qrels.tsv.gz")}
+    training: list[tuple[str, str]] = []
+    test: list[tuple[str, str]] = []
+    for number, text in _table(folder / "queries.tsv.gz"):
+        if number in relevant:
+            document = relevant[number]
+            (test if document.rsplit("#", 1)[0] in held else training).append((text, document))
+    return Squad(GroupList(groups, "documents"), training, test)
+
+
+def intents(data: Path, part: str) -> list[tuple[str, str]]:
+    """Requests to an assistant and their intents, the out-of-scope ones left out."""
+    rows = _rows(data / f"clinc150/{part}.tsv.gz")
+    return [(text, intent) for _, intent, text in rows if intent != "oos"]
+
+
+def news(data: Path, languages: tuple[str, ...]) -> GroupList:
+    """News articles in several languages, sentence by sentence; no article in two languages.
+
+    The articles are dealt to the languages in turn, so that no translation is ever trained on.
+    """
+    folder = data / "ntrex"
+    ids = (folder / "document_ids.txt").read_text(encoding="utf-8").split()
+    order = {name: place for place, name in enumerate(dict.fromkeys(ids))}
+    groups = []
+    for turn, language in enumerate(languages):
+        lines = gzip.decompress((folder / f"{language}.txt.gz").read_bytes()).decode().splitlines()
+        found = defaultdict(list)
+        for name, line in zip(ids, lines, strict=True):
+            if order[name] % len(languages) == turn:
+                found[name].append(line)
+        groups += [Group(f"{n}.{language}", tuple(t), (), language) for n, t in found.items()]
+    return GroupList(groups, "documents")
+
+
+def tatoeba(data: Path, language: str) -> list[tuple[str, str]]:
+    """Sentences in ``language`` and their English translation."""
+    text = (data / f"tatoeba/{language}-eng.tsv").read_text(encoding="utf-8")
+    pairs = (line.split("\t") for line in text.splitlines())
+    return [(first, second) for first, second in pairs]
+
+
+def _dialogue(row: dict[str, Any]) -> Group:
+    roles = {"U": "user", "S": "agent"}
+    spoken = [(roles[speaker], text) for speaker, text in row["turns"] if text.strip()]
+    merged: list[tuple[str, str]] = []
+    for role, text in spoken:
+        if merged and merged[-1][0] == role:
+            merged[-1] = (role, f"{merged[-1][1]} {text}")
+        else:
+            merged.append((role, text))
+    found, texts = zip(*merged, strict=True)
+    return Group(str(row["id"]), texts, found, "en")
+
+
+def _forum_texts(folder: Path) -> Iterator[str]:
+    for _, _, _, query, candidate in _rows(folder / "unlabelled.tsv.gz"):
+        yield from (query, candidate)
+
+
+def _exchange_texts(data: Path) -> Iterator[str]:
+    for row in _rows(data / "stackexchange_english_pairs/pairs.tsv.gz"):
+        _, _, _, title, other_title, body, other_body = row
+        yield from (
+            f"{title.rstrip('.?! ')}? {body}",
+            f"{other_title.rstrip('.?! ')}? {other_body}",
+        )
+
+
+def _title_and_body(text: str) -> tuple[str, ...] | None:
+    sentences = split_sentences(text)
+    return tuple(sentences) if len(sentences) > 1 else None
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    rows = _table(path)
+    next(rows)
+    yield from rows
+
+
+def _table(path: Path) -> Iterator[list[str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        yield from csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)

@@ -1,0 +1,176 @@
+"""One study: a paper's arms on one corpus, every run kept when it is done.
+
+The arms, budgets and seeds stand in ``arms.toml``, written down before the runs. All arms of
+a study share the tokenizer, the warm start by masked language modelling (one checkpoint), the
+processed sequences and the learning rate. A run (corpus, arm, seed) is kept in ``runs/claims``:
+killed and started again, a study goes on with the next run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save
+from transformers import AutoTokenizer
+
+from pocketquery.sdk.files import write_atomic
+from pocketquery.server.corpus.groups import Source
+from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.presets import new_encoder
+from pocketquery.server.objectives import Objective, build_objective
+from pocketquery.server.objectives.mlm import MlmHead
+from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
+
+__all__ = ["Corpus", "Scores", "Study", "Trained"]
+
+WORK = Path(__file__).resolve().parents[2] / "runs" / "claims"
+ARMS = Path(__file__).with_name("arms.toml")
+_HEAD = "mlm_head.safetensors"
+
+Scores = dict[str, NDArray[np.float64]]
+"""Metric -> score of every item (query, pair, or a single figure), float64 (items,)."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What an arm made, as its evaluation gets it."""
+
+    arm: str
+    seed: int
+    encoder: SentenceEncoder
+    objectives: Sequence[Objective[Any]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a study trains and tests on.
+
+    Attributes:
+        name: names it in tables and files.
+        warm: what the warm start reads.
+        sources: what an objective draws from, by the objective's name; ``"*"`` for the others.
+        evaluate: the scores of what an arm made.
+    """
+
+    name: str
+    warm: Source
+    sources: Mapping[str, Source]
+    evaluate: Callable[[Trained], Scores]
+
+    def source(self, objective: str) -> Source:
+        return self.sources.get(objective, self.sources.get("*", self.warm))
+
+
+@dataclass
+class Study:
+    """A paper's arms and budgets on one corpus."""
+
+    name: str
+    corpus: Corpus
+    settings: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings = tomllib.loads(ARMS.read_text(encoding="utf-8"))[self.name]
+
+    def results(self, arms: Iterable[str] | None = None) -> dict[str, Scores]:
+        """Arm -> metric -> float64 (seeds, items); runs what has not been run."""
+        names = list(arms or self.settings["arms"])
+        found: dict[str, Scores] = {}
+        for arm in names:
+            runs = [self.run(arm, seed) for seed in self.settings["seeds"]]
+            found[arm] = {metric: np.stack([run[metric] for run in runs]) for metric in runs[0]}
+        return found
+
+    def run(self, arm: str, seed: int) -> Scores:
+        """One arm from one seed, from its file where it was run before."""
+        key = self._key(arm)
+        path = WORK / self.name / self.corpus.name / f"{arm}-{seed}-{key}.npz"
+        if not path.is_file():
+            trained = self._train(arm, seed)
+            scores = self.corpus.evaluate(trained)
+            packed = io.BytesIO()
+            np.savez_compressed(packed, allow_pickle=False, **scores)
+            write_atomic(path, packed.getvalue())
+            shown = " ".join(f"{metric} {values.mean():.4f}" for metric, values in scores.items())
+            print(f"{self.name} {self.corpus.name} {arm} seed {seed}: {shown}", flush=True)
+        with np.load(path) as saved:
+            return {metric: saved[metric] for metric in saved.files}
+
+    def _key(self, arm: str) -> str:
+        """Of the arm's settings: a changed arm is another run."""
+        shared = {
+            name: value for name, value in self.settings.items() if name not in ("arms", "seeds")
+        }
+        whole = json.dumps([shared, self.settings["arms"][arm], self.corpus.name], sort_keys=True)
+        return hashlib.sha256(whole.encode()).hexdigest()[:8]
+
+    def _train(self, arm: str, seed: int) -> Trained:
+        settings = self.settings["arms"][arm]
+        encoder = self._start(settings.get("start", "warm"))
+        encoder.pooling = settings.get("pooling", encoder.pooling)
+        parts = [
+            self._part(name, options, encoder)
+            for name, options in settings.get("objectives", {}).items()
+        ]
+        if parts:
+            chosen = {**self.settings["train"], **settings.get("train", {})}
+            encoder = pretrain(encoder, parts, PretrainingConfig(**chosen, seed=seed))
+        return Trained(arm, seed, encoder.eval(), [part.objective for part in parts])
+
+    def _part(self, name: str, options: Mapping[str, Any], encoder: SentenceEncoder) -> Part:
+        options = {"max_length": self.settings["max_length"], **options}
+        share = options.pop("share", 1.0)
+        source = self.corpus.source(options.pop("source", name))
+        objective = build_objective(name, encoder, options)
+        head = load_file(self._warm_folder() / _HEAD)
+        for module in objective.modules():
+            if isinstance(module, MlmHead):  # the warm start's, for all arms alike
+                module.load_state_dict(head)
+        return Part(objective, source, share)
+
+    def _start(self, kind: str) -> SentenceEncoder:
+        """The warm start that all arms share, made once; or the drawn weights it began with."""
+        folder = self._warm_folder()
+        if not (folder / _HEAD).is_file():
+            encoder = self._drawn()
+            objective = build_objective("mlm", encoder, {"max_length": self.settings["max_length"]})
+            head = next(m for m in objective.modules() if isinstance(m, MlmHead))
+            config = PretrainingConfig(**self.settings["warm"])
+            part = Part(objective, self.corpus.warm)
+            pretrain(encoder, [part], config, run=folder.with_suffix(".run"))
+            encoder.save(folder)
+            write_atomic(folder / _HEAD, save(head.state_dict()))
+        return SentenceEncoder.load(folder) if kind == "warm" else self._drawn()
+
+    def _warm_folder(self) -> Path:
+        chosen = [self.settings[name] for name in ("warm", "preset", "vocabulary", "max_length")]
+        key = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:8]
+        return WORK / self.name / self.corpus.name / f"warm-{key}"
+
+    def _drawn(self) -> SentenceEncoder:
+        return new_encoder(
+            self.settings["preset"],
+            self._tokenizer(),
+            pooling=self.settings.get("pooling", "mean"),
+            max_length=self.settings["max_length"],
+        )
+
+    def _tokenizer(self) -> Any:
+        size = int(self.settings["vocabulary"])
+        kind = self.settings.get("tokenizer", "wordpiece")
+        folder = WORK / self.name / self.corpus.name / f"tokenizer-{kind}-{size}"
+        if not folder.is_dir():
+            return train_tokenizer(
+                self.corpus.warm, folder, TokenizerConfig(kind=kind, vocabulary=size)
+            )
+        return AutoTokenizer.from_pretrained(folder, use_fast=True)
