@@ -39,7 +39,8 @@ class PretrainingConfig:
         bfloat16: autocast the loss (accelerators, processors with AMX).
         checkpoint_every: steps between checkpoints.
         log_every: steps between lines of the log.
-        diagnose_every: steps between diagnoses of the geometry; 0 for none.
+        diagnose_every: steps between diagnoses of the geometry, where there are held-out texts;
+            0 for none.
         patience: diagnoses in a row that sound an alarm, after which the run stops; 0 for never.
         workers: processes that prepare batches; does not change the result.
     """
@@ -59,7 +60,7 @@ class PretrainingConfig:
     bfloat16: bool = False
     checkpoint_every: int = 500
     log_every: int = 50
-    diagnose_every: int = 0
+    diagnose_every: int = 200
     patience: int = 0
     workers: int = 0
 

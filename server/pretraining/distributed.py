@@ -8,7 +8,8 @@ process takes its own micro-batches and holds the same weights; what an objectiv
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -91,6 +92,15 @@ class Processes:
             return
         for module in modules:
             module.load_state_dict(self.share(_on_processor(module)))
+
+    @contextmanager
+    def first_goes_ahead(self) -> Iterator[None]:
+        """The others enter when the first has left: it writes what they then read."""
+        if not self.first:
+            dist.barrier()
+        yield
+        if self.first and self.count > 1:
+            dist.barrier()
 
     def leave(self) -> None:
         """End the group."""

@@ -1,0 +1,190 @@
+"""What ``pocketquery pretrain`` is told, as sources, an encoder and parts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+
+from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.server.corpus import Group, GroupList, Kind, Reading, Source
+from pocketquery.server.corpus.reading import open_source, read_groups
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.presets import PRESETS, new_encoder
+from pocketquery.server.objectives import OBJECTIVES, build_objective
+from pocketquery.server.pretraining.held_out import hold_out
+from pocketquery.server.pretraining.mixture import Part
+
+__all__ = ["make_encoder", "make_parts", "open_sources", "parse_objectives", "parse_options"]
+
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def parse_objectives(text: str) -> dict[str, float]:
+    """``"gur=1,auto_mlm=0.5"`` as weights by name; a name alone weighs 1.
+
+    Raises:
+        InvalidInputError: an unknown objective, one named twice, or a weight that is none.
+    """
+    weights: dict[str, float] = {}
+    for entry in text.split(","):
+        name, _, weight = (part.strip() for part in entry.partition("="))
+        if name not in OBJECTIVES:
+            raise InvalidInputError(
+                f'unknown objective "{name}"; known are {", ".join(OBJECTIVES)}'
+            )
+        if name in weights:
+            raise InvalidInputError(f"the objective {name} is named twice; expected once")
+        try:
+            weights[name] = float(weight or 1)
+        except ValueError as error:
+            raise InvalidInputError(
+                f'the weight of {name} is "{weight}"; expected a number, as in gur=1,auto_mlm=0.5'
+            ) from error
+    return weights
+
+
+def parse_options(settings: Sequence[str], objectives: Sequence[str]) -> dict[str, dict[str, str]]:
+    """``["gur.temperature=0.1"]`` as options by objective.
+
+    Raises:
+        InvalidInputError: not of this form, or of an objective that is not trained.
+    """
+    options: dict[str, dict[str, str]] = {name: {} for name in objectives}
+    for setting in settings:
+        place, equals, value = setting.partition("=")
+        name, dot, option = place.partition(".")
+        if not (equals and dot and option):
+            raise InvalidInputError(
+                f'--set is "{setting}"; expected OBJECTIVE.OPTION=VALUE, as in gur.temperature=0.1'
+            )
+        if name not in options:
+            raise InvalidInputError(
+                f'--set {setting}: "{name}" is not trained; expected {", ".join(options)}'
+            )
+        options[name][option] = value
+    return options
+
+
+def open_sources(arguments: argparse.Namespace) -> dict[Kind, Source]:
+    """The sources that were named, by kind.
+
+    Raises:
+        InvalidInputError: none was named, or several stores of a kind.
+        CorpusError: a file cannot be read.
+    """
+    reading = Reading(lang=arguments.lang, sentence_lines=arguments.sentence_lines)
+    named = {kind: getattr(arguments, kind) for kind in _KINDS if getattr(arguments, kind)}
+    if not named:
+        options = ", ".join(f"--{kind}" for kind in _KINDS)
+        raise InvalidInputError(f"nothing to learn from; expected one or more of {options}")
+    return {kind: _source(paths, kind, reading) for kind, paths in named.items()}
+
+
+def _source(paths: Sequence[str], kind: Kind, reading: Reading) -> Source:
+    if len(paths) == 1:
+        return open_source(paths[0], kind, reading)
+    if any(Path(path).is_dir() for path in paths):
+        raise InvalidInputError(
+            f"--{kind} names several places and a store among them; expected raw files, or one "
+            "store (pocketquery mine store makes one of several files)"
+        )
+    groups: list[Group] = [g for path in paths for g in read_groups(path, kind, reading)]
+    return GroupList(groups, kind)
+
+
+def make_encoder(
+    arguments: argparse.Namespace, sources: Sequence[Source], place: Path
+) -> SentenceEncoder:
+    """The encoder to start from: a model, or drawn in a preset's shape.
+
+    Args:
+        arguments: ``init``, ``tokenizer``, ``vocabulary`` and the options of a shape.
+        sources: a new vocabulary is trained on the largest.
+        place: where that vocabulary is kept.
+
+    Raises:
+        InvalidInputError: options that do not go together.
+        UnknownModelError: no such model or tokenizer.
+    """
+    if arguments.init in PRESETS:
+        return new_encoder(
+            arguments.init,
+            _tokenizer(arguments, sources, place),
+            pooling=arguments.pooling or "mean",
+            max_length=arguments.max_length,
+            share_layers=arguments.share_layers,
+            embedding_width=arguments.embedding_width,
+            pre_norm=arguments.pre_norm,
+            seed=arguments.seed,
+        )
+    shape = ("tokenizer", "vocabulary", "share_layers", "embedding_width", "pre_norm")
+    given = [name for name in shape if getattr(arguments, name)]
+    if given:
+        raise InvalidInputError(
+            f"--{given[0].replace('_', '-')} goes with a preset ({', '.join(PRESETS)}); "
+            f'--init is "{arguments.init}", which brings its own'
+        )
+    encoder = SentenceEncoder.load(arguments.init, pooling=arguments.pooling)
+    # A head was trained for other vectors than those that are about to come.
+    encoder.head = None
+    encoder.max_length = min(arguments.max_length, encoder.max_length)
+    return encoder
+
+
+def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], place: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
+
+    name = arguments.tokenizer
+    if not name and not (place / "tokenizer.json").is_file():
+        config = TokenizerConfig(
+            kind=arguments.vocabulary_kind, vocabulary=arguments.vocabulary, seed=arguments.seed
+        )
+        return train_tokenizer(max(sources, key=lambda s: int(s.lengths().sum())), place, config)
+    try:
+        return AutoTokenizer.from_pretrained(name or place, use_fast=True)
+    except (OSError, ValueError) as error:
+        raise UnknownModelError(
+            f"{name or place} cannot be loaded as a tokenizer ({str(error).splitlines()[0]}); "
+            "expected a folder or Hub name, or none to train a vocabulary on the texts"
+        ) from error
+
+
+def make_parts(
+    encoder: SentenceEncoder,
+    sources: dict[Kind, Source],
+    weights: dict[str, float],
+    options: dict[str, dict[str, str]],
+    held_out: int,
+    seed: int,
+) -> tuple[list[Part], list[str]]:
+    """The parts, and texts held out of their sources.
+
+    Args:
+        encoder: that is trained.
+        sources: by kind; an objective takes the one it prefers.
+        weights: by objective.
+        options: of the objectives' configurations, by objective.
+        held_out: texts to hold out, of all sources together.
+        seed: of the objectives' heads.
+
+    Raises:
+        InvalidInputError: no source of a kind that an objective can learn from, or an option it
+            has not.
+    """
+    torch.manual_seed(seed)
+    kept = {kind: hold_out(source, held_out // len(sources)) for kind, source in sources.items()}
+    parts = []
+    for name, weight in weights.items():
+        objective = build_objective(name, encoder, options[name])
+        kind = next((kind for kind in objective.kinds if kind in kept), None)
+        if kind is None:
+            known = ", ".join(f"--{kind}" for kind in objective.kinds)
+            raise InvalidInputError(f"{name} has nothing to learn from; expected {known}")
+        parts.append(Part(objective, kept[kind].source, weight))
+    return parts, [text for found in kept.values() for text in found.texts]

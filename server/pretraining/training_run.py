@@ -1,0 +1,135 @@
+"""From an encoder and its objectives to a model folder, killed and called again as often as it is.
+
+While it goes on, ``<output>.work`` holds the checkpoint and the log. The model then has beside its
+own files ``pretraining.json`` (what it was trained with), ``pretraining.jsonl`` (the log) and
+``pretraining.html`` (its curves).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery.sdk.files import write_atomic
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.layout import check_replaceable
+from pocketquery.server.pretraining.config import PretrainingConfig
+from pocketquery.server.pretraining.distributed import Processes
+from pocketquery.server.pretraining.loop import pretrain
+from pocketquery.server.pretraining.mixture import Part
+from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.pretraining.run_report import write_run_report
+from pocketquery.server.pretraining.run_state import run_identity
+
+__all__ = ["TrainingReport", "pretrain_to_folder", "work_folder"]
+
+_ALONE = Processes()
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """What a run came to.
+
+    Attributes:
+        path: the model.
+        steps: that were taken.
+        parameters: of the encoder.
+        dimension: of its vectors.
+        space_id: of the space they live in.
+        last: the last line of the log with a loss: means since the line before.
+        alarms: of the last diagnosis.
+        resumed: whether an earlier call had begun, or done, it.
+    """
+
+    path: Path
+    steps: int
+    parameters: int
+    dimension: int
+    space_id: str
+    last: dict[str, float]
+    alarms: list[str]
+    resumed: bool
+
+
+def work_folder(output: Path) -> Path:
+    """Where a run to ``output`` keeps what it needs to be resumed."""
+    return output.with_name(output.name + ".work")
+
+
+def pretrain_to_folder(
+    encoder: SentenceEncoder,
+    parts: Sequence[Part],
+    config: PretrainingConfig,
+    output: Path,
+    *,
+    held_out: Sequence[str] = (),
+    processes: Processes = _ALONE,
+    show_progress_bar: bool = False,
+) -> TrainingReport:
+    """Train, or go on training, and save what ships; arguments as of ``pretrain``.
+
+    A run that an earlier call finished is not trained again.
+
+    Raises:
+        InvalidInputError: ``output`` holds something else.
+        ArtifactError: see ``pretrain``.
+    """
+    work = work_folder(output)
+    identity = json.loads(json.dumps(run_identity(encoder, parts, config, processes)))
+    if processes.first:
+        check_replaceable(output)
+    finished = processes.share(_saved(output).get("identity") == identity)
+    resumed = finished or (work / "checkpoint.pt").exists()
+    if not finished:
+        shipped = pretrain(
+            encoder,
+            parts,
+            config,
+            run=work,
+            held_out=held_out,
+            processes=processes,
+            show_progress_bar=show_progress_bar,
+        ).to("cpu")
+        if processes.first:
+            _write(shipped, output, work, identity)
+    if processes.first:
+        shutil.rmtree(work, ignore_errors=True)
+    report = _report(output, resumed=resumed) if processes.first else None
+    shared: TrainingReport = processes.share(report)  # type: ignore[assignment]  # the first's
+    return shared
+
+
+def _write(shipped: SentenceEncoder, output: Path, work: Path, identity: Mapping[str, Any]) -> None:
+    shipped.save(output)
+    log = output / "pretraining.jsonl"
+    write_atomic(log, (work / "log.jsonl").read_bytes())
+    write_run_report(output / "pretraining.html", log, identity)
+    write_atomic(output / "pretraining.json", json.dumps({"identity": identity}, indent=1))
+
+
+def _saved(output: Path) -> dict[str, Any]:
+    try:
+        saved: dict[str, Any] = json.loads((output / "pretraining.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return saved
+
+
+def _report(output: Path, *, resumed: bool) -> TrainingReport:
+    shipped = SentenceEncoder.load(output)
+    rows = read_log(output / "pretraining.jsonl")
+    last = next(row for row in reversed(rows) if "loss" in row)
+    return TrainingReport(
+        path=output,
+        steps=last["step"],
+        parameters=sum(parameter.numel() for parameter in shipped.parameters()),
+        dimension=shipped.dimension,
+        space_id=shipped.space_id,
+        last={name: value for name, value in last.items() if name != "step"},
+        alarms=next((row["alarms"] for row in reversed(rows) if "alarms" in row), []),
+        resumed=resumed,
+    )
