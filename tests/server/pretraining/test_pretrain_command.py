@@ -1,0 +1,153 @@
+"""The command: from raw files to a model, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.server.corpus import Group, GroupList, write_text_store
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import OBJECTIVES
+from pocketquery.server.pretraining.command_parts import parse_objectives, parse_options
+from pocketquery.server.pretraining.pretrain_command import pretrain
+from tests.tiny_models import bert_teacher, sentences
+
+SMALL = "--steps 4 --batch-size 4 --diagnose-every 2 --log-every 2 --init nano --vocabulary 400"
+
+
+def command(*arguments: str) -> int:
+    parser = argparse.ArgumentParser(prog="pocketquery")
+    pretrain(parser.add_subparsers())
+    options = parser.parse_args(["pretrain", *arguments])
+    code: int = options.run(options)
+    return code
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> str:
+    """Forty documents of three sentences each, a blank line between them."""
+    found = sentences(120)
+    blocks = ["\n".join(f"{s}." for s in found[i : i + 3]) for i in range(0, 120, 3)]
+    path = tmp_path / "documents.txt"
+    path.write_text("\n\n".join(blocks), encoding="utf-8")
+    return str(path)
+
+
+def test_from_raw_text_to_a_model_and_on_from_it(
+    tmp_path: Path, documents: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = str(tmp_path / "base")
+    assert command("--documents", documents, "--output", base, *SMALL.split()) == 0
+    assert "trained   4 steps" in capsys.readouterr().out
+    assert SentenceEncoder.load(base).dimension == 128
+
+    sessions = tmp_path / "sessions.jsonl"
+    lines = [
+        {"id": str(i), "turns": [["U", sentences(80)[2 * i]], ["S", sentences(80)[2 * i + 1]]]}
+        for i in range(40)
+    ]
+    sessions.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    further = ["--init", base, "--sessions", str(sessions), "--documents", documents]
+    further += ["--objective", "contrastive=1,mlm=0.5", "--set", "contrastive.loss=ams"]
+    further += ["--steps", "3", "--batch-size", "4", "--max-length", "32", "--json"]
+    assert command(*further, "--output", str(tmp_path / "next")) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert {"contrastive/ams", "mlm/mlm", "tokens_per_second"} <= set(figures["last"])
+    assert SentenceEncoder.load(tmp_path / "next").max_length == 32
+
+
+def test_a_store_and_turns_of_two_objectives(tmp_path: Path) -> None:
+    groups = GroupList([Group(str(i), (s, s)) for i, s in enumerate(sentences(40))], "documents")
+    write_text_store(tmp_path / "store", (groups[i] for i in range(40)), "documents")
+    bert_teacher(layers=1, width=16).save(tmp_path / "start")
+    arguments = ["--init", str(tmp_path / "start"), "--documents", str(tmp_path / "store")]
+    arguments += ["--objective", "simcse,mlm=3", "--mixture", "turns", "--steps", "6"]
+    arguments += ["--batch-size", "4", "--log-every", "1", "--output", str(tmp_path / "model")]
+    assert command(*arguments) == 0
+    rows = [json.loads(x) for x in (tmp_path / "model/pretraining.jsonl").read_text().splitlines()]
+    trained = [{name.split("/")[0] for name in row if "/" in name} for row in rows if "loss" in row]
+    assert all(len(names) == 1 for names in trained)
+
+
+def test_a_killed_run_takes_the_vocabulary_it_had_trained(tmp_path: Path, documents: str) -> None:
+    work = tmp_path / "model.work" / "tokenizer"
+    bert_teacher().tokenizer.save_pretrained(work)
+    assert (
+        command("--documents", documents, "--output", str(tmp_path / "model"), *SMALL.split()) == 0
+    )
+    assert len(SentenceEncoder.load(tmp_path / "model").tokenizer) == len(bert_teacher().tokenizer)
+
+
+def test_weights_are_read_and_one_alone_is_one() -> None:
+    assert parse_objectives("gur=1,auto_mlm=0.5, mlm") == {"gur": 1, "auto_mlm": 0.5, "mlm": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bert", 'unknown objective "bert"; known are mlm, simcse'),
+        ("", 'unknown objective ""; known are'),
+        ("mlm=much", 'the weight of mlm is "much"'),
+        ("mlm,mlm=2", "named twice"),
+    ],
+)
+def test_bad_objectives_are_refused_with_what_is_known(text: str, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        parse_objectives(text)
+
+
+def test_options_belong_to_an_objective_that_is_trained() -> None:
+    assert parse_options(["gur.temperature=0.1", "gur.a=b=c"], ["gur", "mlm"]) == {
+        "gur": {"temperature": "0.1", "a": "b=c"},
+        "mlm": {},
+    }
+    for setting in ("gur.temperature", "temperature=0.1", "gur.=1"):
+        with pytest.raises(InvalidInputError, match=r"expected OBJECTIVE\.OPTION=VALUE"):
+            parse_options([setting], ["gur"])
+    with pytest.raises(InvalidInputError, match='"ccp" is not trained; expected gur'):
+        parse_options(["ccp.window=3"], ["gur"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "nothing to learn from; expected one or more of --documents"),
+        (
+            "--documents {0} --objective fine_tune",
+            "fine_tune has nothing to learn from; expected --tri",
+        ),
+        ("--documents {0} --set mlm.rate=1", 'no option "rate"; it has mask_rate'),
+        ("--documents {0} --objective mlm=0", "the weight of mlm is 0.0"),
+        ("--documents {0} --warmup 2", "warmup is 2.0"),
+        ("--documents {0} --mixture both", 'mixture is "both"; expected sum or turns'),
+        ("--documents {0} --init {1} --pre-norm", "--pre-norm goes with a preset"),
+        ("--documents {0} {1}", "several places and a store"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    tmp_path: Path, documents: str, arguments: str, message: str
+) -> None:
+    filled = arguments.format(documents, tmp_path).split()
+    output = ["--output", str(tmp_path / "model")]
+    shape = [] if "--init" in filled else ["--init", "nano", "--vocabulary", "400"]
+    with pytest.raises(InvalidInputError, match=message):
+        command(*filled, *shape, *output)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_tokenizer_that_is_not_there_is_said_so(tmp_path: Path, documents: str) -> None:
+    arguments = ["--documents", documents, "--tokenizer", str(tmp_path / "none")]
+    with pytest.raises(UnknownModelError, match="cannot be loaded as a tokenizer"):
+        command(*arguments, "--output", str(tmp_path / "model"))
+
+
+def test_the_help_names_every_objective(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("--help")
+    said = capsys.readouterr().out
+    assert all(name in said for name in OBJECTIVES)
+    assert "(default: 0.0003)" in said

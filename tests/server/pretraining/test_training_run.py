@@ -1,0 +1,108 @@
+"""To a model folder: what lies in it, that it is finished once, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.pretraining.loop import pretrain
+from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.pretraining.training_run import (
+    TrainingReport,
+    pretrain_to_folder,
+    work_folder,
+)
+from tests.server.pretraining.small_run import CONFIG, Killed, make_encoder, make_parts
+from tests.tiny_models import sentences
+
+WATCHED = replace(CONFIG, diagnose_every=4)
+
+
+def run(output: Path, **changes: object) -> TrainingReport:
+    encoder = make_encoder()
+    config = replace(WATCHED, **changes)  # type: ignore[arg-type]
+    return pretrain_to_folder(encoder, make_parts(encoder), config, output, held_out=sentences(30))
+
+
+def test_the_model_the_log_and_the_curves_lie_in_the_folder(tmp_path: Path) -> None:
+    report = run(tmp_path / "model")
+    folder = tmp_path / "model"
+    assert report.path == folder
+    assert (report.steps, report.dimension, report.resumed) == (12, 16, False)
+    assert report.last["loss"] > 0
+    assert report.space_id == SentenceEncoder.load(folder).space_id
+    assert [r["step"] for r in read_log(folder / "pretraining.jsonl") if "geometry" in r] == [
+        0,
+        4,
+        8,
+        12,
+    ]
+    page = (folder / "pretraining.html").read_text()
+    assert page.count("<svg") == 2
+    assert "mlm/mlm_accuracy" in page
+    assert "eff_rank" in page
+    assert not any(word in page for word in ("<script", "src=", "@import"))
+    assert not work_folder(folder).exists()
+
+
+def test_it_ships_what_the_loop_trains(tmp_path: Path) -> None:
+    run(tmp_path / "model")
+    encoder = make_encoder()
+    shipped = pretrain(encoder, make_parts(encoder), WATCHED)
+    found = SentenceEncoder.load(tmp_path / "model").encode(sentences(5))
+    np.testing.assert_allclose(found, shipped.encode(sentences(5)), atol=1e-6)
+
+
+def test_a_finished_run_returns_at_once_and_another_is_made_anew(tmp_path: Path) -> None:
+    first = run(tmp_path / "model")
+    stamp = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
+    again = run(tmp_path / "model")
+    assert again.resumed
+    assert replace(again, resumed=False) == first
+    assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == stamp
+    assert run(tmp_path / "model", seed=1).space_id != first.space_id
+
+
+def test_an_interrupted_run_ends_with_the_same_model(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole")
+    encoder = make_encoder()
+
+    def stop(done: int, loss: float) -> None:
+        if done == 6:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pretrain(
+            encoder,
+            make_parts(encoder),
+            WATCHED,
+            run=work_folder(tmp_path / "cut"),
+            held_out=sentences(30),
+            on_step=stop,
+        )
+    resumed = run(tmp_path / "cut")
+    assert resumed.resumed
+    assert resumed.space_id == whole.space_id
+    assert resumed.last["loss"] == whole.last["loss"]
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("mine")
+    with pytest.raises(InvalidInputError, match="is left alone"):
+        run(tmp_path / "notes")
+    assert not work_folder(tmp_path / "notes").exists()
+
+
+def test_what_it_was_trained_with_is_written_down(tmp_path: Path) -> None:
+    run(tmp_path / "model")
+    saved = json.loads((tmp_path / "model" / "pretraining.json").read_text())["identity"]
+    assert saved["learning_rate"] == CONFIG.learning_rate
+    assert saved["parts"][0]["objective"] == "mlm"
+    assert saved["parts"][0]["config"]["mask_rate"] == 0.15
