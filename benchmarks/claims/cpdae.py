@@ -1,0 +1,144 @@
+"""The claims of CPDAE (O11 to O14), in small.
+
+    python benchmarks/claims/cpdae.py [--corpora squad made_up] [--data FOLDER]
+
+"A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval". Every
+arm is pretrained on the documents and then fine-tuned alike, as a bi-encoder on questions with
+negatives from BM25: with 1,000 questions (``mrr@10``, ``recall@100``) and with 100 (``low_``).
+
+* ``squad``: paragraphs of Wikipedia articles, questions on articles of which fine-tuning saw none.
+* ``made_up``: titled documents; a title is the question, its document the passage.
+
+``common_mass`` is the share of the predicted word distributions on the 100 most frequent pieces.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+from data_sets import articles, squad
+from reporting import main
+from retrieval_test import RetrievalTest, dense_ranks, first_triples, rank_scores, triples_of
+from study import Corpus, Scores, Trained
+from title_fixture import make_titled_documents
+from verdicts import Claim, Results, Verdict, above, all_of, near
+
+from pocketquery.server.corpus.groups import GroupList
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.objectives.cpdae import Cpdae
+from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
+
+_STEPS = {"": (1_000, 120), "low_": (100, 40)}  # prefix -> training questions, steps
+_LENGTH = 48
+_SAMPLE = 256  # documents on which the mass of common pieces is measured
+
+
+def corpus(name: str, data: Path) -> Corpus:
+    """Documents to pretrain on, and questions to fine-tune and test with."""
+    documents, test = _titles() if name == "made_up" else _squad(data)
+    triples = triples_of(test)
+    texts = [" ".join(documents[row].texts) for row in range(min(_SAMPLE, len(documents)))]
+
+    def evaluate(trained: Trained) -> Scores:
+        scores: Scores = {}
+        for prefix, (questions, steps) in _STEPS.items():
+            tuned = _fine_tuned(trained, first_triples(triples, questions), steps)
+            asked = tuned.encode([text for text, _ in test.test])
+            ranks = dense_ranks(asked, tuned.encode(test.passages), [row for _, row in test.test])
+            scores |= rank_scores(ranks, prefix)
+        return scores | _common_mass(trained, texts)
+
+    return Corpus(name, documents, {}, evaluate)
+
+
+def claims(name: str) -> list[Claim]:
+    """The paper's orderings."""
+    return [
+        Claim(
+            "O11",
+            "CPDAE > contrast of vectors > SEED > ICT, PROP, SimCSE ~ MLM",
+            all_of(
+                above("cpdae", "cpdae_r", "mrr@10"),
+                above("cpdae_r", "seed", "mrr@10"),
+                *(above("seed", other, "mrr@10") for other in ("ict", "prop", "simcse")),
+                *(near(other, "mlm", "mrr@10", 0.01) for other in ("ict", "prop", "simcse")),
+            ),
+        ),
+        Claim(
+            "O12",
+            "CPDAE > IDF-weighted and > without contrast; those two ~",
+            all_of(
+                above("cpdae", "cpdae_idf_rec", "mrr@10"),
+                above("cpdae", "cpdae_wo_cl", "mrr@10"),
+                near("cpdae_idf_rec", "cpdae_wo_cl", "mrr@10", 0.01),
+            ),
+        ),
+        Claim("O13", "the gain over MLM is largest with few questions", _low_resource),
+        Claim("O14", "the contrast lowers the mass of common words", _less_common),
+    ]
+
+
+def _squad(data: Path) -> tuple[GroupList, RetrievalTest]:
+    found = squad(data)
+    groups = [found.documents[row] for row in range(len(found.documents))]
+    rows = {group.id: row for row, group in enumerate(groups)}
+    passages = [" ".join(group.texts[1:]) for group in groups]
+    test = RetrievalTest(
+        passages,
+        [(text, rows[document]) for text, document in found.training],
+        [(text, rows[document]) for text, document in found.test],
+    )
+    more = articles(data)
+    return GroupList(groups + [more[row] for row in range(len(more))], "documents"), test
+
+
+def _titles() -> tuple[GroupList, RetrievalTest]:
+    documents, _ = make_titled_documents(3_000, seed=0, held_out=0)
+    groups = [documents[row] for row in range(len(documents))]
+    passages = [" ".join(group.texts[1:]) for group in groups]
+    asked = [(group.texts[0], row) for row, group in enumerate(groups)]
+    return GroupList(groups, "documents"), RetrievalTest(passages, asked[:2_000], asked[2_000:])
+
+
+def _fine_tuned(trained: Trained, triples: GroupList, steps: int) -> SentenceEncoder:
+    encoder = copy.deepcopy(trained.encoder)
+    options = {"negatives": 4, "query_length": 24, "max_length": _LENGTH}
+    objective = build_objective("fine_tune", encoder, options)
+    config = PretrainingConfig(steps=steps, batch_size=16, learning_rate=3e-4, seed=trained.seed)
+    return pretrain(encoder, [Part(objective, triples)], config).eval()
+
+
+def _common_mass(trained: Trained, texts: list[str]) -> Scores:
+    """Of the decoders there are: one figure a seed."""
+    decoders = [objective for objective in trained.objectives if isinstance(objective, Cpdae)]
+    if not decoders:
+        return {}
+    batch = decoders[0].collate(texts[:64], np.random.default_rng(0))
+    stats = decoders[0].eval().loss(trained.encoder, batch).stats
+    return {"common_mass": np.array([float(stats["common_mass"])])}
+
+
+def _low_resource(results: Results) -> Verdict:
+    gains = {
+        prefix or "1,000": float(
+            results["cpdae"][f"{prefix}recall@100"].mean()
+            - results["mlm"][f"{prefix}recall@100"].mean()
+        )
+        for prefix in _STEPS
+    }
+    shown = f"recall@100 over MLM: 1,000 questions {gains['1,000']:+.4f}, 100 {gains['low_']:+.4f}"
+    return Verdict(gains["low_"] > max(gains["1,000"], 0), shown)
+
+
+def _less_common(results: Results) -> Verdict:
+    with_contrast = results["cpdae"]["common_mass"].mean(axis=1)
+    without = results["cpdae_wo_cl"]["common_mass"].mean(axis=1)
+    shown = f"common mass {with_contrast.mean():.4f} with, {without.mean():.4f} without, every seed"
+    return Verdict(bool((with_contrast < without).all()), shown)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main("cpdae", ("squad", "made_up"), corpus, claims))

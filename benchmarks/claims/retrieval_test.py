@@ -1,0 +1,86 @@
+"""Questions and the passages they belong to: what the studies with fine-tuning are scored on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from study import Scores
+
+from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.corpus.hard_negatives import (
+    NegativesConfig,
+    Question,
+    Questions,
+    mine_triples,
+)
+from pocketquery.server.corpus.rankers import Bm25Ranker
+
+__all__ = [
+    "RetrievalTest",
+    "bm25_ranks",
+    "dense_ranks",
+    "first_triples",
+    "rank_scores",
+    "triples_of",
+]
+
+
+@dataclass(frozen=True)
+class RetrievalTest:
+    """Passages, and questions each with the row of its one passage."""
+
+    passages: list[str]
+    training: list[tuple[str, int]]
+    test: list[tuple[str, int]]
+
+
+def triples_of(test: RetrievalTest, seed: int = 0) -> GroupList:
+    """The training questions in a drawn order, with negatives from BM25."""
+    asked = random.Random(seed).sample(test.training, len(test.training))
+    questions = tuple(Question(str(i), text, (row,)) for i, (text, row) in enumerate(asked))
+    mined = mine_triples(
+        Questions(tuple(test.passages), questions),
+        [Bm25Ranker(test.passages)],
+        NegativesConfig(negatives=4, depth=50),
+    )
+    return GroupList(list(mined), "triples")
+
+
+def first_triples(triples: GroupList, count: int) -> GroupList:
+    """The first ``count`` of them: a low-resource training set."""
+    chosen: list[Group] = [triples[row] for row in range(min(count, len(triples)))]
+    return GroupList(chosen, "triples")
+
+
+def dense_ranks(
+    questions: NDArray[np.float32], passages: NDArray[np.float32], right: Sequence[int]
+) -> NDArray[np.int64]:
+    """The rank, from 1, of each question's passage; passages of equal score stand before it."""
+    scores = questions @ passages.T  # (questions, passages)
+    own = scores[np.arange(len(right)), np.asarray(right)]
+    ranks: NDArray[np.int64] = (scores >= own[:, None]).sum(axis=1)
+    return ranks
+
+
+def bm25_ranks(test: RetrievalTest, depth: int = 1000) -> NDArray[np.int64]:
+    """The rank of each test question's passage by BM25, ``depth`` + 1 where it is not found."""
+    ranker = Bm25Ranker(test.passages)
+    found = []
+    rankings = ranker.rank([text for text, _ in test.test], depth)
+    for (_, right), ranking in zip(test.test, rankings, strict=True):
+        place = np.flatnonzero(ranking == right)
+        found.append(int(place[0]) + 1 if len(place) else depth + 1)
+    return np.array(found, dtype=np.int64)
+
+
+def rank_scores(ranks: NDArray[np.int64], prefix: str = "") -> Scores:
+    """MRR@10 and recall at 10 and 100 of ranks, one right passage a question."""
+    return {
+        f"{prefix}mrr@10": np.where(ranks <= 10, 1 / ranks, 0.0),
+        f"{prefix}recall@10": (ranks <= 10).astype(np.float64),
+        f"{prefix}recall@100": (ranks <= 100).astype(np.float64),
+    }
