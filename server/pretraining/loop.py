@@ -31,11 +31,11 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus import Passages
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import LossParts
+from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.finite import check_finite
-from pocketquery.server.pretraining.gradient_cache import CachedEncoder
 from pocketquery.server.pretraining.mixture import MicroBatch, MixtureStream, Part
 from pocketquery.server.pretraining.optimizer import (
     make_optimizer,
@@ -48,6 +48,7 @@ from pocketquery.server.pretraining.run_state import RunState, run_identity
 __all__ = ["pretrain"]
 
 _ALONE = Processes()
+_BUCKET = 32  # texts of like length that a processor encodes together
 
 
 def pretrain(
@@ -89,7 +90,7 @@ def pretrain(
         raise InvalidInputError("there is no objective to train with; expected at least one part")
     # 1. State, and whatever an earlier, interrupted call left of it.
     identity = run_identity(encoder, parts, config, processes)
-    learner = CachedEncoder(encoder, config.cache_rows) if config.cache_rows else encoder
+    learner = _learner(encoder, config)
     parts = [_with_passages(part) for part in parts]
     objectives = nn.ModuleList([part.objective for part in parts]).to(encoder.device)
     parameters = trained_parameters([learner, objectives])
@@ -154,6 +155,13 @@ def pretrain(
             on_step(now, loss)
     bar.close()
     return _shipped(encoder, parts)
+
+
+def _learner(encoder: SentenceEncoder, config: PretrainingConfig) -> SentenceEncoder:
+    """The encoder as the losses see it; on accelerators padding costs less than more launches."""
+    if config.cache_rows:
+        return ChunkedEncoder(encoder, config.cache_rows, twice=True)
+    return ChunkedEncoder(encoder, _BUCKET) if encoder.device.type == "cpu" else encoder
 
 
 def _with_passages(part: Part) -> Part:

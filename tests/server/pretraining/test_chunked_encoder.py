@@ -1,4 +1,4 @@
-"""Gradient caching: the gradient of the whole batch, in the memory of a chunk."""
+"""Chunks: the vectors and the gradient of the whole batch, less padding, less memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import torch
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.objective import tokenize
 from pocketquery.server.objectives.primitives import info_nce
-from pocketquery.server.pretraining.gradient_cache import CachedEncoder
+from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from tests.server.pretraining.small_run import CONFIG, losses, make_encoder
 from tests.tiny_models import bert_teacher, sentences
 
@@ -30,46 +29,56 @@ def gradients(encoder: SentenceEncoder, vectors: torch.Tensor) -> dict[str, torc
     return found
 
 
+@pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("rows", [1, 4, 14, 100])
-def test_without_dropout_the_gradient_is_the_whole_batchs(rows: int) -> None:
+def test_without_dropout_the_gradient_is_the_whole_batchs(rows: int, twice: bool) -> None:
     encoder = bert_teacher(layers=2, width=32)
     ids, mask = batch_of(encoder)
     whole = gradients(encoder, encoder.pooled(ids, mask))
-    cached = gradients(encoder, CachedEncoder(encoder, rows).pooled(ids, mask))
-    assert whole.keys() == cached.keys()
+    chunked = gradients(encoder, ChunkedEncoder(encoder, rows, twice=twice).pooled(ids, mask))
+    assert whole.keys() == chunked.keys()
     for name, gradient in whole.items():
-        torch.testing.assert_close(cached[name], gradient, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(chunked[name], gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_the_second_pass_drops_what_the_first_did() -> None:
     encoder = bert_teacher(layers=2, width=32)
     ids, mask = batch_of(encoder)
-    cached = CachedEncoder(encoder, 4)
-    cached.train()
-    torch.manual_seed(5)
-    twice = gradients(encoder, cached.pooled(ids, mask))
-    torch.manual_seed(5)
-    chunks = [
-        pool(
-            encoder.states(i[:, : m.sum(1).max()], m[:, : m.sum(1).max()]),
-            m[:, : m.sum(1).max()],
-            "mean",
-        )
-        for i, m in zip(ids.split(4), mask.split(4), strict=True)  # type: ignore[no-untyped-call]
-    ]
-    once = gradients(encoder, torch.cat(chunks))
-    for name, gradient in once.items():
-        assert torch.equal(twice[name], gradient)
+    found = []
+    for twice in (False, True):
+        chunked = ChunkedEncoder(encoder, 4, twice=twice)
+        chunked.train()
+        torch.manual_seed(5)
+        found.append(gradients(encoder, chunked.pooled(ids, mask)))
+    for name, gradient in found[0].items():
+        assert torch.equal(found[1][name], gradient)
 
 
-def test_states_and_vectors_are_the_encoders() -> None:
+@pytest.mark.parametrize("twice", [False, True])
+def test_states_and_vectors_are_the_encoders(twice: bool) -> None:
     encoder = bert_teacher(layers=2, width=32)
     ids, mask = batch_of(encoder)
-    cached = CachedEncoder(encoder, 5)
-    torch.testing.assert_close(cached.states(ids, mask), encoder.states(ids, mask))
-    torch.testing.assert_close(cached.pooled(ids, mask), encoder.pooled(ids, mask))
-    torch.testing.assert_close(cached(ids, mask), encoder(ids, mask))
-    assert {id(p) for p in cached.parameters()} == {id(p) for p in encoder.parameters()}
+    chunked = ChunkedEncoder(encoder, 5, twice=twice)
+    torch.testing.assert_close(chunked.states(ids, mask), encoder.states(ids, mask))
+    torch.testing.assert_close(chunked.pooled(ids, mask), encoder.pooled(ids, mask))
+    torch.testing.assert_close(chunked(ids, mask), encoder(ids, mask))
+    assert {id(p) for p in chunked.parameters()} == {id(p) for p in encoder.parameters()}
+
+
+def test_texts_of_like_length_are_encoded_together_and_not_padded_further() -> None:
+    encoder = bert_teacher(layers=1, width=32)
+    texts = ["water", sentences()[0], "rock", " ".join(sentences(4))]
+    ids, mask = tokenize(encoder.tokenizer, texts, 48)
+    shapes: list[tuple[int, ...]] = []
+    chunked = ChunkedEncoder(encoder, 2)
+    handle = encoder.backbone.register_forward_pre_hook(
+        lambda module, arguments, options: shapes.append(tuple(options["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    torch.testing.assert_close(chunked.pooled(ids, mask), encoder.pooled(ids, mask))
+    handle.remove()
+    short, long = int(mask[0].sum()), int(mask[3].sum())
+    assert shapes == [(2, short), (2, long), (4, long)]
 
 
 def test_what_is_held_for_the_backward_pass_does_not_grow_with_the_layers() -> None:
@@ -87,10 +96,10 @@ def test_what_is_held_for_the_backward_pass_does_not_grow_with_the_layers() -> N
             model.pooled(ids, mask)
         return sum(sizes.values())
 
-    assert held(CachedEncoder(encoder, 4)) < 0.05 * held(encoder)
+    assert held(ChunkedEncoder(encoder, 4, twice=True)) < 0.05 * held(encoder)
 
 
-def test_a_run_may_be_cached_and_is_resumed_all_the_same() -> None:
+def test_a_run_may_be_cached_and_is_repeated_all_the_same() -> None:
     cached = losses(replace(CONFIG, cache_rows=3))
     assert cached == losses(replace(CONFIG, cache_rows=3))
     assert cached[0] == pytest.approx(losses(replace(CONFIG, steps=1))[0], rel=0.2)  # dropout
@@ -98,4 +107,4 @@ def test_a_run_may_be_cached_and_is_resumed_all_the_same() -> None:
 
 def test_a_chunk_has_a_row_at_least() -> None:
     with pytest.raises(InvalidInputError, match="rows is 0"):
-        CachedEncoder(make_encoder(), 0)
+        ChunkedEncoder(make_encoder(), 0)
