@@ -121,21 +121,22 @@ class _Stream:
     def _epoch(self, epoch: int) -> list[IntArray]:
         if self._current is None or self._current[0] != epoch:
             rng = np.random.default_rng([*self._key, epoch])
-            batches = self._cut(self._sorted_windows(rng.permutation(len(self._rows))))
+            batches = self._batches(rng.permutation(len(self._rows)))
             order = rng.permutation(len(batches))
             self._current = (epoch, [self._rows[batches[place]] for place in order])
         return self._current[1]
+
+    def _batches(self, order: IntArray) -> list[IntArray]:
+        if self._budget:
+            return [b for part in self._sorted_windows(order) for b in self._cut_by_cost(part)]
+        # What makes no whole batch is left out before sorting: after it, it would be the longest.
+        whole = order[: len(order) // self._size * self._size]
+        return list(np.concatenate(self._sorted_windows(whole)).reshape(-1, self._size))
 
     def _sorted_windows(self, order: IntArray) -> list[IntArray]:
         window = _WINDOW * self._size
         parts = [order[start : start + window] for start in range(0, len(order), window)]
         return [part[np.argsort(self._costs[part], kind="stable")] for part in parts]
-
-    def _cut(self, windows: list[IntArray]) -> list[IntArray]:
-        if self._budget:
-            return [batch for part in windows for batch in self._cut_by_cost(part)]
-        whole = len(self._rows) // self._size * self._size
-        return list(np.concatenate(windows)[:whole].reshape(-1, self._size))
 
     def _cut_by_cost(self, part: IntArray) -> list[IntArray]:
         """Cut ascending costs where the largest, the last, times the groups exceeds the budget."""

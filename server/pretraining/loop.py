@@ -36,7 +36,12 @@ from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.finite import check_finite
-from pocketquery.server.pretraining.mixture import MicroBatch, MixtureStream, Part
+from pocketquery.server.pretraining.mixture import (
+    MicroBatch,
+    MixtureStream,
+    Part,
+    Starvation,
+)
 from pocketquery.server.pretraining.optimizer import (
     make_optimizer,
     set_learning_rate,
@@ -81,7 +86,7 @@ def pretrain(
         The encoder that ships, on the same weights and without training-only heads.
 
     Raises:
-        InvalidInputError: no part, or one that has no batch to give.
+        InvalidInputError: no part, or one whose groups give it no batch.
         ArtifactError: the checkpoint is another run's; a loss or gradient was not finite (the
             batch is saved beside the last good checkpoint); or the vectors collapsed and
             ``config.patience`` is over.
@@ -103,7 +108,7 @@ def pretrain(
     diagnoses = config.diagnose_every if held_out else 0
     if diagnoses and start == 0:
         _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0))
-    meter = Meter()
+    meter, starvation = Meter(), Starvation(parts)
     bar = _bar(config, start, show_progress_bar and processes.first)
     learner.train()
     objectives.train()
@@ -114,6 +119,7 @@ def pretrain(
         for number in _numbers(step, config, processes):
             for piece in next(batches):
                 taken.append(piece)
+                starvation.see(piece)
                 if piece.batch is None:
                     continue
                 part = parts[piece.part]

@@ -19,7 +19,9 @@ from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.token_costs import token_costs
 from pocketquery.server.pretraining.turns import Turns
 
-__all__ = ["MicroBatch", "MixtureStream", "Part"]
+__all__ = ["MicroBatch", "MixtureStream", "Part", "Starvation"]
+
+_MOST_SKIPPED = 100  # batches of a part, in a row
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,29 @@ class MixtureStream(Dataset[list[MicroBatch]]):
         seed = [self._config.seed, part, number]
         batch = objective.collate(examples, np.random.default_rng(seed))
         return MicroBatch(part, batch, len(examples), _real_tokens(batch))
+
+
+class Starvation:
+    """Ends a run of which a part has had nothing to learn from for long."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._skipped = [0] * len(parts)
+
+    def see(self, piece: MicroBatch) -> None:
+        """Take note of a batch.
+
+        Raises:
+            InvalidInputError: it is the hundredth of its part in a row that is skipped.
+        """
+        self._skipped[piece.part] = self._skipped[piece.part] + 1 if piece.batch is None else 0
+        if self._skipped[piece.part] >= _MOST_SKIPPED:
+            objective, source = self._parts[piece.part].objective, self._parts[piece.part].source
+            raise InvalidInputError(
+                f"{_MOST_SKIPPED} batches of {source.kind} in a row gave {objective.name} fewer "
+                f"than {objective.least_examples} examples; expected groups it can learn from "
+                "(sessions of two sides, documents of several sentences), or a larger batch_size"
+            )
 
 
 def _plan(part: Part, number: int, config: PretrainingConfig, tokenizer: Any) -> BatchPlan:

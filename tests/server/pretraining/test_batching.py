@@ -33,6 +33,13 @@ def test_an_epoch_has_every_group_once_but_for_the_short_last_batch() -> None:
     assert len(set(epoch.tolist())) == 96
 
 
+def test_what_an_epoch_leaves_out_is_drawn_at_random_and_not_the_longest() -> None:
+    source = GroupList(uneven(20), "documents")
+    batches = plan(source)
+    seen = {int(row) for number in range(40) for row in batches.rows(number)}
+    assert seen == set(range(20))
+
+
 def test_the_next_epoch_has_another_order_and_another_company() -> None:
     batches = plan(documents(96))
     first, second = (

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.pretraining import PretrainingConfig
+from pocketquery.server.pretraining.optimizer import (
+    make_optimizer,
+    set_learning_rate,
+    trained_parameters,
+)
+from tests.server.pretraining.small_run import CONFIG, make_encoder, make_parts
+
+
+def test_biases_norms_and_positions_do_not_decay_and_matrices_do() -> None:
+    encoder = make_encoder()
+    parameters = trained_parameters([encoder])
+    decaying, kept = make_optimizer(parameters, CONFIG).param_groups
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    kept_names = {names[id(parameter)] for parameter in kept["params"]}
+    assert kept["weight_decay"] == 0
+    assert decaying["weight_decay"] == 0.01
+    assert any("position_embeddings" in name for name in kept_names)
+    assert all("LayerNorm" in name or "bias" in name or "position" in name for name in kept_names)
+    assert any("word_embeddings" in names[id(p)] for p in decaying["params"])
+    assert len(decaying["params"]) + len(kept["params"]) == len(list(encoder.parameters()))
+
+
+def test_every_weight_is_trained_once_and_targets_never() -> None:
+    encoder = make_encoder()
+    target = nn.Linear(2, 2).requires_grad_(requires_grad=False)
+    modules = [encoder, nn.ModuleList([part.objective for part in make_parts(encoder)]), encoder]
+    found = trained_parameters([*modules, target])
+    assert len({id(parameter) for parameter in found.values()}) == len(found)
+    assert not {id(p) for p in target.parameters()} & {id(p) for p in found.values()}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [("linear", [0.5, 1.0, 0.75, 0.5, 0.25]), ("constant", [0.5, 1.0, 1.0, 1.0, 1.0])],
+)
+def test_the_rate_rises_and_then_falls_or_stays(schedule: str, rates: list[float]) -> None:
+    config = replace(CONFIG, steps=5, warmup=0.4, learning_rate=1.0, schedule=schedule)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=9.0)
+    found = [set_learning_rate(optimizer, step, config) for step in range(5)]
+    assert found == pytest.approx(rates)
+    assert optimizer.param_groups[0]["lr"] == found[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps is 0; expected at least 1"),
+        ({"token_budget": -1}, "token_budget is -1; expected 0 or more"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan; expected above 0"),
+        ({"warmup": 1.5}, "warmup is 1.5; expected 0 to 1"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1"),
+        ({"schedule": "cosine"}, 'schedule is "cosine"; expected linear or constant'),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        PretrainingConfig(**options)  # type: ignore[arg-type]
