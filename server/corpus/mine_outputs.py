@@ -1,0 +1,57 @@
+"""What the modes of ``pocketquery mine`` have in common: their parsers and their reports."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pocketquery.server.corpus.text_store import TextStore
+
+__all__ = ["add_memory", "add_mode", "add_output", "report_store"]
+
+
+def add_mode(subparsers: Any, name: str, summary: str, epilog: str) -> Any:
+    """A parser whose help shows examples."""
+    return subparsers.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_output(parser: Any, run: Any) -> None:
+    """What every mode has: where it writes, its seed, and how it reports."""
+    parser.add_argument("--output", required=True, metavar="FOLDER", help="where it goes")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def add_memory(parser: Any) -> None:
+    """The option of what sorts."""
+    parser.add_argument(
+        "--memory", type=int, default=64, metavar="MB", help="held while sorting (default: 64)"
+    )
+
+
+def report_store(store: TextStore, arguments: argparse.Namespace) -> int:
+    """Say what was written."""
+    counts = store.counts()
+    figures = {
+        "path": str(store.path),
+        "kind": store.kind,
+        "groups": len(store),
+        "texts": int(counts.sum()),
+        "languages": list(store.languages),
+    }
+    if arguments.json:
+        print(json.dumps(figures))
+        return 0
+    languages = ", ".join(language or "unknown" for language in store.languages)
+    print(f"store     {store.path}  ({len(store):,} {store.kind}, {counts.sum():,} texts)")
+    print(f"language  {languages}")
+    return 0

@@ -1,0 +1,81 @@
+"""Mines pairs over an older store many times, each time killed (SIGKILL) at another line.
+
+    python -m tests.server.corpus.mine_kill_points FOLDER POINTS
+
+After each kill the store is the old one or the new one, whole; mining again gives the new one, and
+what the dead process left beside it does no harm. Prints how often which was met.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from pocketquery.sdk.files import present_folder
+from pocketquery.server.corpus import Group, TextStore, write_text_store
+from pocketquery.server.corpus.lcs_pairs import mine_pairs
+from pocketquery.server.corpus.shuffled_groups import unique_groups
+from tests.killed_lines import lines_of
+
+MODULES = (
+    "corpus/external_sort.py",
+    "corpus/shuffled_groups.py",
+    "corpus/lcs_pairs.py",
+    "corpus/store_writer.py",
+    "sdk/files.py",
+)
+
+
+def documents(count: int) -> list[Group]:
+    """Documents with a few pairs each."""
+    return [
+        Group(f"d{n}", tuple(f"government {n} {part}" for part in ("north", "river", "law")))
+        for n in range(count)
+    ]
+
+
+def mine(path: Path, count: int) -> None:
+    """The pairs of ``count`` documents, sorted on disk in several runs."""
+    pairs = mine_pairs(documents(count))
+    write_text_store(path, unique_groups(pairs, 0, path, memory=800), "pairs")
+
+
+def mine_killed(path: Path, kill_at: int) -> None:
+    """Mine in a forked process that ends at line ``kill_at``."""
+    child = os.fork()
+    if child == 0:
+        lines_of(lambda: mine(path, 6), MODULES, kill_at)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def main() -> None:
+    folder, points = Path(sys.argv[1]), int(sys.argv[2])
+    mine(folder / "old", 3)
+    mine(folder / "new", 6)
+    known = {TextStore.open(folder / name).fingerprint: name for name in ("old", "new")}
+    lines = lines_of(lambda: mine(folder / "once", 6), MODULES)
+    seen: Counter[str] = Counter()
+    for kill_at in np.unique(np.linspace(1, lines, points).astype(int)):
+        path = folder / "work" / "pairs"
+        path.parent.mkdir()
+        shutil.copytree(folder / "old", path)
+        mine_killed(path, int(kill_at))
+        store = TextStore.open(present_folder(path))
+        assert len([store[row] for row in range(len(store))]) == len(store)
+        seen[known[store.fingerprint]] += 1
+        mine(path, 6)
+        assert known[TextStore.open(path).fingerprint] == "new"
+        left = [place.name for place in path.parent.iterdir() if place != path]
+        assert all(name.startswith(".pairs.") for name in left), left
+        shutil.rmtree(path.parent)
+    print(dict(seen))
+
+
+if __name__ == "__main__":
+    main()
