@@ -67,12 +67,15 @@ def test_pairs_with_an_equal_text_are_no_negatives() -> None:
         TextPair("1", user="Water  Castle", agent="sugar"),
         TextPair("2", user="leaf", agent="empire"),
         TextPair("3", user="empire", agent="battle"),
+        TextPair("4", user="king", agent="Rock"),
     ]
     built = objective()
     dropped = batch_of(built, same)["dropped"]
     assert dropped[0, 1]
     assert dropped[1, 0]
     assert dropped[2, 3]  # the agent of 2 says what the user of 3 says
+    assert dropped[0, 4]
+    assert dropped[4, 0]
     assert not dropped[0, 2]
     parts = built.loss(TEACHER, batch_of(built, same[:2])).parts
     assert float(parts["contrastive"].detach()) == 0  # its only two negatives are left out
@@ -169,6 +172,15 @@ def test_texts_without_partners_train_the_auto_encoding_term_alone(
     only_contrast.backward()  # type: ignore[no-untyped-call]
     assert float(only_contrast.detach()) == 0
     TEACHER.zero_grad()
+
+
+def test_texts_that_stand_alone_leave_the_hinge_of_the_pairs_as_it_is() -> None:
+    built = objective()
+    found = [
+        float(built.loss(TEACHER, batch_of(built, examples)).parts["contrastive"].detach())
+        for examples in (pairs(), [*alone(), *pairs()])
+    ]
+    assert found[0] == pytest.approx(found[1], abs=1e-5)
 
 
 def test_documents_pairs_and_queries_give_batches() -> None:
