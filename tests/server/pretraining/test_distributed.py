@@ -65,6 +65,13 @@ def test_two_processes_do_what_one_does_with_twice_the_micro_batches(
     assert reports[0]["plain"] == pytest.approx(losses(replace(CONFIG, accumulate=2)), rel=1e-4)
 
 
+def test_gradients_are_averaged_and_one_that_nobody_has_stays_none(
+    reports: list[dict[str, Any]],
+) -> None:
+    for report in reports:
+        assert report["means"] == [1.5, 1.0, None]
+
+
 def test_alone_nothing_happens() -> None:
     alone, device = join_processes("cpu")
     assert (alone, device) == (Processes(0, 1), "cpu")

@@ -60,6 +60,16 @@ def weights(run: Path, processes: Processes) -> str:
     return weights_fingerprint(encoder.state_dict())
 
 
+def means(processes: Processes) -> list[float | None]:
+    """Of three gradients: in both processes, in the second alone, in none."""
+    parameters = [torch.nn.Parameter(torch.zeros(2)) for _ in range(3)]
+    parameters[0].grad = torch.full((2,), processes.rank + 1.0)
+    if processes.rank == 1:
+        parameters[1].grad = torch.full((2,), 2.0)
+    processes.average_gradients(parameters)
+    return [None if p.grad is None else float(p.grad[1]) for p in parameters]
+
+
 def main(folder: Path) -> None:
     """Run whole, run in two pieces, run without a state of its own; write what came out."""
     processes, _ = join_processes()
@@ -72,6 +82,7 @@ def main(folder: Path) -> None:
         "weights": weights(folder / "whole", processes),
         "weights_resumed": weights(folder / "cut", processes),
         "plain": losses(CONFIG, processes=processes),
+        "means": means(processes),
     }
     (folder / f"report.{processes.rank}.json").write_text(json.dumps(report), encoding="utf-8")
     processes.leave()
