@@ -15,13 +15,12 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import replace_folder
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.corpus.language_sampling import sampled_texts
-from pocketquery.server.corpus.sentencepiece_training import run_trainer
+from pocketquery.server.corpus.sentencepiece_training import ASCII, run_trainer
 from pocketquery.server.corpus.wordpiece_vocabulary import wordpiece_tokenizer
 
 __all__ = ["TokenizerConfig", "default_vocabulary", "train_sentencepiece", "train_tokenizer"]
 
 KINDS = ("unigram", "wordpiece")
-_ASCII = "".join(map(chr, range(0x21, 0x7F)))  # an address or a tag never falls into bytes
 _MODEL_FILE = "sentencepiece.bpe.model"  # the name by which XLM-R's tokenizer finds it again
 
 
@@ -127,7 +126,7 @@ def train_sentencepiece(texts: Iterable[str], pieces: int, config: TokenizerConf
         character_coverage=config.coverage,
         byte_fallback=config.byte_fallback,
         normalization_rule_name="nmt_nfkc",  # NFKC, and every kind of blank made one
-        required_chars=_ASCII,
+        required_chars=ASCII,
     )
     return _with_exact_scores(model)
 

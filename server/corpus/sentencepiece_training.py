@@ -9,7 +9,10 @@ from typing import Any
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 
-__all__ = ["run_trainer"]
+__all__ = ["ASCII", "run_trainer"]
+
+ASCII = "".join(map(chr, range(0x21, 0x7F)))
+"""Characters that every vocabulary has: an address or a tag is spelled, whatever the corpus."""
 
 _LONGEST = 1 << 20  # bytes; sentencepiece leaves longer texts out, from 4,192 unless told
 

@@ -108,8 +108,8 @@ def _sample(source: Source, rows: Any, most: int) -> Iterator[str]:
 
 
 def _report(tokenizer: Any, language: str, texts: list[str], max_length: int) -> LanguageReport:
-    found = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
-    rows: list[list[int]] = found["input_ids"] if texts else []
+    options = {"add_special_tokens": False, "truncation": False, "verbose": False}
+    rows: list[list[int]] = tokenizer(texts, **options)["input_ids"] if texts else []
     names = tokenizer.convert_ids_to_tokens([id for row in rows for id in row])
     written = "".join("".join(texts).split())
     room = max_length - tokenizer.num_special_tokens_to_add()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pocketquery.server.corpus.sentencepiece_training import run_trainer
+from pocketquery.server.corpus.sentencepiece_training import ASCII, run_trainer
 
 __all__ = ["wordpiece_tokenizer"]
 
@@ -45,7 +45,7 @@ def wordpiece_tokenizer(
         split_by_number=False,
     )
     return BertTokenizerFast(
-        tokenizer_object=_backend(_vocabulary(model, size), lowercase),
+        tokenizer_object=_backend(_vocabulary(model, size, lowercase), lowercase),
         do_lower_case=lowercase,
         model_max_length=max_length,
     )
@@ -74,7 +74,7 @@ def _words(texts: Iterable[str], backend: Any) -> Iterator[str]:
         yield " ".join(word for word, _ in found)
 
 
-def _vocabulary(model: bytes, size: int) -> list[str]:
+def _vocabulary(model: bytes, size: int, lowercase: bool) -> list[str]:
     """Specials, every character both as a word's beginning and inside, then the merges by rank."""
     from sentencepiece import SentencePieceProcessor
 
@@ -82,7 +82,8 @@ def _vocabulary(model: bytes, size: int) -> list[str]:
     numbers = range(processor.get_piece_size())
     pieces = [processor.id_to_piece(n) for n in numbers if not processor.is_control(n)]
     pieces = [piece for piece in pieces if piece not in ("<unk>", _WORD_BEGINS)]
-    characters = [piece for piece in pieces if len(piece) == 1]
+    # Those of ASCII are added here: the trainer ends the process over a character never seen.
+    characters = [*(ASCII.lower() if lowercase else ASCII), *(p for p in pieces if len(p) == 1)]
     merges = [piece for piece in pieces if len(piece) > 1]
     both = [form for character in characters for form in (character, "##" + character)]
     return list(dict.fromkeys([*_SPECIALS, *both, *map(_written, merges)]))[:size]

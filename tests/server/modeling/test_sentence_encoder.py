@@ -46,10 +46,12 @@ def test_pooling_by_hand() -> None:
     mask = torch.tensor([[1, 1, 0]])
     assert pool(states, mask, "mean").tolist() == [[2.0, 4.0]]
     assert pool(states, mask, "cls").tolist() == [[1.0, 2.0]]
+    assert pool(states, mask, "eos").tolist() == [[3.0, 6.0]]
+    assert pool(states, mask.flip(1), "eos").tolist() == [[100.0, 100.0]]
     assert pool(states, torch.zeros(1, 3), "mean").tolist() == [[0.0, 0.0]]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "eos"])
 def test_a_saved_model_loads_to_the_same_vectors_and_space(tmp_path: Path, pooling: str) -> None:
     head = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 16), nn.Identity())
     prompts = {"query": "find: ", "document": "text: "}
@@ -65,10 +67,11 @@ def test_a_saved_model_loads_to_the_same_vectors_and_space(tmp_path: Path, pooli
     assert not np.allclose(again.encode_query(TEXTS), again.encode_document(TEXTS))
 
 
-def test_sentence_transformers_gives_the_same_vectors(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pooling", ["mean", "cls", "eos"])
+def test_sentence_transformers_gives_the_same_vectors(tmp_path: Path, pooling: str) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     head = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 16), nn.Identity())
-    model = bert_teacher(head=head, prompts={"query": "find: "})
+    model = bert_teacher(pooling=pooling, head=head, prompts={"query": "find: "})
     model.save(tmp_path / "model")
     theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), device="cpu")
     np.testing.assert_allclose(theirs.encode(TEXTS), model.encode(TEXTS), atol=1e-5)

@@ -1,0 +1,52 @@
+"""XLM-R's numbering of a sentencepiece model, of which off-by-one would ruin every embedding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sentencepiece
+
+from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
+from tests.tiny_models import sentences
+
+
+def trained(folder: Path, **options: object) -> Path:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences()),
+        model_prefix=str(folder / "m"),
+        hard_vocab_limit=False,
+        minloglevel=2,
+        num_threads=1,
+        **options,
+    )
+    return folder / "m.model"
+
+
+def test_ids_are_the_models_plus_one(tmp_path: Path) -> None:
+    file = trained(tmp_path, vocab_size=100)
+    tokenizer = xlm_roberta_tokenizer(file, model_max_length=64)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    text = "water oxygen of the castle 7"
+    pieces = model.encode(text)
+    assert len(pieces) > 4
+    assert tokenizer(text)["input_ids"] == [0, *(piece + 1 for piece in pieces), 2]
+    assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3]) == ["<s>", "<pad>", "</s>", "<unk>"]
+    assert tokenizer.convert_ids_to_tokens(4) == model.id_to_piece(3)
+    assert tokenizer.mask_token_id == model.get_piece_size() + 1 == len(tokenizer) - 1
+    assert tokenizer("☃")["input_ids"][-2] == 3
+    assert tokenizer.model_max_length == 64
+
+
+def test_byte_pieces_are_used_and_survive_saving(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    file = trained(tmp_path, vocab_size=400, byte_fallback=True, required_chars="<>0x41E2")
+    tokenizer = xlm_roberta_tokenizer(file)
+    tokenizer.save_pretrained(tmp_path / "saved")
+    model = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    for text in ("the ☃ of é", "<0x41> and <0xE2>", "\u200b\u00adwater"):
+        ids = [0, *(piece + 1 for piece in model.encode(text)), 2]
+        assert tokenizer(text)["input_ids"] == ids
+        assert AutoTokenizer.from_pretrained(tmp_path / "saved")(text)["input_ids"] == ids
+    assert "<0xE2>" in tokenizer.tokenize("☃")
+    assert "<0x41>" not in tokenizer.tokenize("<0x41>")
