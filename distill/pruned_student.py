@@ -17,6 +17,7 @@ from torch import nn
 from pocketquery.distill.vocabulary import prune_vocabulary, slice_embeddings
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
 
 __all__ = ["prune_student", "vocabulary_source"]
 
@@ -97,7 +98,7 @@ def _is_xlm_roberta(tokenizer: Any) -> bool:
 
 
 def _tokenizer_from(old: Any, kind: str, source: bytes) -> Any:
-    """A tokenizer of the class and special tokens of ``old`` with another vocabulary."""
+    """A tokenizer of the kind and special tokens of ``old`` with another vocabulary."""
     options = {name: old.init_kwargs[name] for name in _NORMALISER if name in old.init_kwargs}
     options |= {"model_max_length": old.model_max_length, **old.special_tokens_map}
     if kind == "wordpiece":
@@ -108,4 +109,4 @@ def _tokenizer_from(old: Any, kind: str, source: bytes) -> Any:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "sentencepiece.bpe.model"
     path.write_bytes(source)
-    return type(old)(vocab_file=str(path), **options)
+    return xlm_roberta_tokenizer(path, **options)

@@ -53,9 +53,14 @@ def build_graph(
     """Build the float32 graph of ``student``; the same student and options give the same bytes.
 
     Raises:
-        UnknownModelError: an architecture or head that cannot be exported.
+        UnknownModelError: an architecture, pooling or head that cannot be exported.
         MissingExtraError: the packages of the extra "export" are not installed.
     """
+    if student.pooling == "eos":
+        raise UnknownModelError(
+            'pooling "eos" cannot be exported; supported are "mean" and "cls". Distil into a '
+            "student with one of these"
+        )
     rng = np.random.default_rng(options.adapter_seed)
     editor = GraphEditor(export_trunk(student.backbone, opset=options.opset))
     if options.adapter_rank:

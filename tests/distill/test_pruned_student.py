@@ -11,7 +11,9 @@ from pocketquery.distill.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.student import StudentShape, build_student
 from pocketquery.export.bundling import ExportOptions, export_bundle
 from pocketquery.sdk.errors import UnknownModelError
-from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.corpus import Group, GroupList
+from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
+from pocketquery.server.modeling import SentenceEncoder, new_encoder
 from tests.tiny_models import bert_teacher, sentences, wordpiece_tokenizer, xlmr_teacher
 
 
@@ -37,6 +39,24 @@ def test_a_pruned_student_reaches_the_device(tmp_path: Path, kind: str, width: i
     texts = sentences(20)
     cosines = np.einsum("nd,nd->n", encoder.encode(texts), student.encode(texts))
     assert cosines.min() > 0.98
+
+
+def test_a_vocabulary_trained_here_is_pruned_and_reaches_the_device(tmp_path: Path) -> None:
+    """With byte pieces, which spell what the kept ones cannot, on the server as on the device."""
+    source = GroupList([Group(text, (text,)) for text in sentences(60)], "queries")
+    tokenizer = train_tokenizer(source, tmp_path / "tokenizer", TokenizerConfig(vocabulary=500))
+    student = new_encoder("nano", tokenizer, max_length=32)
+    prune_student(student, sentences(60), coverage=0.95)
+    assert "<0xE2>" in student.tokenizer.tokenize("☃")
+    export_bundle(
+        student,
+        tmp_path / "bundle",
+        calibration_texts=["a ☃ é 水", *sentences(9)],
+        options=ExportOptions(calibration_texts=10, parity_texts=4),
+        name="pruned",
+        license="MIT",
+    )
+    sdk.verify(tmp_path / "bundle")
 
 
 def test_a_cased_tokenizer_stays_cased(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ def test_unsupported_heads_are_named() -> None:
         build_graph(bert_teacher(layers=1, head=nn.Sequential(nn.GELU(approximate="tanh"))))
 
 
+def test_unsupported_poolings_are_named() -> None:
+    with pytest.raises(UnknownModelError, match='pooling "eos" cannot be exported'):
+        build_graph(bert_teacher(layers=1, pooling="eos"))
+
+
 def test_options_are_validated() -> None:
     with pytest.raises(InvalidInputError, match="opset is 16"):
         GraphOptions(opset=16)
