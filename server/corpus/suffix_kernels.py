@@ -31,7 +31,10 @@ MOST_WEIGHT = np.iinfo(np.int32).max
 
 def compiled(function: Function) -> Function:
     """``function``, compiled on its first call; numba's own decorator carries no types."""
-    return cast("Function", njit(cache=True)(function))
+    try:
+        return cast("Function", njit(cache=True)(function))
+    except RuntimeError:  # neither this folder nor the user's cache can be written
+        return cast("Function", njit(function))
 
 
 @compiled

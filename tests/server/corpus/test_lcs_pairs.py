@@ -55,6 +55,11 @@ def test_three_ideographs_are_enough_and_two_between_short_texts_only() -> None:
     assert mined("在北京,", f"去北京。{long}") == []
 
 
+def test_short_is_below_64_characters() -> None:
+    for size, pairs in ((63, 1), (64, 0)):
+        assert len(mined("在北京," + "1" * (size - 4), "去北京。")) == pairs
+
+
 def test_a_relaxed_match_is_at_least_half_ideographs() -> None:
     assert mined("在北京ab,", "去北京ab。") != []
     assert mined("在北京abc,", "去北京abc。") == []
@@ -238,6 +243,8 @@ def test_what_a_document_gives_depends_on_it_and_the_seed_alone() -> None:
     together = [pair for pair in mine_pairs(documents) if pair.id == documents[3].id]
     assert alone == together
     assert alone != mine_document(documents[3], replace(config, seed=1))
+    renamed = mine_document(replace(documents[3], id="other"), config)
+    assert [pair.texts for pair in renamed] != [pair.texts for pair in alone]
 
 
 @pytest.mark.parametrize(

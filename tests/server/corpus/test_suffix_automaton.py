@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pocketquery.server.corpus.suffix_automaton import (
     SuffixAutomaton,
     TextBlock,
+    kernels,
     longest_common_substring,
     match_block,
 )
@@ -120,3 +122,9 @@ def test_the_compiled_kernels_are_kept_between_processes() -> None:
     longest_common_substring("ab", "b")  # compiles, where nobody did
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == 1
+
+
+def test_kernels_work_where_nothing_can_be_kept() -> None:
+    names: dict[str, Any] = {}
+    exec("def double(x): return 2 * x", names)  # without a file, which is the same to numba
+    assert kernels().compiled(names["double"])(21) == 42
