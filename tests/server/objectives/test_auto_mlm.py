@@ -15,7 +15,9 @@ from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, LossParts, build_objective
 from pocketquery.server.objectives.auto_mlm import AutoMlm
+from pocketquery.server.objectives.auto_mlm_losses import pair_hinge
 from pocketquery.server.objectives.masking import IGNORED
+from pocketquery.server.objectives.primitives import cosines
 from pocketquery.server.objectives.text_pairs import TextPair
 from tests.tiny_models import WORDS, bert_teacher, sentences
 
@@ -220,6 +222,33 @@ def test_statistics_are_finite_and_without_gradient() -> None:
         assert isinstance(value, torch.Tensor)
         assert not value.requires_grad
         assert torch.isfinite(value)
+
+
+def test_the_reduction_and_the_direction_are_switches() -> None:
+    batch = batch_of(objective(), pairs())
+    mean = objective().loss(TEACHER, batch).parts
+    tokens = (batch["labels"] != IGNORED).sum() / len(batch["labels"])
+    found = objective(reduction="sum_per_sentence").loss(TEACHER, batch).parts
+    assert torch.allclose(found["auto_mlm"], mean["auto_mlm"] * tokens)
+    assert float(tokens) != 1
+    vectors = TEACHER.pooled(batch["input_ids"], batch["attention_mask"]).detach()
+    back = pair_hinge(cosines(vectors[4:], vectors[:4]), 0.1, batch["dropped"].T)
+    both = objective(bidirectional=True).loss(TEACHER, batch).parts["contrastive"]
+    assert torch.allclose(both, (mean["contrastive"] + back) / 2)
+    assert not torch.allclose(both, mean["contrastive"])
+
+
+def test_how_pairs_are_drawn_is_a_switch() -> None:
+    group = Group("s", ("one", "two", "three", "four"), ("ann", "bob", "ann", "bob"))
+
+    def drawn(**options: Any) -> set[tuple[str, str]]:
+        built, rng = objective(**options), random.Random(0)
+        found = [built.draw(group, rng) for _ in range(100)]
+        return {(pair.user, pair.agent) for pair in found if pair}
+
+    assert ("one", "four") in drawn()
+    assert drawn() - drawn(pair_policy="adjacent") == {("one", "four")}
+    assert drawn(user_role="bob") == {(agent, user) for user, agent in drawn()}
 
 
 def test_one_language_a_batch_is_a_switch() -> None:

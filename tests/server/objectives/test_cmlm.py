@@ -59,6 +59,18 @@ def test_the_loss_reaches_the_neighbours_embeddings() -> None:
     assert float(to_masked.abs().sum()) > 0
 
 
+def test_the_states_behind_the_conditions_are_the_ones_that_predict() -> None:
+    built, found = objective(), []
+    hook = TEACHER.backbone.register_forward_hook(lambda _, __, output: found.append(output[0]))
+    batch = batch_of(built)
+    loss = built.loss(TEACHER, batch).total
+    hook.remove()
+    (gradient,) = torch.autograd.grad(loss, found[1])
+    touched = gradient.abs().sum(dim=-1) > 0
+    assert not touched[:, :3].any()
+    assert torch.equal(touched[:, 3:], batch["labels"] != IGNORED)
+
+
 def test_another_neighbour_changes_the_loss_and_another_order_does_not() -> None:
     built = objective()
     batch = batch_of(built)

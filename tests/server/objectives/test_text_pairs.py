@@ -66,6 +66,7 @@ def test_texts_without_a_partner_stand_alone() -> None:
     assert draws(Group("d", ("one", "two", "three"))) == {("one", ""), ("two", ""), ("three", "")}
     assert draws(Group("q", ("query",))) == {("query", "")}
     assert draws(Group("d", ("only a title",), title=True)) == {("only a title", "")}
+    assert draws(Group("d", (" ", "one", "two"), title=True)) == {("one", ""), ("two", "")}
     assert draws(Group("s", ("one", "speaker"), ("user", "user"))) == {("one speaker", "")}
 
 
