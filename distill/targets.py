@@ -16,7 +16,13 @@ from tqdm.auto import tqdm
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["Targets", "nearest_documents", "prepare_targets", "texts_sha256"]
+__all__ = [
+    "Targets",
+    "nearest_documents",
+    "prepare_targets",
+    "teacher_vectors",
+    "texts_sha256",
+]
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -63,24 +69,35 @@ def prepare_targets(
             and on processors with AMX).
         show_progress_bar: one bar a role.
     """
-    cache.mkdir(parents=True, exist_ok=True)
-    vectors = _encoded(teacher, "query", texts, cache, bfloat16, show_progress_bar)
+    options = {"bfloat16": bfloat16, "show_progress_bar": show_progress_bar}
+    vectors = teacher_vectors(teacher, "query", texts, cache, **options)
     if documents:
-        ranked = _encoded(teacher, "document", documents, cache, bfloat16, show_progress_bar)
+        ranked = teacher_vectors(teacher, "document", documents, cache, **options)
         return Targets(vectors, ranked, nearest_documents(vectors, ranked, nearest))
     # A text is its own nearest neighbour; one more is asked for and the first is dropped.
     return Targets(vectors, vectors, nearest_documents(vectors, vectors, nearest + 1)[:, 1:])
 
 
-def _encoded(
+def teacher_vectors(
     teacher: SentenceEncoder,
     role: str,
     items: Sequence[str],
     cache: Path,
-    bfloat16: bool,
-    show_progress_bar: bool,
+    *,
+    bfloat16: bool = False,
+    show_progress_bar: bool = False,
 ) -> FloatArray:
-    """Teacher vectors of ``items``, one file a piece, longest texts first within each piece."""
+    """Teacher vectors of ``items``, float32 (items, dim); one file a piece in ``cache``.
+
+    Args:
+        teacher: the frozen encoder.
+        role: ``"query"`` or ``"document"``: the prompt, if the teacher has one for it.
+        items: texts.
+        cache: as in :func:`prepare_targets`.
+        bfloat16: likewise.
+        show_progress_bar: likewise.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
     prompt = role if role in teacher.prompts else None
     batch_size = 64 if teacher.device.type == "cpu" else 512
     vectors = np.empty((len(items), teacher.dimension), dtype=np.float32)

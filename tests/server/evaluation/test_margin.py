@@ -17,7 +17,8 @@ def vectors(*shape: int, seed: int = 0) -> FloatArray:
 
 
 def unit(rows: FloatArray) -> FloatArray:
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    scaled: FloatArray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return scaled
 
 
 def test_a_query_on_its_positive_and_across_its_negative_has_margin_one() -> None:

@@ -1,0 +1,235 @@
+"""Aligning a query side to a frozen document encoder: the loop on one page.
+
+*Query-BERT*, alignment: the light encoder's vectors are mapped into the heavy document encoder's
+space, whose vectors are computed once. The document encoder is no part of what is trained: only
+its vectors come in, and they are read-only, so no index is ever encoded again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from pocketquery.distill.alignment_data import AlignmentData
+from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_loss
+from pocketquery.distill.losses import cosine_loss
+from pocketquery.distill.query_towers import EncoderTower, QueryTower
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.server.evaluation.margin import Margin, margin
+from pocketquery.server.objectives.options import check_at_least, check_choice
+from pocketquery.server.pretraining import load_checkpoint, save_checkpoint, warmup_linear
+
+__all__ = ["ALIGNMENT_LOSSES", "AlignmentConfig", "align", "measure_margin"]
+
+ALIGNMENT_LOSSES = ("align_qd", "align_nce", "align_trip", "align_cos", "align_mse")
+"""First stage, second stage, and the others."""
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AlignmentConfig:
+    """How a query side is aligned.
+
+    Attributes:
+        loss: ``align_qd`` (towards the document encoder's own vector of the query: needs no
+            relevant documents, the default first stage), ``align_nce`` (in-batch softmax with hard
+            negatives, the default second stage), ``align_trip``, ``align_cos`` or ``align_mse``
+            (towards the relevant document's vector; they shrink to the mean of the answers).
+        steps: optimiser steps.
+        batch_size: queries a step.
+        learning_rate: peak of AdamW's; 1e-3 for the head, a tenth where the encoder is trained.
+        weight_decay: of matrices.
+        temperature: tau of ``align_nce``.
+        margin: gamma of ``align_trip``.
+        negatives: hard negatives drawn a query.
+        warmup: share of the steps that warm up.
+        seed: of order and draws.
+        checkpoint_every: steps between checkpoints.
+    """
+
+    loss: str = "align_qd"
+    steps: int = 2000
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    temperature: float = 0.05
+    margin: float = 0.1
+    negatives: int = 1
+    warmup: float = 0.1
+    seed: int = 0
+    checkpoint_every: int = 500
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, ALIGNMENT_LOSSES)
+        for name in ("steps", "batch_size", "negatives", "checkpoint_every"):
+            check_at_least(name, getattr(self, name), 1)
+        for name in ("weight_decay", "margin", "warmup"):
+            check_at_least(name, getattr(self, name), 0)
+        for name in ("learning_rate", "temperature"):
+            if not getattr(self, name) > 0:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+
+
+def align(
+    tower: QueryTower[Any],
+    data: AlignmentData,
+    config: AlignmentConfig | None = None,
+    *,
+    checkpoint: Path | None = None,
+    identity: Mapping[str, Any] | None = None,
+    show_progress_bar: bool = False,
+) -> list[float]:
+    """Train ``tower`` in place; call it again with another loss for a second stage.
+
+    Args:
+        tower: the query side.
+        data: queries and frozen vectors.
+        config: settings.
+        checkpoint: file that a killed run continues from, to the same weights.
+        identity: of the data; a checkpoint of another run is refused.
+        show_progress_bar: loss and time left on stderr.
+
+    Returns:
+        The losses of the steps taken by this call.
+
+    Raises:
+        InvalidInputError: no query has what the loss needs.
+        SpaceMismatchError: the tower belongs to another document space.
+        ArtifactError: the checkpoint is another run's, or the loss is not finite.
+    """
+    config = config or AlignmentConfig()
+    _check_space(tower, data)
+    usable = _usable(data, config.loss)
+    inputs = tower.inputs(data.queries)
+    trained = [p for p in tower.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(_groups(trained, config), lr=config.learning_rate)
+    known = {"alignment": asdict(config), "space": data.space_id, **(identity or {})}
+    start = _resume(tower, optimizer, checkpoint, known)
+    losses = []
+    tower.train()
+    for step in tqdm(range(start, config.steps), unit="step", disable=not show_progress_bar):
+        rng = np.random.default_rng([config.seed, step])
+        torch.manual_seed(config.seed * 1_000_003 + step)  # of dropout
+        rows = usable[rng.permutation(len(usable))[: config.batch_size]]
+        loss = _loss(tower.raw(inputs, rows, rng), data, rows, config, rng)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = config.learning_rate * warmup_linear(step, config.steps, config.warmup)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(_finite(loss, step))
+        if checkpoint and ((step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps):
+            state = {"tower": tower.state_dict(), "optimizer": optimizer.state_dict()}
+            save_checkpoint(checkpoint, known, {"step": step + 1, **state})
+    tower.eval()
+    return losses
+
+
+def measure_margin(tower: QueryTower[Any], data: AlignmentData, seed: int = 0) -> Margin:
+    """The margin of the tower's vectors of ``data``'s queries; see
+    :func:`pocketquery.server.evaluation.margin.margin`."""
+    positives = [found.tolist() for found in data.positives]
+    negatives = [found.tolist() for found in data.negatives]
+    return margin(tower.encode(data.queries), data.documents, positives, negatives, seed=seed)
+
+
+def _loss(
+    raw: torch.Tensor,
+    data: AlignmentData,
+    rows: IntArray,
+    config: AlignmentConfig,
+    rng: np.random.Generator,
+) -> torch.Tensor:
+    raw = raw.float()
+    if config.loss == "align_qd":
+        return cosine_loss(raw, _vectors(data.own, rows, raw))
+    columns = np.array([rng.choice(data.positives[row]) for row in rows])
+    positives = _vectors(data.documents, columns, raw)  # (batch, dim)
+    if config.loss == "align_cos":
+        return cosine_loss(raw, positives)
+    if config.loss == "align_mse":
+        return raw_loss(raw, positives)
+    if config.loss == "align_trip":
+        hard = np.stack([rng.choice(data.negatives[row], config.negatives) for row in rows])
+        return triplet_loss(raw, positives, _vectors(data.documents, hard, raw), config.margin)
+    drawn = [rng.permutation(data.negatives[row])[: config.negatives] for row in rows]
+    extra = np.unique(np.concatenate(drawn))
+    dropped = torch.from_numpy(_relevant(data, rows, columns, extra)).to(raw.device)
+    negatives = _vectors(data.documents, extra, raw)  # (m, dim)
+    return nce_loss(raw, positives, negatives, dropped, config.temperature)
+
+
+def _relevant(
+    data: AlignmentData, rows: IntArray, columns: IntArray, extra: IntArray
+) -> NDArray[np.bool_]:
+    """bool (batch, batch + m): the document of the column is relevant to the query of the row."""
+    documents = np.concatenate([columns, extra])
+    return np.stack([np.isin(documents, data.positives[row]) for row in rows])
+
+
+def _vectors(vectors: NDArray[np.float32], rows: IntArray, like: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(vectors[rows]).to(like.device)
+
+
+def _usable(data: AlignmentData, loss: str) -> IntArray:
+    """Rows of the queries that have what the loss needs."""
+    needs: Sequence[bool] = [
+        loss == "align_qd" or (len(good) > 0 and (loss != "align_trip" or len(bad) > 0))
+        for good, bad in zip(data.positives, data.negatives, strict=True)
+    ]
+    if not any(needs):
+        raise InvalidInputError(
+            f"none of the {len(data.queries)} queries has the documents that {loss} learns from; "
+            "expected pairs or triples, or the loss align_qd"
+        )
+    return np.flatnonzero(needs).astype(np.int64)
+
+
+def _check_space(tower: QueryTower[Any], data: AlignmentData) -> None:
+    if isinstance(tower, EncoderTower) and tower.encoder.space_id != data.space_id:
+        raise SpaceMismatchError(
+            f"the query encoder's head leads to the space {tower.encoder.space_id} and the "
+            f"documents are in {data.space_id}; make a new head with with_alignment_head"
+        )
+
+
+def _groups(trained: list[torch.nn.Parameter], config: AlignmentConfig) -> list[dict[str, Any]]:
+    matrices = [p for p in trained if p.ndim > 1]
+    vectors = [p for p in trained if p.ndim <= 1]
+    decay = {"params": matrices, "weight_decay": config.weight_decay}
+    return [decay, {"params": vectors, "weight_decay": 0.0}]
+
+
+def _resume(
+    tower: QueryTower[Any],
+    optimizer: torch.optim.Optimizer,
+    checkpoint: Path | None,
+    identity: Mapping[str, Any],
+) -> int:
+    state = load_checkpoint(checkpoint, json.loads(json.dumps(identity))) if checkpoint else None
+    if state is None:
+        return 0
+    tower.load_state_dict(state["tower"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"])
+
+
+def _finite(loss: torch.Tensor, step: int) -> float:
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise ArtifactError(
+            f"the loss of step {step} is {value}; lower learning_rate, or look for vectors that "
+            "are not finite"
+        )
+    return value

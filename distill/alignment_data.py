@@ -1,0 +1,116 @@
+"""What an alignment learns from: queries, and vectors of a document encoder that stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.distill.targets import nearest_documents, teacher_vectors
+from pocketquery.sdk.errors import CorpusError
+from pocketquery.server.corpus.groups import Source
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["AlignmentData", "alignment_data"]
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AlignmentData:
+    """Queries and documents; the vectors are read-only, and never computed again.
+
+    Attributes:
+        queries: n texts, all different.
+        own: float32 (n, dim), the document encoder's vector of each query.
+        documents: float32 (m, dim), of each document, unit rows.
+        positives: of each query the rows of its relevant documents; may be empty.
+        negatives: of each query the rows of its hard negatives; may be empty.
+        space_id: the document encoder's.
+    """
+
+    queries: tuple[str, ...]
+    own: FloatArray
+    documents: FloatArray
+    positives: tuple[IntArray, ...]
+    negatives: tuple[IntArray, ...]
+    space_id: str
+
+
+def alignment_data(
+    document_encoder: SentenceEncoder,
+    source: Source,
+    cache: Path,
+    *,
+    documents: Sequence[str] = (),
+    nearest: int = 0,
+    show_progress_bar: bool = False,
+) -> AlignmentData:
+    """Encode a source with the document encoder, which is frozen by this.
+
+    Args:
+        document_encoder: the frozen one; every vector is computed once and kept in ``cache``.
+        source: ``triples`` (query, positive, negatives), ``pairs`` (query, document) or
+            ``queries``. Groups of one query are put together.
+        cache: folder of finished pieces; a killed call continues after the last one.
+        documents: further documents, from which negatives may come.
+        nearest: where a query has no hard negatives: as many of the documents that the document
+            encoder ranks highest for it and that are not relevant.
+        show_progress_bar: one bar a role.
+
+    Raises:
+        CorpusError: the source is of another kind, or empty.
+    """
+    if source.kind not in ("triples", "pairs", "queries") or not len(source):
+        raise CorpusError(
+            f"the source has {len(source)} groups of the kind {source.kind}; expected triples, "
+            "pairs or queries, at least one"
+        )
+    document_encoder.requires_grad_(False).eval()
+    positives: dict[str, dict[int, None]] = {}
+    negatives: dict[str, dict[int, None]] = {}
+    rows: dict[str, int] = {}
+    for place in range(len(source)):
+        query, *found = source[place].texts
+        numbered = [rows.setdefault(text, len(rows)) for text in found]
+        positives.setdefault(query, {}).update(dict.fromkeys(numbered[:1]))
+        negatives.setdefault(query, {}).update(dict.fromkeys(numbered[1:]))
+    for text in documents:
+        rows.setdefault(text, len(rows))
+    own, vectors = (
+        teacher_vectors(document_encoder, role, texts, cache, show_progress_bar=show_progress_bar)
+        for role, texts in (("query", list(positives)), ("document", list(rows)))
+    )
+    hard = [[row for row in negatives[query] if row not in positives[query]] for query in positives]
+    if nearest and len(vectors):
+        hard = _mined(own, vectors, [list(found) for found in positives.values()], hard, nearest)
+    for array in (own, vectors):
+        array.flags.writeable = False
+    return AlignmentData(
+        queries=tuple(positives),
+        own=own,
+        documents=vectors,
+        positives=tuple(np.array(list(found), dtype=np.int64) for found in positives.values()),
+        negatives=tuple(np.array(found, dtype=np.int64) for found in hard),
+        space_id=document_encoder.space_id,
+    )
+
+
+def _mined(
+    own: FloatArray,
+    vectors: FloatArray,
+    positives: list[list[int]],
+    negatives: list[list[int]],
+    count: int,
+) -> list[list[int]]:
+    """``negatives``, and where a query has none the nearest documents that are not relevant."""
+    most = max(len(found) for found in positives)
+    ranked = nearest_documents(own, vectors, count + most)
+    return [
+        given or [int(row) for row in best if row not in relevant][:count]
+        for given, best, relevant in zip(negatives, ranked, positives, strict=True)
+    ]

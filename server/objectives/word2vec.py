@@ -1,0 +1,206 @@
+"""Word vectors by skip-gram with negative sampling: the baseline below every encoder.
+
+"Distributed Representations of Words and Phrases and their Compositionality", sections 2.2 and 2.3.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+from tqdm.auto import tqdm
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.objectives.options import check_at_least
+from pocketquery.server.objectives.word_vectors import WordVectors, words_of
+
+__all__ = ["Word2VecConfig", "skip_gram_loss", "train_word2vec"]
+
+_PIECE = 50_000  # tokens whose pairs are made, and shuffled, at once
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Word2VecConfig:
+    """Settings of :func:`train_word2vec`.
+
+    Attributes:
+        dimension: of the vectors.
+        window: words on either side of a word that it may be paired with; how many it is is drawn
+            anew for each word, as in the authors' code, so near words count more.
+        negatives: words drawn against each pair.
+        subsampling: t; a word of the frequency f is left out with probability 1 - sqrt(t / f).
+        min_count: rarer words are unknown.
+        epochs: passes over the texts.
+        batch_size: pairs a step.
+        learning_rate: of Adam, falling linearly to 0. (The authors' code takes one pair at a time
+            with plain gradient steps; batches need a step that does not depend on how often a word
+            occurs in them.)
+        seed: of everything drawn.
+    """
+
+    dimension: int = 200
+    window: int = 5
+    negatives: int = 5
+    subsampling: float = 1e-4
+    min_count: int = 3
+    epochs: int = 5
+    batch_size: int = 2048
+    learning_rate: float = 2e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("dimension", "window", "negatives", "min_count", "epochs", "batch_size"):
+            check_at_least(name, getattr(self, name), 1)
+        for name in ("subsampling", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+
+
+def skip_gram_loss(
+    words: torch.Tensor, contexts: torch.Tensor, negatives: torch.Tensor, same: torch.Tensor
+) -> torch.Tensor:
+    r"""Tell a word's neighbour from words drawn at random.
+
+    .. math:: -\mathrm{mean}_i \Big[\log \sigma(u_i \cdot v_i)
+        + \sum_k \log \sigma(-\bar u_{ik} \cdot v_i)\Big]
+
+    ("Distributed Representations of Words and Phrases", equation 4.)
+
+    Args:
+        words: v, float (pairs, dim).
+        contexts: u of the neighbour, float (pairs, dim).
+        negatives: u of the words drawn, float (pairs, k, dim).
+        same: bool (pairs, k): the drawn word is the neighbour, and does not count.
+
+    Returns:
+        Scalar, 0 or more; (1 + k) ln 2 where all vectors are 0.
+    """
+    near = functional.softplus(-(words * contexts).sum(dim=-1))  # (pairs,)
+    far = functional.softplus((negatives @ words.unsqueeze(-1)).squeeze(-1))  # (pairs, k)
+    return (near + far.masked_fill(same, 0).sum(dim=-1)).mean()
+
+
+def train_word2vec(
+    texts: Sequence[str], config: Word2VecConfig | None = None, *, show_progress_bar: bool = False
+) -> WordVectors:
+    """Train word vectors on texts, each a window's limit.
+
+    Args:
+        texts: queries or sentences.
+        config: settings; equal ones on equal texts give equal vectors.
+        show_progress_bar: one step an epoch.
+
+    Raises:
+        InvalidInputError: no word occurs ``min_count`` times.
+    """
+    config = config or Word2VecConfig()
+    corpus = [words_of(text) for text in texts]
+    words, counts = _vocabulary(corpus, config.min_count)
+    rows = {word: row for row, word in enumerate(words)}
+    sentences = [[rows[word] for word in sentence if word in rows] for sentence in corpus]
+    generator = torch.Generator().manual_seed(config.seed)
+    rng = np.random.default_rng(config.seed)
+    tables = _tables(len(words), config, generator)
+    optimizer = torch.optim.SparseAdam([table.weight for table in tables], lr=config.learning_rate)
+    drawn = torch.from_numpy(counts**0.75)
+    for epoch in tqdm(range(config.epochs), unit="epoch", disable=not show_progress_bar):
+        for share, pairs in _batches(sentences, counts, config, rng):
+            for group in optimizer.param_groups:
+                progress = (epoch + share) / config.epochs
+                group["lr"] = config.learning_rate * max(1 - progress, 1e-3)
+            shape = (len(pairs), config.negatives)
+            far = torch.multinomial(drawn, shape[0] * shape[1], True, generator=generator)
+            _step(tables, optimizer, torch.from_numpy(pairs), far.view(shape))
+    return WordVectors(words, tables[0].weight.detach().numpy().copy())
+
+
+def _step(
+    tables: tuple[nn.Embedding, nn.Embedding],
+    optimizer: torch.optim.Optimizer,
+    pairs: torch.Tensor,
+    far: torch.Tensor,
+) -> None:
+    inner, outer = tables
+    word, context = pairs[:, 0], pairs[:, 1]
+    loss = skip_gram_loss(inner(word), outer(context), outer(far), far == context.unsqueeze(1))
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+
+
+def _vocabulary(
+    corpus: Sequence[Sequence[str]], least: int
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Words that occur often enough, the most frequent first, and how often."""
+    found = Counter(word for sentence in corpus for word in sentence)
+    kept = sorted((-count, word) for word, count in found.items() if count >= least)
+    if not kept:
+        raise InvalidInputError(
+            f"no word of the {len(corpus)} texts occurs {least} times; expected more text, or a "
+            "lower min_count"
+        )
+    return tuple(word for _, word in kept), np.array([-count for count, _ in kept], np.float64)
+
+
+def _tables(
+    words: int, config: Word2VecConfig, generator: torch.Generator
+) -> tuple[nn.Embedding, nn.Embedding]:
+    """Vectors of words, small and random, and of words as neighbours, 0."""
+    inner = nn.Embedding(words, config.dimension, sparse=True)
+    outer = nn.Embedding(words, config.dimension, sparse=True)
+    nn.init.zeros_(outer.weight)
+    bound = 0.5 / config.dimension
+    with torch.no_grad():
+        inner.weight.uniform_(-bound, bound, generator=generator)
+    return inner, outer
+
+
+def _batches(
+    sentences: Sequence[Sequence[int]],
+    counts: NDArray[np.float64],
+    config: Word2VecConfig,
+    rng: np.random.Generator,
+) -> Iterator[tuple[float, IntArray]]:
+    """Share of the epoch that is done, and pairs of word and neighbour, int64 (batch, 2)."""
+    kept = np.minimum(np.sqrt(config.subsampling * counts.sum() / counts), 1.0)
+    order, start = rng.permutation(len(sentences)), 0
+    while start < len(order):
+        tokens, stop = 0, start
+        while stop < len(order) and tokens < _PIECE:
+            tokens += len(sentences[order[stop]])
+            stop += 1
+        pairs = _pairs([sentences[row] for row in order[start:stop]], kept, config.window, rng)
+        for place in range(0, len(pairs), config.batch_size):
+            yield start / len(order), pairs[place : place + config.batch_size]
+        start = stop
+
+
+def _pairs(
+    sentences: Sequence[Sequence[int]],
+    kept: NDArray[np.float64],
+    window: int,
+    rng: np.random.Generator,
+) -> IntArray:
+    """All pairs (word, neighbour) of sub-sampled sentences, shuffled, int64 (pairs, 2)."""
+    flat = np.array([word for sentence in sentences for word in sentence], dtype=np.int64)
+    owner = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
+    stays = rng.random(len(flat)) < kept[flat]
+    flat, owner = flat[stays], owner[stays]
+    reach = rng.integers(1, window + 1, size=len(flat))
+    found = []
+    for distance in range(1, window + 1):
+        together = owner[distance:] == owner[:-distance]
+        left, right = flat[:-distance], flat[distance:]
+        forward = together & (reach[:-distance] >= distance)
+        backward = together & (reach[distance:] >= distance)
+        found.append(np.stack([left[forward], right[forward]], axis=1))
+        found.append(np.stack([right[backward], left[backward]], axis=1))
+    return rng.permutation(np.concatenate(found))
