@@ -9,6 +9,7 @@ from pocketquery.server.corpus.collection import (
 from pocketquery.server.corpus.documents import read_documents
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.judgements import Judgements, read_judgements, read_pairs
+from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
 from pocketquery.server.corpus.passages import Passages
 from pocketquery.server.corpus.queries import Query, read_queries
 from pocketquery.server.corpus.reading import Reading, open_source, read_groups
@@ -16,6 +17,7 @@ from pocketquery.server.corpus.rows import Columns
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text import split_sentences
 from pocketquery.server.corpus.text_store import TextStore
+from pocketquery.server.corpus.tokenizer_report import report_tokenizer
 
 __all__ = [
     "read_documents",
@@ -40,4 +42,7 @@ __all__ = [
     "read_groups",
     "Reading",
     "Columns",
+    "TokenizerConfig",
+    "train_tokenizer",
+    "report_tokenizer",
 ]

@@ -40,6 +40,7 @@ def write_text_store(path: Path | str, groups: Iterable[Group], kind: Kind) -> T
     if kind not in get_args(Kind):
         raise InvalidInputError(f"kind is {kind!r}; expected one of {', '.join(get_args(Kind))}")
     check_replaceable(path)
+    # The files close, and so hold all that is buffered, before the folder is synced and published.
     with replace_folder(path) as folder, contextlib.ExitStack() as stack:
         files = {
             name: stack.enter_context((folder / name).open("wb", buffering=_BUFFER))
@@ -49,7 +50,6 @@ def write_text_store(path: Path | str, groups: Iterable[Group], kind: Kind) -> T
         for group in groups:
             writer.add(group)
         manifest = writer.manifest()
-        stack.close()  # what is buffered must be in the files before they are synced
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return TextStore.open(path)
 
