@@ -32,6 +32,8 @@ Each command has its own help: pocketquery search --help
 """
 
 _SUMMARIES = {
+    "mine": "Make training data of raw texts: stores, pairs, triples, vocabularies.",
+    "pretrain": "Pretrain a document encoder on raw texts, with one objective or several.",
     "distill": "Distil a teacher into a light query encoder.",
     "export": "Export a distilled encoder as an int8 bundle.",
     "index": "Encode documents and build an index.",
