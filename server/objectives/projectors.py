@@ -26,10 +26,10 @@ _KEPT = 0.9  # of the running statistics, a batch
 class FeatureNorm(nn.Module):
     """Normalisation of features, with a learnt scale and shift.
 
-    ``"batch"`` normalises by the batch's own statistics, in training and in evaluation, and keeps
-    none. ``"running"`` normalises by running statistics, which have no gradient: for the projector
-    where batches have fewer than 8 rows. (In the MLP's projector and predictor together it does
-    collapse: spread 0.1 after 600 toy steps, against 0.9 with the predictor's at ``"batch"``.)
+    ``"batch"`` normalises by the batch's own statistics. ``"running"`` normalises by running
+    statistics, which have no gradient: for the projector where batches have fewer than 8 rows. (In
+    the MLP's projector and predictor together it does collapse: spread 0.1 after 600 toy steps,
+    against 0.9 with the predictor's at ``"batch"``.) In evaluation both have running statistics.
     ``"layer"`` is LayerNorm, ``"none"`` the identity.
 
     Args:
@@ -46,7 +46,7 @@ class FeatureNorm(nn.Module):
         if norm != "none":
             self.weight = nn.Parameter(torch.ones(width))
             self.bias = nn.Parameter(torch.zeros(width))
-        if norm == "running":
+        if norm in ("batch", "running"):
             self.register_buffer("running_mean", torch.zeros(width))
             self.register_buffer("running_variance", torch.ones(width))
 
@@ -56,19 +56,18 @@ class FeatureNorm(nn.Module):
             return x
         if self.norm == "layer":
             return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias)
-        if self.norm == "batch":
-            return functional.batch_norm(x, None, None, self.weight, self.bias, training=True)
+        mean, variance = self.running_mean, self.running_variance
+        if self.training and self.norm == "batch":
+            return functional.batch_norm(
+                x, mean, variance, self.weight, self.bias, training=True, momentum=1 - _KEPT
+            )
         if self.training:
-            self._follow(x.detach())
+            with torch.no_grad():
+                found = torch.var_mean(x.float(), dim=0, correction=0)
+                variance.lerp_(found[0], 1 - _KEPT)
+                mean.lerp_(found[1], 1 - _KEPT)
         # Cloned: a step runs several views, and the backward pass needs what each one had.
-        mean, variance = self.running_mean.clone(), self.running_variance.clone()
-        return functional.batch_norm(x, mean, variance, self.weight, self.bias)
-
-    @torch.no_grad()
-    def _follow(self, x: torch.Tensor) -> None:
-        variance, mean = torch.var_mean(x.float(), dim=0, correction=0)
-        self.running_mean.lerp_(mean, 1 - _KEPT)
-        self.running_variance.lerp_(variance, 1 - _KEPT)
+        return functional.batch_norm(x, mean.clone(), variance.clone(), self.weight, self.bias)
 
 
 class _Attention(nn.Module):

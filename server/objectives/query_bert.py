@@ -98,12 +98,18 @@ class QueryBert(Objective[Views]):
 
     def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
         ids, mask, views = batch["input_ids"], batch["attention_mask"], batch["views"]
-        pooled, online = project(encoder, self.projector, ids, mask, views)
+        pooled, online = _projections(encoder, self.projector, ids, mask, views)
         predictions = torch.stack([self.predictor(z) for z in online]).float()
         aims = self._aims(online, ids, mask, views).float()
         loss = byol_loss(predictions, aims, self.config.reverse_weight if views == 4 else 0.0)
         stats = {"h_std_ratio": std_ratio(pooled), "z_std_ratio": std_ratio(online[0])}
         return LossParts(loss, {"byol": loss}, stats | batch["identity_rates"])
+
+    def project(
+        self, encoder: SentenceEncoder, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Projections float (texts, p): what the loss sees, and where a collapse shows first."""
+        return _projections(encoder, self.projector, input_ids, attention_mask, 1)[1][0]
 
     def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
         """The target follows, as the framework says."""
@@ -149,7 +155,7 @@ class _Target(nn.Module):
     @torch.no_grad()
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, views: int) -> torch.Tensor:
         """Projections float (views, batch, p)."""
-        return project(self.encoder, self.projector, ids, mask, views)[1]
+        return _projections(self.encoder, self.projector, ids, mask, views)[1]
 
     def follow(self, encoder: SentenceEncoder, projector: nn.Module, momentum: float) -> None:
         """One step towards the online network; buffers stay the target's own."""
@@ -157,7 +163,7 @@ class _Target(nn.Module):
         update_target(projector.parameters(), self.projector.parameters(), momentum)
 
 
-def project(
+def _projections(
     encoder: SentenceEncoder,
     projector: nn.Module,
     ids: torch.Tensor,
@@ -169,11 +175,12 @@ def project(
     The encoder takes all views at once; the projector, whose normalisation looks at the batch,
     takes each view by itself.
     """
-    states = encoder.states(ids, mask)
-    pooled = pool(states, mask, encoder.pooling)
     if isinstance(projector, TokenProjector):
+        states = encoder.states(ids, mask)
         parts = zip(states.chunk(views), mask.chunk(views), strict=True)
-        return pooled, torch.stack([projector(*part) for part in parts])
+        projected = torch.stack([projector(*part) for part in parts])
+        return pool(states, mask, encoder.pooling), projected
+    pooled = encoder.pooled(ids, mask)
     return pooled, torch.stack([projector(part) for part in pooled.chunk(views)])
 
 

@@ -225,6 +225,19 @@ def test_a_resumed_run_has_the_same_next_losses(framework: str, projector_norm: 
     assert steps(again, anew, resumed, range(3, 8)) == expected
 
 
+def test_projections_can_be_looked_at_apart_from_what_ships() -> None:
+    for projector_input in ("groups", "tokens"):
+        encoder, objective = tiny(projector_input=projector_input, projection=16)
+        batch = batch_of(objective)
+        objective.loss(encoder, batch)
+        encoder.eval()
+        objective.eval()
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        found = objective.project(encoder, ids, mask)
+        assert found.shape == (64, 16)
+        torch.testing.assert_close(objective.project(encoder, ids[:1], mask[:1]), found[:1])
+
+
 def test_what_ships_is_the_encoder_as_it_is() -> None:
     encoder, objective = tiny()
     assert objective.export(encoder) is encoder
