@@ -38,6 +38,9 @@ bench: .stamps/dev
 	$(BIN)/python benchmarks/training_step.py
 	$(BIN)/python benchmarks/federated_bytes.py
 	$(BIN)/python benchmarks/aggregation.py
+	$(BIN)/python benchmarks/mining.py
+	$(BIN)/python benchmarks/js_contrast.py
+	$(BIN)/python benchmarks/pretraining_throughput.py
 
 .stamps/venv:
 	$(PYTHON) -m venv $(VENV)

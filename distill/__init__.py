@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from pocketquery.distill.alignment import (
+        ALIGNMENT_LOSSES,
+        AlignmentConfig,
+        align,
+        measure_margin,
+    )
+    from pocketquery.distill.alignment_data import AlignmentData, alignment_data
     from pocketquery.distill.distillation import DistillationReport, distill
     from pocketquery.distill.losses import cosine_loss, ranking_loss, similarity_loss
     from pocketquery.distill.pruned_student import prune_student
+    from pocketquery.distill.query_towers import EncoderTower, WordAverage, with_alignment_head
     from pocketquery.distill.student import PRESETS, StudentShape, build_student
     from pocketquery.distill.texts import query_like_texts, unique_texts
     from pocketquery.distill.training import TrainingConfig, train
@@ -31,14 +39,26 @@ __all__ = [
     "cosine_loss",
     "ranking_loss",
     "similarity_loss",
+    "align",
+    "AlignmentConfig",
+    "ALIGNMENT_LOSSES",
+    "AlignmentData",
+    "alignment_data",
+    "measure_margin",
+    "EncoderTower",
+    "WordAverage",
+    "with_alignment_head",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "alignment": ["align", "AlignmentConfig", "ALIGNMENT_LOSSES", "measure_margin"],
+        "alignment_data": ["AlignmentData", "alignment_data"],
         "distillation": ["distill", "DistillationReport"],
         "losses": ["cosine_loss", "ranking_loss", "similarity_loss"],
         "pruned_student": ["prune_student"],
+        "query_towers": ["EncoderTower", "WordAverage", "with_alignment_head"],
         "student": ["PRESETS", "StudentShape", "build_student"],
         "texts": ["query_like_texts", "unique_texts"],
         "training": ["TrainingConfig", "train"],

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["Batch", "LossParts", "Objective", "tokenize"]
@@ -66,6 +66,17 @@ class Objective(nn.Module, ABC, Generic[Example]):
     by_language: bool = False
     least_texts: int = 1
     least_examples: int = 2
+
+    def prepare(self, source: Source, tokenizer: Any) -> None:
+        """Take what is needed to know of the whole corpus, say how often each piece occurs.
+
+        Called once before the first step, and again by a run that resumes; what was taken is in
+        the ``state_dict``, so then nothing is to be done.
+
+        Args:
+            source: what :meth:`draw` will get its groups from.
+            tokenizer: the encoder's.
+        """
 
     @abstractmethod
     def draw(self, group: Group, rng: random.Random) -> Example | None:

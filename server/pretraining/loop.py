@@ -104,6 +104,8 @@ def pretrain(
     watch = Watch(config.patience)
     state = RunState(learner, objectives, optimizer, watch, run, identity, processes)
     start = state.resume()
+    for part in parts:
+        part.objective.prepare(part.source, encoder.tokenizer)
     batches = _batches(learner, parts, config, processes, start)
     diagnoses = config.diagnose_every if held_out else 0
     if diagnoses and start == 0:
