@@ -127,6 +127,16 @@ def test_dot_products_see_length_and_cosines_do_not() -> None:
     assert float(found["cosine"][0]) == pytest.approx(float(found["cosine"][1]), abs=1e-5)
 
 
+def test_blocks_that_find_their_sentences_are_a_switch() -> None:
+    batch = batch_of(objective(), clozes())
+    swapped = {**batch, "query_ids": batch["input_ids"], "query_mask": batch["attention_mask"]}
+    swapped |= {"input_ids": batch["query_ids"], "attention_mask": batch["query_mask"]}
+    there, back = (objective().loss(TEACHER, found).total for found in (batch, swapped))
+    both = objective(symmetric=True).loss(TEACHER, batch).total
+    assert torch.allclose(both, (there + back) / 2, atol=1e-4)
+    assert not torch.allclose(both, there, atol=1e-4)
+
+
 def test_the_temperature_divides_the_similarities() -> None:
     batch = batch_of(objective(), clozes())
     queries = TEACHER.pooled(batch["query_ids"], batch["query_mask"]).detach()

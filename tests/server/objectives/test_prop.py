@@ -121,6 +121,14 @@ def test_the_corpus_is_counted_once_and_its_words_weigh_in_every_batch() -> None
     assert objective(subsampling=0.5)._model(model.counts, 8).threshold == 0.5
 
 
+def test_words_of_the_corpus_that_no_text_of_the_batch_has_are_drawn_too() -> None:
+    built = objective(set_pairs=4)
+    sugar = built.tokenizer.convert_tokens_to_ids("sugar")
+    assert not (batch_of(built, documents())["set_ids"] == sugar).any()
+    built.prepare(GroupList([Group("x", ("sugar " * 20,))], "documents"), built.tokenizer)
+    assert (batch_of(built, documents())["set_ids"] == sugar).any()
+
+
 def test_without_a_corpus_the_batch_is_its_own_collection() -> None:
     built = objective()
     batch = batch_of(built, documents())
