@@ -3,8 +3,8 @@
 python examples/query_expansion.py DOCUMENTS.jsonl "who built the castle" ["another" ...]
 
 The model in --model (default: my-gur) encodes and writes. Where there is none yet, it is trained
-on the documents first, from the encoder named by --init: about ten minutes for 300 steps of the
-demo teacher on two cores. `pocketquery pretrain --objective gur` trains a better one.
+on the documents first, from the encoder named by --init, for so few steps that it only shows the
+way; `pocketquery pretrain --objective gur` trains a better encoder.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ class GurConfig:
         alpha: weight of the contrast beside the language model's loss.
         temperature: of the contrast.
         vector_size: numbers of the exported vector.
-        pooling: ``"cls"``, ``"eos"`` (as the released code) or ``"mean"``; it ships.
+        pooling: ``"cls"``, ``"eos"`` (as the released code) or ``"mean"``; it ships. From random
+            weights, ``"cls"`` stays at the loss of equal vectors for some hundred steps first.
         cl_input: the contrast compares ``"masked"`` or ``"clean"`` texts (a second forward pass).
         mask_rate: share of the tokens that is hidden.
         rate_jitter: draw that share from 10 to 29 % anew for every text, as the released code.
