@@ -103,12 +103,12 @@ class Count:
     def __init__(self, backbone: Any) -> None:
         self.tokens = self.padded = self.steps = 0
         self.started = 0.0
-        backbone.register_forward_pre_hook(self._encoded, with_kwargs=True)
+        backbone.get_input_embeddings().register_forward_pre_hook(self._encoded)
 
-    def _encoded(self, module: Any, arguments: Any, options: dict[str, Any]) -> None:
-        mask = options["attention_mask"]
-        self.tokens += int(mask.sum())
-        self.padded += mask.numel()
+    def _encoded(self, table: Any, arguments: Any) -> None:
+        ids = arguments[0]
+        self.tokens += int((ids != table.padding_idx).sum())
+        self.padded += ids.numel()
 
     def step(self) -> None:
         """One more is done."""
@@ -161,7 +161,7 @@ def train_theirs(folder: Path, steps: int) -> dict[str, float]:
         SentenceTransformerTrainer,
         SentenceTransformerTrainingArguments,
     )
-    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
     from transformers import TrainerCallback
 
     torch.set_num_threads(1)
