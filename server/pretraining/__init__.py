@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from pocketquery.server.pretraining.distributed import Processes, join_processes
     from pocketquery.server.pretraining.loop import pretrain
     from pocketquery.server.pretraining.mixture import Part
+    from pocketquery.server.pretraining.run_log import read_log
     from pocketquery.server.pretraining.schedule import warmup_constant, warmup_linear
+    from pocketquery.server.pretraining.training_run import TrainingReport, pretrain_to_folder
 
 __all__ = [
     "pretrain",
+    "pretrain_to_folder",
+    "TrainingReport",
     "Part",
     "PretrainingConfig",
     "Processes",
     "join_processes",
+    "read_log",
     "load_checkpoint",
     "save_checkpoint",
     "warmup_linear",
@@ -34,6 +39,8 @@ __getattr__, __dir__ = lazy_names(
         "distributed": ["Processes", "join_processes"],
         "loop": ["pretrain"],
         "mixture": ["Part"],
+        "run_log": ["read_log"],
         "schedule": ["warmup_constant", "warmup_linear"],
+        "training_run": ["TrainingReport", "pretrain_to_folder"],
     },
 )
