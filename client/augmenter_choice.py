@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pocketquery.client.augmenters import Augmenter
+from pocketquery.client.extracts import Crop, StopwordDrop
+from pocketquery.client.punctuation import Punct
+from pocketquery.client.question_templates import Template
+from pocketquery.client.style_rules import StyleRules
 from pocketquery.client.synonyms import Synonyms
 from pocketquery.client.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.word_augmenters import NeighbourSwap, Shuffle, WordDrop
@@ -17,6 +21,8 @@ __all__ = ["BUILT_IN", "Choice", "Maker", "choose", "describe"]
 Maker = Callable[..., Augmenter]
 Choice = str | Mapping[str, Any]
 
+# "word_drop" is also what catalogues call deletion: light with {"rate": 0.1, "at_least": 0}, heavy
+# with {"rate": 0.3}.
 BUILT_IN: Mapping[str, Maker] = {
     "typo": Typo,
     "word_drop": WordDrop,
@@ -24,6 +30,11 @@ BUILT_IN: Mapping[str, Maker] = {
     "shuffle": Shuffle,
     "unfinished": Unfinished,
     "synonym": Synonyms,
+    "crop": Crop,
+    "stopword_drop": StopwordDrop,
+    "punct": Punct,
+    "template": Template,
+    "style_rules": StyleRules,
     "noise_case": NoiseCase,
     "dropout_view": DropoutView,
 }

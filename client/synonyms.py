@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import random
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pocketquery.client.augmenters import Rule, check_share
 from pocketquery.client.text_units import Units, cut, is_unspaced
+from pocketquery.client.word_edges import bare, dressed
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.texts import check_text
 
@@ -77,9 +77,9 @@ class Synonyms(Rule):
         written, at = units.gaps[0], 0
         while at < len(units.texts):
             word, length = self._find(units, at)
-            synonyms = self._entries.get(_key(word), ())
+            synonyms = self._entries.get(bare(word).casefold(), ())
             if synonyms and rng.random() < self.rate:
-                word = _like(word, rng.choice(synonyms))
+                word = dressed(word, rng.choice(synonyms))
             written += word + units.gaps[at + length]
             at += length
         return written
@@ -135,22 +135,3 @@ def _adjoins(units: Units, at: int) -> bool:
     """Whether the unit ``at`` and the one before are of one run without spaces."""
     pair = units.texts[at - 1 : at + 1]
     return not units.gaps[at] and all(is_unspaced(unit[:1]) for unit in pair)
-
-
-def _core(word: str) -> tuple[int, int]:
-    """Where in ``word`` the punctuation at its start ends, and that at its end begins."""
-    inside = [p for p, c in enumerate(word) if unicodedata.category(c)[0] not in "PS"]
-    return (inside[0], inside[-1] + 1) if inside else (0, len(word))
-
-
-def _key(word: str) -> str:
-    start, end = _core(word)
-    return word[start:end].casefold()
-
-
-def _like(word: str, synonym: str) -> str:
-    """``synonym`` with the punctuation and the first capital of ``word``."""
-    start, end = _core(word)
-    if word[start : start + 1].isupper():
-        synonym = synonym[:1].upper() + synonym[1:]
-    return word[:start] + synonym + word[end:]

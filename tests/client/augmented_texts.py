@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 
 from pocketquery.client.augmenter_choice import BUILT_IN
 from pocketquery.client.augmenters import Augmenter
+from pocketquery.client.extracts import Crop, StopwordDrop
+from pocketquery.client.punctuation import Punct
+from pocketquery.client.question_templates import Template
+from pocketquery.client.style_rules import StyleRules
 from pocketquery.client.synonyms import Synonyms
 from pocketquery.client.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.word_augmenters import NeighbourSwap, Shuffle, WordDrop
@@ -41,6 +45,11 @@ AUGMENTERS: list[Augmenter] = [
     Shuffle(),
     Unfinished(),
     Synonyms(TABLE, rate=1.0),
+    Crop(),
+    StopwordDrop(),
+    Punct(),
+    Template(),
+    StyleRules(),
     NoiseCase(),
     DropoutView(),
 ]

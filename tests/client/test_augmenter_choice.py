@@ -35,7 +35,7 @@ def test_a_plug_in_is_known_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("typos", "found the augmenter 'typos', expected one of dropout_view"),
+        ("typos", "found the augmenter 'typos', expected one of crop, dropout_view"),
         ({}, "found the augmenter None"),
         ({"name": "typo", "speed": 3}, "'typo' does not take.*speed"),
         ({"name": "typo", "rate": 3}, "rate is 3"),
