@@ -57,7 +57,7 @@ class Arm:
     """
 
     objective: str = "index_byol"
-    anchor: float = 0.5
+    anchor: float = 5.0
     opened: bool = False
     compressed: bool = True
     central: bool = False

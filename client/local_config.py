@@ -47,7 +47,8 @@ class LocalConfig:
         temperature: of the softmax over prototypes, and over shown results.
         nearest_prototypes: nearest documents of each query to compare it with.
         random_prototypes: documents drawn from the rest, anew each step.
-        anchor_weight: of the pull to the shipped encoder's vector of the clean query.
+        anchor_weight: of the pull to the shipped encoder's vector of the clean query. Below 1,
+            queries typed well lose what mistyped ones gain where the encoder never saw noise.
         ema_rate: the target network keeps this share of itself each step.
         heavy_views: names of the augmenters a noisy view is made by, one of them drawn for each;
             see :mod:`pocketquery.client.augmenter_choice`.
@@ -78,7 +79,7 @@ class LocalConfig:
     temperature: float = 0.05
     nearest_prototypes: int = 50
     random_prototypes: int = 50
-    anchor_weight: float = 0.5
+    anchor_weight: float = 5.0
     ema_rate: float = 0.99
     heavy_views: Sequence[str] = ("typo",)
     light_views: Sequence[str] = ("dropout_view", "noise_case")

@@ -19,7 +19,7 @@ class Hyperparameters:
     """Scalars of a step, inputs of the graph."""
 
     temperature: float = 0.05
-    anchor_weight: float = 0.5
+    anchor_weight: float = 5.0
     opened_loss_weight: float = 0.0
     learning_rate: float = 1e-3
     weight_decay: float = 0.0

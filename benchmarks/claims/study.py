@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save
 from transformers import AutoTokenizer
@@ -118,6 +119,7 @@ class Study:
         settings = self.settings["arms"][arm]
         encoder = self._start(settings.get("start", "warm"))
         encoder.pooling = settings.get("pooling", encoder.pooling)
+        torch.manual_seed(seed)  # the heads are drawn
         parts = [
             self._part(name, options, encoder)
             for name, options in settings.get("objectives", {}).items()
@@ -143,6 +145,7 @@ class Study:
         folder = self._warm_folder()
         if not (folder / _HEAD).is_file():
             encoder = self._drawn()
+            torch.manual_seed(0)
             objective = build_objective("mlm", encoder, {"max_length": self.settings["max_length"]})
             head = next(m for m in objective.modules() if isinstance(m, MlmHead))
             config = PretrainingConfig(**self.settings["warm"])

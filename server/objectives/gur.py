@@ -130,10 +130,10 @@ class Gur(Objective[GurExample]):
         )
         return pooled if self.projector is None else self.projector(pooled)
 
-    def save_beside(self, folder: Path, encoder: SentenceEncoder) -> None:
-        """Write the decoder, where there is one, into the folder of the exported ``encoder``."""
+    def save_beside(self, folder: Path, shipped: SentenceEncoder) -> None:
+        """Write the decoder, where there is one, into the folder of the ``shipped`` encoder."""
         if self.decoder is not None:
-            save_decoder(folder, self.decoder, encoder)
+            save_decoder(folder, self.decoder, shipped)
 
     def _language_model(
         self, encoder: SentenceEncoder, states: torch.Tensor, batch: Batch

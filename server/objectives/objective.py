@@ -12,6 +12,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -99,6 +100,18 @@ class Objective(nn.Module, ABC, Generic[Example]):
             step: the step that was taken, from 0.
             steps: of the whole run.
         """
+
+    def project(
+        self, encoder: SentenceEncoder, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """What the loss compares, float (texts, width): the pooled vectors, or a head's.
+
+        A head's vectors collapse before the pooled ones do, and so are diagnosed beside them.
+        """
+        return encoder.pooled(input_ids, attention_mask)
+
+    def save_beside(self, folder: Path, shipped: SentenceEncoder) -> None:
+        """Write what is of use beside the shipped encoder, say a decoder, into its folder."""
 
     def export(self, encoder: SentenceEncoder) -> SentenceEncoder:
         """The encoder that ships: as it is, where the objective keeps no head at inference."""

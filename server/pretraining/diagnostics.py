@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.evaluation.geometry import Geometry, measure_geometry
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.objective import tokenize
+from pocketquery.server.objectives.objective import Objective, tokenize
 from pocketquery.server.pretraining.mixture import Part
 
 __all__ = ["Watch", "diagnose"]
@@ -31,17 +31,15 @@ def diagnose(
     Args:
         encoder: put into evaluation mode; the caller puts it back.
         texts: two or more; a thousand or two give stable figures.
-        parts: those whose objective has a method ``project(encoder, input_ids, attention_mask)``
-            are looked at through it.
+        parts: looked at through their objectives' ``project`` as well.
 
     Returns:
         ``"h"`` for the pooled vectors, ``"z:<objective>"`` for projected ones.
     """
     looks: dict[str, Project] = {"h": SentenceEncoder.pooled}
     for part in parts:
-        project = getattr(part.objective, "project", None)
-        if project is not None:
-            looks[f"z:{part.objective.name}"] = project
+        if type(part.objective).project is not Objective.project:
+            looks[f"z:{part.objective.name}"] = part.objective.project
         part.objective.eval()
     encoder.eval()
     return {name: measure_geometry(_vectors(encoder, texts, look)) for name, look in looks.items()}

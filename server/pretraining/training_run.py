@@ -95,7 +95,7 @@ def pretrain_to_folder(
             show_progress_bar=show_progress_bar,
         ).to("cpu")
         if processes.first:
-            _write(shipped, output, work, identity)
+            _write(shipped, parts, output, work, identity)
     if processes.first:
         shutil.rmtree(work, ignore_errors=True)
     report = _report(output, resumed=resumed) if processes.first else None
@@ -103,8 +103,17 @@ def pretrain_to_folder(
     return shared
 
 
-def _write(shipped: SentenceEncoder, output: Path, work: Path, identity: Mapping[str, Any]) -> None:
+def _write(
+    shipped: SentenceEncoder,
+    parts: Sequence[Part],
+    output: Path,
+    work: Path,
+    identity: Mapping[str, Any],
+) -> None:
+    """Write what the run made; pretraining.json comes last and says that all of it is there."""
     shipped.save(output)
+    for part in parts:
+        part.objective.save_beside(output, shipped)
     log = output / "pretraining.jsonl"
     write_atomic(log, (work / "log.jsonl").read_bytes())
     write_run_report(output / "pretraining.html", log, identity)

@@ -11,11 +11,11 @@ from pocketquery.sdk.errors import InvalidInputError
 MESSAGES = {"heavy_views": "heavy", "light_views": "light"}
 
 
-def test_the_defaults_are_those_of_the_design() -> None:
+def test_the_defaults_are_those_that_were_measured() -> None:
     config = LocalConfig()
     assert (config.steps, config.batch_size, config.learning_rate) == (10, 16, 1e-3)
     assert (config.nearest_prototypes, config.random_prototypes) == (50, 50)
-    assert (config.temperature, config.anchor_weight, config.ema_rate) == (0.05, 0.5, 0.99)
+    assert (config.temperature, config.anchor_weight, config.ema_rate) == (0.05, 5.0, 0.99)
     assert (config.typo_rate, config.opened_loss_weight, config.proximal) == (0.08, 0.0, 0.0)
     assert config.client_init == "global"
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score  # type: ignore[import-untyped]
+from sklearn.metrics import f1_score
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.labelled_texts import LabelledTexts

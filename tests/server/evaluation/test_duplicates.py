@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn import metrics  # type: ignore[import-untyped]
+from sklearn import metrics
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.evaluation.duplicate_pairs import DuplicatePair

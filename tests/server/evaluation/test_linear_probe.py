@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression
 
 from pocketquery.server.evaluation.linear_probe import linear_probe
 
