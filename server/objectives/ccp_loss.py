@@ -64,7 +64,7 @@ def ccp_masks(
     )
     same, equal = documents == 0, texts == 0  # (2n, 2n + m)
     near = same & (positions.abs() < window_len)
-    positives = (near & ~equal & (positions != 0))[:, :count]
+    positives = (near & ~equal)[:, :count]
     dropped = equal if same_doc_negatives else equal | (same & ~near)
     dropped = dropped | near if exclude_other_positives else dropped
     if cross:

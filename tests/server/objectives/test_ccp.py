@@ -311,10 +311,16 @@ def test_staleness_is_one_where_the_weights_stay_and_falls_where_they_move() -> 
     assert figures[True] < 0.95
 
 
-def test_before_a_stay_in_the_bank_has_ended_there_is_no_staleness() -> None:
-    encoder, objective = made(bank_size=64)
-    step(encoder, objective, batch_of(objective, 0))
-    assert "staleness" not in objective.loss(encoder, batch_of(objective, 8)).stats
+def test_staleness_is_measured_when_a_stay_ends_and_then_of_other_texts() -> None:
+    encoder, objective = made(bank_size=12)
+    followed, known = [], []
+    for number in range(5):  # six texts each: followed after 0, gone after 2
+        step(encoder, objective, batch_of(objective, 9 * number))
+        known.append(not bool(objective.staleness.cosine.isnan()))
+        followed.append(objective.staleness.ids.clone())
+    assert known == [False, False, True, True, True]
+    assert torch.equal(followed[0], followed[1])
+    assert not torch.equal(followed[2], followed[3])
 
 
 def train(steps: int, **options: Any) -> list[dict[str, float]]:

@@ -1,0 +1,58 @@
+"""Shift and scale: every language's vectors brought to mean 0 and spread 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Statistics", "fit_statistics", "unit_rows"]
+
+FloatArray = NDArray[np.floating]
+
+_FLOOR = 0.05  # of the median spread: a dimension that hardly varies is noise, not to be blown up
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Where one language's vectors lie.
+
+    Attributes:
+        mean: float64 (dim,).
+        spread: float64 (dim,), what each dimension is divided by.
+    """
+
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    def shifted(self, vectors: FloatArray) -> FloatArray:
+        """Vectors (n, dim) less the mean, rows of unit length."""
+        return unit_rows(vectors - self.mean)
+
+    def scaled(self, vectors: FloatArray) -> FloatArray:
+        """Vectors (n, dim) less the mean, over the spread, rows of unit length."""
+        return unit_rows((vectors - self.mean) / self.spread)
+
+
+def fit_statistics(vectors: FloatArray, divisor: str = "std") -> Statistics:
+    """The statistics of one language's sentences.
+
+    Args:
+        vectors: float (n, dim), as the encoder gives them.
+        divisor: ``std``, at least 0.05 of its median; or ``variance``, as the paper's text has it
+            and without that bound, which serves to compare: it has the wrong unit, and dimensions
+            that hardly vary come to outweigh all others.
+    """
+    wide = vectors.astype(np.float64)
+    spread = wide.std(axis=0) if divisor == "std" else wide.var(axis=0)
+    least = _FLOOR * float(np.median(spread)) if divisor == "std" else 0.0
+    spread = np.maximum(spread, max(least, 1e-12))
+    return Statistics(wide.mean(axis=0), spread)
+
+
+def unit_rows(vectors: FloatArray) -> FloatArray:
+    """Rows of unit length; a zero row stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: FloatArray = vectors / np.maximum(norms, 1e-12)
+    return unit
