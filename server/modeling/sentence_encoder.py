@@ -31,6 +31,7 @@ __all__ = ["SentenceEncoder", "pool"]
 FloatArray = npt.NDArray[np.float32]
 
 _DEFAULT_MAX_LENGTH = 256
+_POSITIONS_FROM_PADDING = ("xlm-roberta", "roberta", "camembert", "roberta-prelayernorm")
 
 
 class SentenceEncoder(nn.Module):
@@ -294,7 +295,7 @@ def _load_backbone(place: Path, config: Any, attention: str | None) -> Any:
 
 def _length_limit(config: Any, tokenizer: Any) -> int:
     positions = int(getattr(config, "max_position_embeddings", 0) or _DEFAULT_MAX_LENGTH)
-    if getattr(config, "model_type", "") in ("xlm-roberta", "roberta", "camembert"):
+    if getattr(config, "model_type", "") in _POSITIONS_FROM_PADDING:
         positions -= 2  # their first position is padding_idx + 1
     return min(_DEFAULT_MAX_LENGTH, positions, int(tokenizer.model_max_length))
 
