@@ -1,0 +1,75 @@
+"""What makes two augmenters the same, so that one need not make again what the other made."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pocketquery.client.augmenters import Augmenter
+from pocketquery.sdk.files import sha256_file
+
+__all__ = ["Identity", "variant_key"]
+
+_NO_PARAMETERS = ("device",)
+
+
+class Identity(NamedTuple):
+    """An augmenter's name, version and parameters.
+
+    Attributes:
+        name: the augmenter's.
+        version: what its author calls its ``version``; ``"1"`` where nothing does.
+        params: its fields as JSON, in which a file or folder is the SHA-256 of its content: a
+            model that is trained on is another model, and one that was moved is the same.
+    """
+
+    name: str
+    version: str
+    params: str
+
+    @classmethod
+    def of(cls, augmenter: Augmenter) -> Identity:
+        """The identity of ``augmenter``; reads the files it requires."""
+        fields: tuple[dataclasses.Field[Any], ...] = ()
+        if dataclasses.is_dataclass(augmenter):
+            fields = dataclasses.fields(augmenter)
+        params = {
+            one.name: _value(getattr(augmenter, one.name))
+            for one in fields
+            if one.name not in _NO_PARAMETERS
+        }
+        text = json.dumps(params, sort_keys=True, ensure_ascii=False, default=_plain)
+        return cls(augmenter.name, str(getattr(augmenter, "version", "1")), text)
+
+
+def variant_key(text: str, identity: Identity) -> bytes:
+    """SHA-1 of (text, name, version, params), 20 bytes."""
+    whole = json.dumps([text, *identity], ensure_ascii=False).encode()
+    return hashlib.sha1(whole, usedforsecurity=False).digest()
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, (str, Path)) and value and len(str(value)) < 4096:
+        place = Path(value)
+        if place.is_file():
+            return f"sha256:{sha256_file(place)}"
+        if place.is_dir():
+            return f"sha256:{_folder_digest(place)}"
+    return value
+
+
+def _folder_digest(folder: Path) -> str:
+    whole = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        whole.update(f"{file.relative_to(folder).as_posix()}\0{sha256_file(file)}\n".encode())
+    return whole.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """JSON of what JSON has no word for."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    return dict(value) if hasattr(value, "keys") else str(value)

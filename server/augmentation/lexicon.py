@@ -1,0 +1,102 @@
+"""A table of words used alike, from word vectors: where no thesaurus is at hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pocketquery.client.synonyms import SynonymTable
+from pocketquery.client.text_units import is_unspaced
+from pocketquery.sdk.counts import check_count
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import write_atomic
+from pocketquery.server.objectives.word_vectors import WordVectors, words_of
+
+__all__ = ["LexiconConfig", "nearest_words", "write_lexicon"]
+
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class LexiconConfig:
+    """Which neighbours are let into a lexicon.
+
+    Attributes:
+        neighbours: of each word, at most.
+        least_cosine: of a neighbour.
+        least_count: how often word and neighbour occur, each: the vectors of rare words are noise.
+        most_share: of all words of the corpus that either is: the most frequent ones are not
+            nouns and verbs, and their neighbours are not synonyms.
+        most_ratio: how much more often one occurs than the other.
+
+    Raises:
+        InvalidInputError: a setting is out of range.
+    """
+
+    neighbours: int = 5
+    least_cosine: float = 0.5
+    least_count: int = 5
+    most_share: float = 0.005
+    most_ratio: float = 20.0
+
+    def __post_init__(self) -> None:
+        check_count(self.neighbours, "neighbours")
+        check_count(self.least_count, "least_count")
+        if not -1 <= self.least_cosine <= 1 or not 0 < self.most_share <= 1 or self.most_ratio < 1:
+            raise InvalidInputError(
+                f"found {self}; expected least_cosine -1 to 1, most_share above 0 and up to 1, "
+                "most_ratio from 1"
+            )
+
+
+def nearest_words(
+    vectors: WordVectors, texts: Sequence[str], config: LexiconConfig | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Words and their neighbours, the nearest first.
+
+    Besides the frequencies, shapes are filtered: only words of letters, two or more, and no two
+    that differ by punctuation alone. Characters of scripts that write no blanks are no words.
+
+    Args:
+        vectors: of the words, say by :func:`pocketquery.server.objectives.word2vec.train_word2vec`.
+        texts: in which the words are counted.
+        config: what is let in.
+    """
+    config = config or LexiconConfig()
+    counts = Counter(word for text in texts for word in words_of(text))
+    most = config.most_share * sum(counts.values())
+    rows = [
+        row
+        for row, word in enumerate(vectors.words)
+        if config.least_count <= counts[word] <= most and _is_plain(word)
+    ]
+    words = [vectors.words[row] for row in rows]
+    unit = vectors.vectors[rows]
+    unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+    often = np.array([counts[word] for word in words], dtype=np.float64)
+    table = {}
+    for start in range(0, len(words), _BLOCK):
+        cosines = unit[start : start + _BLOCK] @ unit.T  # (block, words)
+        ratio = often[start : start + _BLOCK, None] / often  # (block, words)
+        cosines[np.maximum(ratio, 1 / ratio) > config.most_ratio] = -2
+        for place, row in enumerate(cosines, start):
+            row[place] = -2
+            best = np.argsort(-row, kind="stable")[: config.neighbours]
+            found = tuple(words[other] for other in best if row[other] >= config.least_cosine)
+            if found:
+                table[words[place]] = found
+    return table
+
+
+def write_lexicon(path: Path | str, table: SynonymTable) -> None:
+    """Write ``table`` as :func:`pocketquery.client.synonyms.read_synonyms` reads it."""
+    lines = ["# word, words used alike", *("\t".join((w, *table[w])) for w in sorted(table))]
+    write_atomic(path, "\n".join(lines) + "\n")
+
+
+def _is_plain(word: str) -> bool:
+    return len(word) > 1 and word.isalpha() and not is_unspaced(word[0])

@@ -1,0 +1,126 @@
+"""Words replaced by WordNet synonyms, read from a copy that the user has."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import random
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery.client.augmenters import Rule, check_share
+from pocketquery.client.text_units import cut
+from pocketquery.client.word_edges import bare, dressed
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, MissingExtraError
+
+__all__ = ["WordNet"]
+
+_PARTS = ("noun", "verb", "adj", "adv")
+_FILES = ("lexnames", *(f"{kind}.{part}" for part in _PARTS for kind in ("index", "data")))
+_EXCEPTIONS = tuple(f"{part}.exc" for part in _PARTS)
+
+
+@dataclass(frozen=True)
+class WordNet(Rule):
+    """Each word that WordNet has, replaced with probability ``rate`` by a synonym of any sense.
+
+    Heavy, because the senses of a word are mixed up. English.
+
+    Attributes:
+        path: folder of WordNet's database files, as in NLTK's package ``wordnet``.
+        rate: share of the words found that is replaced.
+
+    Raises:
+        InvalidInputError: ``rate`` is no share.
+    """
+
+    path: str
+    rate: float = 0.3
+    name = "wordnet"
+    languages = frozenset({"en"})
+
+    def __post_init__(self) -> None:
+        check_share(self.rate, "rate")
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The folder."""
+        return (self.path,)
+
+    def available(self) -> tuple[bool, str]:
+        """Whether the database and its reader are here."""
+        if missing := _missing_files(self.path):
+            return False, missing
+        if importlib.util.find_spec("nltk") is None:
+            return False, str(MissingExtraError.of("nltk", "wordnet"))
+        return True, ""
+
+    def rewrite(self, text: str, rng: random.Random) -> str:
+        """``text`` with synonyms in the place of some words."""
+        units = cut(text)
+        texts = list(units.texts)
+        for place, unit in enumerate(texts):
+            synonyms = self.synonyms(bare(unit))
+            if synonyms and rng.random() < self.rate:
+                texts[place] = dressed(unit, rng.choice(synonyms))
+        return units.arranged(texts)
+
+    def synonyms(self, word: str) -> tuple[str, ...]:
+        """What shares a sense with ``word``, whichever form it stands in, in alphabetic order.
+
+        Raises:
+            ArtifactNotFoundError: the copy lacks files.
+            MissingExtraError: nltk is not installed.
+        """
+        return _synonyms(self.path, os.getpid(), word.lower()) if word else ()
+
+
+@functools.lru_cache(maxsize=100_000)
+def _synonyms(path: str, process: int, word: str) -> tuple[str, ...]:
+    found = {
+        lemma.replace("_", " ")
+        for synset in _reader(path, process).synsets(word)
+        for lemma in synset.lemma_names()
+    }
+    return tuple(sorted(one for one in found if one.casefold() != word))
+
+
+@functools.lru_cache(maxsize=4)
+def _reader(path: str, process: int) -> Any:
+    """NLTK's reader, one a process: it keeps files open, and forks share where they are read."""
+    if missing := _missing_files(path):
+        raise ArtifactNotFoundError(missing)
+    try:
+        import nltk.data
+        from nltk.corpus.reader import WordNetCorpusReader
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of("nltk", "wordnet") from error
+    folder = str(Path(path).absolute())
+    if folder not in nltk.data.path:  # NLTK reads only folders that somebody vouched for
+        nltk.data.path.append(folder)
+
+    class Reader(WordNetCorpusReader):  # type: ignore[misc]
+        """The reader for English alone, which needs no second WordNet to compare versions with."""
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Nothing: other languages' synsets are not mapped to these."""
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that other languages are absent is meant
+            return Reader(folder, None)
+    except (OSError, ValueError, AssertionError, LookupError) as error:
+        raise CorruptArtifactError(
+            f"{path} cannot be read as WordNet ({error}); expected the database files of WordNet 3"
+        ) from error
+
+
+def _missing_files(path: str) -> str:
+    missing = [name for name in (*_FILES, *_EXCEPTIONS) if not (Path(path) / name).is_file()]
+    if len(missing) == len(_FILES) + len(_EXCEPTIONS):
+        return f'there is no WordNet in "{path}"; give the folder of a copy, none is downloaded'
+    names = ", ".join(missing)
+    return f"the WordNet in {path} lacks {names}; NLTK's package has them" if missing else ""
