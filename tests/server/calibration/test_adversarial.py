@@ -88,6 +88,14 @@ def test_the_best_of_all_epochs_is_kept_and_never_worse_than_no_rotation() -> No
     np.testing.assert_allclose(found, np.eye(6), atol=1e-10)
 
 
+def test_of_several_restarts_the_best_is_kept() -> None:
+    _, target = clouds(6, 0)
+    # The first restart begins at the perfect rotation, the others anywhere.
+    several = AdversarialConfig(hidden=8, epochs=1, steps=1, restarts=4)
+    found = adversarial_start(target, target, several, seed=0)
+    np.testing.assert_allclose(found, np.eye(6), atol=1e-10)
+
+
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="steps is 0"):
         AdversarialConfig(steps=0)

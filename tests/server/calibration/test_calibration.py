@@ -181,6 +181,9 @@ def test_the_model_is_saved_with_its_calibration_and_applies_it(tmp_path: Path) 
     assert again.languages == ("en", "fr")
     assert again.space_id == made.space_id
     assert again.space_id != again.encoder.space_id
+    unrotated = CalibrationConfig(rotation="none", least_sentences=50)
+    other = calibrate(made.encoder, small_corpus(), unrotated)
+    assert other.space_id != made.space_id
     by_hand = made.calibration.apply(made.encoder.encode(texts), "fr")
     np.testing.assert_array_equal(vectors, by_hand)
     assert not np.allclose(vectors, made.encode(texts, lang="fr", stage="raw"), atol=0.01)

@@ -65,6 +65,8 @@ def test_the_probe_sees_an_offset_and_nothing_else() -> None:
     assert language_probe(same) == pytest.approx(1 / 4, abs=0.05)
     apart = {name: rows + 6 * np.eye(8)[i] for i, (name, rows) in enumerate(same.items())}
     assert language_probe(apart) > 0.98
+    slightly = {name: rows + 1.5 * np.eye(8)[i] for i, (name, rows) in enumerate(same.items())}
+    assert language_probe(slightly) > 0.6  # by means, for single rows say little
     assert language_probe(dict.fromkeys(("en", "fr"), np.ones((10, 3)))) == pytest.approx(1 / 2)
 
 
