@@ -42,6 +42,7 @@ class Ccp(Objective[Neighbours]):
 
     batch_side: torch.Tensor
     warmups_left: torch.Tensor
+    contrasted: torch.Tensor
 
     def __init__(self, encoder: SentenceEncoder, config: CcpConfig | None = None) -> None:
         super().__init__()
@@ -59,6 +60,7 @@ class Ccp(Objective[Neighbours]):
         self.register_buffer("batch_side", torch.tensor(0))
         warmups = config.bn_warmup if config.bn_mode == "asym" else 0
         self.register_buffer("warmups_left", torch.tensor(warmups))
+        self.register_buffer("contrasted", torch.tensor(0))  # batches so far
         self._fresh: list[tuple[BankRows, Batch]] = []  # contrasted since the last step
 
     def draw(self, group: Group, rng: random.Random) -> Neighbours | None:
@@ -141,6 +143,7 @@ class Ccp(Objective[Neighbours]):
             if learning:
                 self._remember(pooled[half:], vectors[half:], side, batch)
                 self.batch_side.fill_(1 - side)
+                self.contrasted += 1
         return LossParts(loss, {"ccp": loss}, stats)
 
     def _geometry(self, vectors: torch.Tensor) -> dict[str, torch.Tensor | float]:
@@ -163,7 +166,7 @@ class Ccp(Objective[Neighbours]):
     def _bank_rows(self, batch: Batch) -> tuple[BankRows, torch.Tensor]:
         """The rows of every bank the batch reads, and the code of each row's bank."""
         keys = sorted({self._key(language) for language in batch["languages"]})
-        if self.bank is None:
+        if self.bank is None or int(self.contrasted) < self.config.bank_warmup:
             none = batch["texts"][:0]
             vectors = torch.zeros(0, self.head.outer.out_features, device=none.device)
             return BankRows(vectors, none, none, none), none

@@ -38,7 +38,7 @@ def batch_of(objective: Ccp, start: int, language: str = "en", count: int = 6) -
 def made(**options: Any) -> tuple[SentenceEncoder, Ccp]:
     encoder = bert_teacher(layers=1, width=32)
     torch.manual_seed(0)
-    settings = {"mlm_probability": 0.0, "bn_warmup": 0, "bank_size": 16} | options
+    settings = {"mlm_probability": 0.0, "bn_warmup": 0, "bank_size": 16, "bank_warmup": 0} | options
     return encoder, Ccp(encoder, CcpConfig(**settings))
 
 
@@ -208,6 +208,16 @@ def test_the_warm_up_fills_the_statistics_and_trains_nothing() -> None:
     assert step(encoder, objective, batch_of(objective, 60)) > 0
 
 
+def test_the_bank_fills_before_it_counts() -> None:
+    encoder, objective = made(bank_warmup=2, bn_mode="none")
+    counted = []
+    for number in range(4):
+        batch = batch_of(objective, 20 * number)
+        counted.append(float(objective.loss(encoder, batch).stats["bank_rows"]))
+        objective.after_step(encoder, batch, number, 4)
+    assert counted == [0, 0, 12, 16]
+
+
 def test_padding_does_not_change_the_loss() -> None:
     encoder, objective = made()
     encoder.eval()
@@ -249,7 +259,7 @@ def test_resuming_gives_the_next_losses_to_the_bit() -> None:
         return losses
 
     def begun() -> tuple[SentenceEncoder, Ccp, Any]:
-        encoder, objective = made(bn_warmup=2, mlm_probability=0.3)
+        encoder, objective = made(bn_warmup=2, mlm_probability=0.3, bank_warmup=1)
         encoder.train()
         trained = [*encoder.parameters(), *objective.parameters()]
         return encoder, objective, torch.optim.AdamW(trained, lr=1e-3)
@@ -402,6 +412,7 @@ def test_options_arrive_from_text() -> None:
         ("bn_mode", "batch"),
         ("bank", "all"),
         ("bank_size", 0),
+        ("bank_warmup", -1),
         ("head_act", "gelu"),
         ("mlm_probability", 1.0),
         ("bn_momentum", 1.5),
