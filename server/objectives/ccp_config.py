@@ -57,10 +57,10 @@ class CcpConfig:
         bank: negatives of earlier batches, one bank a language, one shared by all, or none.
         bank_size: vectors a bank (the paper: 32,768). At learning rates around 3e-4 keep it below
             16 times the batch: older vectors say little about today's encoder.
-        bank_warmup: batches after which the bank, which fills meanwhile, begins to count. There is no
-            momentum encoder: at first, vectors that all move alike shake off the bank's negatives
-            faster than they learn anything, and from random weights that ends in collapse. The
-            paper starts from a pretrained model and has none; 0 gives that.
+        bank_warmup: batches after which the bank, which fills meanwhile, begins to count. There is
+            no momentum encoder: at first, vectors that all move alike shake off the bank's
+            negatives faster than they learn anything, and from random weights that ends in
+            collapse. The paper starts from a pretrained model and has none; 0 gives that.
         bank_side: store the contexts as they were contrasted, in whichever mode of the batch norm,
             as the paper does, or always by ``running`` statistics.
         mlm_probability: share of the batches that are masked language modelling instead.
