@@ -166,7 +166,8 @@ class VariantCache:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.executemany(
-                    "INSERT OR IGNORE INTO variants VALUES (?, ?, ?)", rows
+                    "INSERT INTO variants VALUES (?, ?, ?) ON CONFLICT (key, number) DO NOTHING",
+                    rows,
                 )
                 self._connection.execute("COMMIT")
             except BaseException:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.augmenters import Rule, check_share
+from pocketquery.client.stopwords import STOPWORDS
 from pocketquery.client.text_units import cut
 from pocketquery.client.word_edges import bare, dressed
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, MissingExtraError
@@ -20,6 +21,7 @@ __all__ = ["WordNet"]
 
 _PARTS = ("noun", "verb", "adj", "adv")
 _FILES = ("lexnames", *(f"{kind}.{part}" for part in _PARTS for kind in ("index", "data")))
+_UNREADABLE = (OSError, ValueError, AssertionError, LookupError, StopIteration)
 _EXCEPTIONS = tuple(f"{part}.exc" for part in _PARTS)
 
 
@@ -27,7 +29,8 @@ _EXCEPTIONS = tuple(f"{part}.exc" for part in _PARTS)
 class WordNet(Rule):
     """Each word that WordNet has, replaced with probability ``rate`` by a synonym of any sense.
 
-    Heavy, because the senses of a word are mixed up. English.
+    Heavy, because the senses of a word are mixed up. English. Stop words stay: to WordNet, "a" is
+    an ångström and "he" is helium.
 
     Attributes:
         path: folder of WordNet's database files, as in NLTK's package ``wordnet``.
@@ -75,7 +78,10 @@ class WordNet(Rule):
             ArtifactNotFoundError: the copy lacks files.
             MissingExtraError: nltk is not installed.
         """
-        return _synonyms(self.path, os.getpid(), word.lower()) if word else ()
+        small = word.lower()
+        if not small or small in STOPWORDS["en"]:
+            return ()
+        return _synonyms(self.path, os.getpid(), small)
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -112,7 +118,7 @@ def _reader(path: str, process: int) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that other languages are absent is meant
             return Reader(folder, None)
-    except (OSError, ValueError, AssertionError, LookupError) as error:
+    except _UNREADABLE as error:
         raise CorruptArtifactError(
             f"{path} cannot be read as WordNet ({error}); expected the database files of WordNet 3"
         ) from error

@@ -10,7 +10,12 @@ _LICENCE = "  1 This software and database is being provided: WordNet 3.0 Copyri
 _LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 _FILE_NUMBERS = {"noun": 6, "verb": 38, "adj": 0, "adv": 2}
 SYNSETS: dict[str, list[tuple[str, ...]]] = {
-    "noun": [("car", "automobile", "motor_car"), ("car", "railcar"), ("bank", "depository")],
+    "noun": [
+        ("car", "automobile", "motor_car"),
+        ("car", "railcar"),
+        ("bank", "depository"),
+        ("a", "angstrom"),
+    ],
     "verb": [("buy", "purchase")],
     "adj": [("large", "big")],
     "adv": [("quickly", "rapidly")],

@@ -132,7 +132,7 @@ def test_a_run_records_what_it_used(name: str, augmenters: dict[str, Augmenter])
 
 def test_an_augmenter_of_one_language_leaves_others_alone(models: Path) -> None:
     german = choose({**placed("bart", models), "language": "de"}, CATALOGUE)
-    assert german.languages == {"de"}
+    assert german.languages == frozenset({"de"})
     assert not german.augment(SENTENCES[0], random.Random(0), "en").changed
     assert german.augment(SENTENCES[0], random.Random(0), "de").changed
     assert german.augment(SENTENCES[0], random.Random(0)).changed

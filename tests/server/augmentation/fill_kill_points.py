@@ -1,0 +1,62 @@
+"""Fills a cache many times, each time killed (SIGKILL) at another line, then filled again.
+
+    python -m tests.server.augmentation.fill_kill_points FOLDER POINTS
+
+After each kill the cache opens and holds whole batches; filled again it holds what an undisturbed
+filling gives. Prints how many batches were there after the kills.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from pocketquery.client.typing_augmenters import Typo
+from pocketquery.server.augmentation import VariantCache, fill
+from pocketquery.server.augmentation.identity import Identity
+from tests.killed_lines import lines_of
+from tests.tiny_models import sentences
+
+MODULES = ("augmentation/variant_cache.py", "augmentation/fill.py")
+TEXTS, BATCH = sentences(12), 3
+
+
+def make(path: Path) -> None:
+    """All variants."""
+    with VariantCache(path) as cache:
+        fill(cache, Typo(0.3), TEXTS, variants=2, batch_size=BATCH)
+
+
+def content(path: Path) -> dict[str, dict[int, str]]:
+    """The variants of every text."""
+    with VariantCache(path) as cache:
+        return {text: cache.variants(text, Identity.of(Typo(0.3))) for text in TEXTS}
+
+
+def main() -> None:
+    folder, points = Path(sys.argv[1]), int(sys.argv[2])
+    lines = lines_of(lambda: make(folder / "whole"), MODULES)
+    expected, seen = content(folder / "whole"), Counter[int]()
+    for kill_at in np.linspace(1, lines, points, dtype=int).tolist():
+        path = folder / f"killed-{kill_at}"
+        child = os.fork()
+        if child == 0:
+            lines_of(lambda: make(path), MODULES, kill_at)  # noqa: B023 - called at once
+            os._exit(0)
+        os.waitpid(child, 0)
+        found = content(path)
+        batches = [TEXTS[start : start + BATCH] for start in range(0, len(TEXTS), BATCH)]
+        sizes = [{len(found[text]) for text in batch} for batch in batches]
+        assert all(size in ({0}, {2}) for size in sizes), (kill_at, sizes)
+        seen[sum(size == {2} for size in sizes)] += 1
+        make(path)
+        assert content(path) == expected, kill_at
+    print(dict(seen))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import ast
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pocketquery.client.augmenters import AugResult
+from pocketquery.client.typing_augmenters import Typo, Unfinished
+from pocketquery.client.word_augmenters import Shuffle
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.augmentation import Filled, VariantCache, fill
+from pocketquery.server.augmentation.contextual import Contextual
+from pocketquery.server.augmentation.identity import Identity
+from tests.tiny_models import sentences
+
+ROOT = Path(__file__).parents[3]
+
+
+class Counted(Typo):
+    """Counts the texts it is shown."""
+
+    shown: list[str] = []  # noqa: RUF012 - one for all, on purpose
+
+    def augment_batch(
+        self, texts: Sequence[str], rng: random.Random, lang: str | None = None
+    ) -> list[AugResult]:
+        self.shown.extend(texts)
+        return super().augment_batch(texts, rng, lang)
+
+
+def test_everything_is_made_once(tmp_path: Path) -> None:
+    Counted.shown.clear()
+    with VariantCache(tmp_path / "cache") as cache:
+        first = fill(cache, Counted(0.5), ["a long text", "another text", " ", "a long text"])
+        assert first == Filled(texts=2, made=2, present=0, unchanged=first.unchanged)
+        again = fill(cache, Counted(0.5), ["another text", "a third text"], variants=2)
+        assert (again.made, again.present) == (3, 1)
+    assert sorted(Counted.shown) == sorted(
+        ["a long text", "another text", "another text", "a third text", "a third text"]
+    )
+
+
+def test_equal_seeds_give_equal_variants_and_others_do_not(tmp_path: Path) -> None:
+    identity = Identity.of(Shuffle())
+    found = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        with VariantCache(tmp_path / name) as cache:
+            fill(cache, Shuffle(), sentences(20), variants=3, seed=seed)
+            found.append([cache.variants(text, identity) for text in sentences(20)])
+    assert found[0] == found[1] != found[2]
+    assert any(len(set(variants.values())) > 1 for variants in found[0])
+
+
+def test_what_is_unchanged_is_counted_and_kept(tmp_path: Path) -> None:
+    with VariantCache(tmp_path / "cache") as cache:
+        assert fill(cache, Unfinished(), ["x", "yz"]) == Filled(2, 2, 0, 1)
+        assert cache.variants("x", Identity.of(Unfinished())) == {0: "x"}
+        assert fill(cache, Unfinished(), ["x", "yz"]).made == 0
+
+
+def test_a_language_reaches_the_augmenter(tmp_path: Path, models: Path) -> None:
+    german = Contextual(model=str(models / "mlm"), language="de")
+    with VariantCache(tmp_path / "cache") as cache:
+        assert fill(cache, german, ["the castle rock"], lang="en").unchanged == 1
+
+
+class Blank(Shuffle):
+    """A plug-in that breaks its promise."""
+
+    def augment_batch(
+        self, texts: Sequence[str], rng: random.Random, lang: str | None = None
+    ) -> list[AugResult]:
+        return [AugResult(" ", changed=True) for _ in texts]
+
+
+def test_what_cannot_be_had_or_kept_is_refused(tmp_path: Path) -> None:
+    with VariantCache(tmp_path / "cache") as cache:
+        with pytest.raises(InvalidInputError, match="made a blank variant of 'a b'"):
+            fill(cache, Blank(), ["a b"])
+        with pytest.raises(InvalidInputError, match=r"not available.*no model folder"):
+            fill(cache, Contextual(model=str(tmp_path / "absent")), ["a b"])
+        with pytest.raises(InvalidInputError, match="variants is 0"):
+            fill(cache, Shuffle(), ["a b"], variants=0)
+        with pytest.raises(InvalidInputError, match="batch_size is 0"):
+            fill(cache, Shuffle(), ["a b"], batch_size=0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+def test_killed_at_many_lines(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.server.augmentation.fill_kill_points", str(tmp_path)]
+    done = subprocess.run([*command, "12"], cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert set(ast.literal_eval(done.stdout.splitlines()[-1])) == {0, 1, 2, 3, 4}
