@@ -92,7 +92,7 @@ def test_what_a_step_gives(bundle: Path, step: LocalStep, adapter: dict[str, Any
     assert (start.step, state.step) == (0, 1)
     assert vectors.shape == (10, DIMENSION)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
-    expected = losses.view_loss + 0.5 * losses.anchor_loss
+    expected = losses.view_loss + HYPER.anchor_weight * losses.anchor_loss
     assert losses.loss == pytest.approx(expected, rel=1e-5)
     assert losses.view_loss > 0
     for name, value in before.items():
@@ -164,7 +164,7 @@ def test_the_opened_result_counts_by_its_weight(
     cross = np.log(np.exp(scores).sum(1)) - scores[[0, 1], [0, 1]]
     assert losses.opened_loss == pytest.approx(cross.mean(), rel=1e-3)
     assert losses.loss == pytest.approx(
-        losses.view_loss + 0.5 * losses.anchor_loss + losses.opened_loss, rel=1e-5
+        losses.view_loss + HYPER.anchor_weight * losses.anchor_loss + losses.opened_loss, rel=1e-5
     )
 
 
