@@ -28,7 +28,8 @@ def cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     Returns:
         (n, m); norms are clamped below at 1e-8, so a zero row gives 0.
     """
-    return unit(a) @ unit(b).T
+    with torch.autocast(a.device.type, enabled=False):  # it would multiply in 16 bits
+        return unit(a) @ unit(b).T
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
