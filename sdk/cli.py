@@ -33,6 +33,7 @@ Each command has its own help: pocketquery search --help
 
 _SUMMARIES = {
     "mine": "Make training data of raw texts: stores, pairs, triples, vocabularies.",
+    "augment": "Make views of queries with any augmenter, look at them, keep them.",
     "pretrain": "Pretrain a document encoder on raw texts, with one objective or several.",
     "distill": "Distil a teacher into a light query encoder.",
     "export": "Export a distilled encoder as an int8 bundle.",

@@ -11,6 +11,7 @@ from pocketquery.client.augmenter_choice import Maker, choose
 from pocketquery.client.augmenters import Augmenter
 from pocketquery.client.views import View, ViewPlan, draw_views
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.augmentation.catalogue import CATALOGUE
 from pocketquery.server.corpus.groups import Group
 
 __all__ = ["SCHEMES", "QueryViews", "augmenters_of"]
@@ -72,12 +73,13 @@ def augmenters_of(choices: str, plugins: Mapping[str, Maker] | None = None) -> l
     Args:
         choices: ``"shuffle,typo"``, or a JSON list where they have parameters:
             ``'["shuffle", {"name": "typo", "rate": 0.2}]'``.
-        plugins: further makers by name.
+        plugins: makers by name, beside the device's rules and the server's catalogue.
 
     Raises:
         InvalidInputError: not such a list, an unknown name or parameter, or an augmenter that
             cannot be had here.
     """
+    plugins = {**CATALOGUE, **(plugins or {})}
     if not choices.lstrip().startswith("["):
         return [choose(name.strip(), plugins) for name in choices.split(",") if name.strip()]
     try:
