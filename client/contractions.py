@@ -53,7 +53,8 @@ class Phrases:
         self._table = dict(table)
         longest_first = sorted(self._table, key=len, reverse=True)
         words = "|".join(re.escape(phrase).replace("'", "['’]") for phrase in longest_first)
-        self._pattern = re.compile(rf"(?<![\w'’])(?:{words})(?![\w'’])", re.IGNORECASE)
+        # a: a long s is no s, and no phrase of the table.
+        self._pattern = re.compile(rf"(?<![\w'’])(?ai:{words})(?![\w'’])")
 
     def replace(self, text: str) -> str:
         """``text`` with every phrase replaced."""

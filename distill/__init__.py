@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         align,
         measure_margin,
     )
-    from pocketquery.distill.alignment_data import AlignmentData, alignment_data
+    from pocketquery.distill.alignment_inputs import AlignmentData, alignment_data
     from pocketquery.distill.distillation import DistillationReport, distill
     from pocketquery.distill.losses import cosine_loss, ranking_loss, similarity_loss
     from pocketquery.distill.pruned_student import prune_student
@@ -54,7 +54,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "alignment": ["align", "AlignmentConfig", "ALIGNMENT_LOSSES", "measure_margin"],
-        "alignment_data": ["AlignmentData", "alignment_data"],
+        "alignment_inputs": ["AlignmentData", "alignment_data"],
         "distillation": ["distill", "DistillationReport"],
         "losses": ["cosine_loss", "ranking_loss", "similarity_loss"],
         "pruned_student": ["prune_student"],

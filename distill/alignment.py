@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from pocketquery.distill.alignment_data import AlignmentData
+from pocketquery.distill.alignment_inputs import AlignmentData
 from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_loss
 from pocketquery.distill.losses import cosine_loss
 from pocketquery.distill.query_towers import EncoderTower, QueryTower

@@ -38,7 +38,7 @@ _SAMPLE = 256  # documents on which the mass of common pieces is measured
 
 def corpus(name: str, data: Path) -> Corpus:
     """Documents to pretrain on, and questions to fine-tune and test with."""
-    documents, test = _titles() if name == "made_up" else _squad(data)
+    documents, test = _titles() if name == "made_up" else squad_test(data)
     triples = triples_of(test)
     texts = [" ".join(documents[row].texts) for row in range(min(_SAMPLE, len(documents)))]
 
@@ -81,7 +81,8 @@ def claims(name: str) -> list[Claim]:
     ]
 
 
-def _squad(data: Path) -> tuple[GroupList, RetrievalTest]:
+def squad_test(data: Path) -> tuple[GroupList, RetrievalTest]:
+    """Wikipedia paragraphs to read, and SQuAD's questions split by article."""
     found = squad(data)
     groups = [found.documents[row] for row in range(len(found.documents))]
     rows = {group.id: row for row, group in enumerate(groups)}

@@ -27,6 +27,7 @@ def main(
     corpora: Sequence[str],
     corpus: Callable[[str, Path], Corpus],
     claims: Callable[[str], list[Claim]],
+    study_of: Callable[[str, Corpus], Study] = Study,
 ) -> int:
     """Run a study on its corpora.
 
@@ -35,6 +36,7 @@ def main(
         corpora: names of all its corpora.
         corpus: makes one.
         claims: the claims that are decided on one.
+        study_of: makes the study of a name and a corpus.
     """
     parser = argparse.ArgumentParser(description=f"The claims of {name}, in small.")
     parser.add_argument("--corpora", nargs="+", choices=corpora, default=list(corpora))
@@ -44,7 +46,7 @@ def main(
     data = data_folder(options.data)
     found: dict[str, dict[str, object]] = {}
     for chosen in options.corpora:
-        study = Study(name, corpus(chosen, data))
+        study = study_of(name, corpus(chosen, data))
         results = study.results(options.arms)
         metrics = list(dict.fromkeys(metric for scores in results.values() for metric in scores))
         print(f"\n{table(chosen, results, metrics)}\n")

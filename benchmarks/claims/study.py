@@ -44,12 +44,19 @@ Scores = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Trained:
-    """What an arm made, as its evaluation gets it."""
+    """What an arm made, as its evaluation gets it.
+
+    Attributes:
+        arm: its name.
+        seed: its seed.
+        encoder: a :class:`SentenceEncoder`, or another thing with its ``encode``.
+        objectives: what it was trained with, heads included.
+    """
 
     arm: str
     seed: int
-    encoder: SentenceEncoder
-    objectives: Sequence[Objective[Any]]
+    encoder: Any
+    objectives: Sequence[Objective[Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ class Study:
         key = self._key(arm)
         path = WORK / self.name / self.corpus.name / f"{arm}-{seed}-{key}.npz"
         if not path.is_file():
-            trained = self._train(arm, seed)
+            trained = self.train(arm, seed)
             scores = self.corpus.evaluate(trained)
             packed = io.BytesIO()
             np.savez_compressed(packed, allow_pickle=False, **scores)
@@ -115,9 +122,10 @@ class Study:
         whole = json.dumps([shared, self.settings["arms"][arm], self.corpus.name], sort_keys=True)
         return hashlib.sha256(whole.encode()).hexdigest()[:8]
 
-    def _train(self, arm: str, seed: int) -> Trained:
+    def train(self, arm: str, seed: int) -> Trained:
+        """What an arm makes from a seed."""
         settings = self.settings["arms"][arm]
-        encoder = self._start(settings.get("start", "warm"))
+        encoder = self.start(settings.get("start", "warm"))
         encoder.pooling = settings.get("pooling", encoder.pooling)
         torch.manual_seed(seed)  # the heads are drawn
         parts = [
@@ -140,7 +148,7 @@ class Study:
                 module.load_state_dict(head)
         return Part(objective, source, share)
 
-    def _start(self, kind: str) -> SentenceEncoder:
+    def start(self, kind: str = "warm") -> SentenceEncoder:
         """The warm start that all arms share, made once; or the drawn weights it began with."""
         folder = self._warm_folder()
         if not (folder / _HEAD).is_file():
@@ -156,7 +164,8 @@ class Study:
         return SentenceEncoder.load(folder) if kind == "warm" else self._drawn()
 
     def _warm_folder(self) -> Path:
-        chosen = [self.settings[name] for name in ("warm", "preset", "vocabulary", "max_length")]
+        names = ("warm", "preset", "vocabulary", "max_length", "share_layers")
+        chosen = [self.settings[name] for name in names if name in self.settings]
         key = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:8]
         return WORK / self.name / self.corpus.name / f"warm-{key}"
 
@@ -165,6 +174,7 @@ class Study:
             self.settings["preset"],
             self._tokenizer(),
             pooling=self.settings.get("pooling", "mean"),
+            share_layers=self.settings.get("share_layers", False),
             max_length=self.settings["max_length"],
         )
 

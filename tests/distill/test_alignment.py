@@ -18,7 +18,7 @@ from pocketquery.distill.alignment import (
     align,
     measure_margin,
 )
-from pocketquery.distill.alignment_data import AlignmentData, alignment_data
+from pocketquery.distill.alignment_inputs import AlignmentData, alignment_data
 from pocketquery.distill.alignment_losses import ridge
 from pocketquery.distill.query_towers import (
     EncoderTower,

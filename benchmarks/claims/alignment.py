@@ -1,0 +1,129 @@
+"""The claim of Query-BERT about alignment (O10), in small.
+
+    python benchmarks/claims/alignment.py [--data FOLDER]
+
+*Query-BERT*: a light query side is aligned to the space of a frozen document encoder, here
+all-MiniLM-L6-v2, first towards its vectors of the queries, then against hard negatives. Tested on
+questions about articles of which training saw no question: ``margin`` is the cosine to the right
+paragraph less the mean cosine to those that BM25 ranks high, ``recall@10`` among all paragraphs.
+
+``squad``: paragraphs of Wikipedia articles. Word vectors are trained on the training questions,
+warm starts read the paragraphs as well. The arm ``teacher`` is the document encoder on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cpdae import squad_test
+from numpy.typing import NDArray
+from reporting import main
+from retrieval_test import RetrievalTest, dense_ranks, triples_of
+from study import WORK, Corpus, Scores, Study, Trained
+from verdicts import Claim, above, all_of
+
+from pocketquery.distill import (
+    AlignmentConfig,
+    EncoderTower,
+    WordAverage,
+    align,
+    alignment_data,
+    with_alignment_head,
+)
+from pocketquery.sdk.documents import Document
+from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.evaluation import encode_documents
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.word2vec import Word2VecConfig, train_word2vec
+
+_LADDER = ("w2v_linear", "w2v_dan", "nano", "mini", "teacher")
+_STAGES = ("align_qd", "align_nce")
+
+
+class AlignmentStudy(Study):
+    """Arms that are query sides, aligned alike."""
+
+    def train(self, arm: str, seed: int) -> Trained:
+        settings = self.settings["arms"][arm]
+        teacher = SentenceEncoder.load("demo")
+        if settings["kind"] == "teacher":
+            return Trained(arm, seed, teacher)
+        cache = WORK / self.name / self.corpus.name / "vectors"
+        data = alignment_data(teacher, self.corpus.sources["triples"], cache)
+        tower = self._tower(settings, teacher, seed)
+        options = {**self.settings["align"], **settings.get("align", {})}
+        for loss in _STAGES:
+            align(tower, data, AlignmentConfig(loss=loss, seed=seed, **options))
+        return Trained(arm, seed, tower)
+
+    def _tower(self, settings: Mapping[str, Any], teacher: SentenceEncoder, seed: int) -> Any:
+        if settings["kind"] == "encoder":
+            shaped = Study(self.name, self.corpus)
+            shaped.settings = {**self.settings, **settings["shape"]}
+            return EncoderTower(with_alignment_head(shaped.start(), teacher, seed), "full")
+        asked = self.corpus.sources["queries"]
+        texts = [asked[row].texts[0] for row in range(len(asked))]
+        words = train_word2vec(texts, Word2VecConfig(seed=seed, subsampling=1e-3))
+        if settings["layers"] > 1:
+            return WordAverage.dan(words, teacher.dimension, seed)
+        return WordAverage(words, teacher.dimension, seed=seed)
+
+
+def corpus(name: str, data: Path) -> Corpus:
+    """Questions with their paragraph and hard negatives, and the test."""
+    documents, test = squad_test(data)
+    asked = [Group(f"question-{i}", (text,)) for i, (text, _) in enumerate(test.training)]
+    read = [documents[row] for row in range(len(documents))] + asked
+    held = RetrievalTest(test.passages, test.test, test.test)
+    negatives = _negatives(held)
+    return Corpus(
+        name,
+        GroupList(read, "documents"),
+        {"triples": triples_of(test), "queries": GroupList(asked, "queries")},
+        lambda trained: _evaluate(trained, held, negatives),
+    )
+
+
+def claims(name: str) -> list[Claim]:
+    """The report's ladder."""
+    return [
+        Claim(
+            "O10",
+            "word vectors, linear < DAN < nano < mini with shared layers < the document encoder",
+            all_of(*(above(better, worse, "margin") for worse, better in pairwise(_LADDER))),
+        )
+    ]
+
+
+def _negatives(test: RetrievalTest) -> dict[str, list[int]]:
+    """Of every test question the rows of its hard negatives."""
+    rows = {text: row for row, text in enumerate(test.passages)}
+    triples = triples_of(test)
+    groups = (triples[row] for row in range(len(triples)))
+    return {group.texts[0]: [rows[text] for text in group.texts[2:]] for group in groups}
+
+
+def _evaluate(trained: Trained, test: RetrievalTest, negatives: Mapping[str, list[int]]) -> Scores:
+    documents = [Document(str(row), text) for row, text in enumerate(test.passages)]
+    passages = encode_documents(SentenceEncoder.load("demo"), documents, cache=WORK / "vectors")
+    texts, right = [text for text, _ in test.test], [row for _, row in test.test]
+    asked = trained.encoder.encode(texts)
+    cosines: NDArray[np.float32] = asked @ passages.T  # (questions, passages)
+    margins = [
+        row[positive] - row[negatives[text]].mean()
+        for row, positive, text in zip(cosines, right, texts, strict=True)
+        if negatives.get(text)
+    ]
+    ranks = dense_ranks(asked, passages, right)
+    return {
+        "margin": np.array(margins, dtype=np.float64),
+        "recall@10": (ranks <= 10).astype(np.float64),
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main("alignment", ("squad",), corpus, claims, AlignmentStudy))
