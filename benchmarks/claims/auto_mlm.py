@@ -23,8 +23,7 @@ from data_sets import exchange_duplicates, question_bodies, services
 from reporting import main
 from session_fixture import make_sessions
 from study import Corpus, Scores, Trained
-from verdicts import Claim, Verdict, above, all_of, near
-from verdicts import Results as Results
+from verdicts import Claim, Results, Verdict, above, all_of, near
 
 from pocketquery.server.corpus.candidates import CandidateList
 from pocketquery.server.evaluation.candidates import score_candidates

@@ -20,9 +20,7 @@ __all__ = [
     "SessionTest",
     "articles",
     "exchange_duplicates",
-    "intents",
     "news",
-    "quora_pairs",
     "question_bodies",
     "services",
     "squad",
@@ -75,12 +73,6 @@ def exchange_duplicates(data: Path) -> list[tuple[str, str]]:
     return [(row[3], row[4]) for row in rows if row[0] == "1" and row[3] != row[4]]
 
 
-def quora_pairs(data: Path, part: str) -> list[tuple[str, str, bool]]:
-    """Question pairs and whether they are duplicates; ``part`` is ``train`` or ``valid``."""
-    rows = _rows(data / f"quora/{part}.tsv.gz")
-    return [(first, second, label == "1") for label, first, second, _ in rows]
-
-
 def articles(data: Path) -> GroupList:
     """Wikipedia articles, paragraph by paragraph, each a document with its section's sentences."""
     groups = []
@@ -117,12 +109,6 @@ def squad(data: Path, seed: int = 0) -> Squad:
             document = relevant[number]
             (test if document.rsplit("#", 1)[0] in held else training).append((text, document))
     return Squad(GroupList(groups, "documents"), training, test)
-
-
-def intents(data: Path, part: str) -> list[tuple[str, str]]:
-    """Requests to an assistant and their intents, the out-of-scope ones left out."""
-    rows = _rows(data / f"clinc150/{part}.tsv.gz")
-    return [(text, intent) for _, intent, text in rows if intent != "oos"]
 
 
 def news(data: Path, languages: tuple[str, ...]) -> GroupList:

@@ -49,7 +49,6 @@ class _Task:
     """What is asked of an arm on a corpus."""
 
     retrieval: RetrievalTest
-    labels: list[str]
     train: LabelledTexts
     test: LabelledTexts
     held_out: GroupList
@@ -129,9 +128,7 @@ def _wiki(data: Path) -> tuple[GroupList, _Task]:
     )
     samples = [(text, name) for name, texts in classes.items() for text in texts]
     train, test = _halves(samples)
-    return GroupList(documents, "documents"), _Task(
-        retrieval, list(train.names), train, test, _held_pairs(paragraphs)
-    )
+    return GroupList(documents, "documents"), _Task(retrieval, train, test, _held_pairs(paragraphs))
 
 
 def _titles() -> tuple[GroupList, _Task]:
@@ -144,7 +141,7 @@ def _titles() -> tuple[GroupList, _Task]:
         Group(str(row), pair, (), "en")
         for row, pair in enumerate(zip(found.titles[:256], found.sentences[:256], strict=True))
     ]
-    return documents, _Task(retrieval, list(train.names), train, test, GroupList(held, "pairs"))
+    return documents, _Task(retrieval, train, test, GroupList(held, "pairs"))
 
 
 def _halves(samples: list[tuple[str, str]]) -> tuple[LabelledTexts, LabelledTexts]:
@@ -194,7 +191,7 @@ def _evaluate(trained: Trained, task: _Task, overlap: NDArray[np.float64]) -> Sc
     encode = trained.encoder.encode
     asked = encode([text for text, _ in test.test])
     ranks = dense_ranks(asked, encode(test.passages), [row for _, row in test.test])
-    right = zero_shot_classes(encode, task.labels, task.test.texts) == task.test.classes
+    right = zero_shot_classes(encode, task.train.names, task.test.texts) == task.test.classes
     scores = _bucketed(ranks, overlap) | {"zero_shot": right.astype(np.float64)}
     for name, shots in _SHOTS.items():
         found = few_shot(trained.encoder, task.train, task.test, per_class=shots, samplings=3)

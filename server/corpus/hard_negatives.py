@@ -8,7 +8,6 @@ ones, and so on (``pocketquery mine triples`` with the last model as ``--ranker`
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.server.corpus.collection import Collection
 from pocketquery.server.corpus.groups import Group, Source
 from pocketquery.server.corpus.matching_text import matching_form
+from pocketquery.server.corpus.named_streams import named_seed
 from pocketquery.server.corpus.rankers import Ranker
 
 __all__ = ["NegativesConfig", "Question", "Questions", "mine_triples"]
@@ -129,7 +129,7 @@ def mine_triples(
     for question, ranked in zip(data.questions, rankings, strict=True):
         lists = [list(_allowed(data, question, rows[config.skip :].tolist())) for rows in ranked]
         for positive in question.positives:
-            rng = _generator(f"{config.seed}/{question.id}/{positive}")
+            rng = random.Random(named_seed(f"{config.seed}/{question.id}/{positive}"))
             negatives = _in_turn([rng.sample(rows, len(rows)) for rows in lists], config.negatives)
             if negatives:
                 chosen = (data.passages[row] for row in (positive, *negatives))
@@ -155,8 +155,3 @@ def _in_turn(lists: Sequence[Sequence[int]], count: int) -> list[int]:
             if place < len(rows) and len(taken) < count:
                 taken.setdefault(rows[place])
     return list(taken)
-
-
-def _generator(name: str) -> random.Random:
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return random.Random(int.from_bytes(digest[:8], "little"))

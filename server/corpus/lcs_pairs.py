@@ -11,7 +11,6 @@ blanks and digits, which the paper's example ("9 Latin characters") does not.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -26,6 +25,7 @@ from pocketquery.server.corpus.matching_text import (
     character_kinds,
     matching_form,
 )
+from pocketquery.server.corpus.named_streams import named_seed
 from pocketquery.server.corpus.suffix_automaton import Matches, TextBlock, match_block
 
 __all__ = ["CANDIDATES", "LcsConfig", "heavy_enough", "mine_document", "mine_pairs"]
@@ -123,7 +123,8 @@ def _paired(forms: list[str], title: bool, name: str, config: LcsConfig) -> list
         longer = np.maximum(sizes[first], sizes[second])
         keep &= _sharing_enough(block, kinds, longer, found, config)
     first, second = first[keep], second[keep]
-    order = _generator(name, config.seed).permutation(len(first))
+    rng = np.random.default_rng(named_seed(f"{config.seed}/{name}"))
+    order = rng.permutation(len(first))
     if title:  # its pairs first: contents are noisier
         order = order[np.argsort(first[order] != 0, kind="stable")]
     return _within_caps(first[order].tolist(), second[order].tolist(), len(forms), title, config)
@@ -218,12 +219,6 @@ def heavy_enough(
     relaxed = (longer < config.short) & (weight >= config.relaxed_weight) & (ideographs >= letters)
     enough: Flags = (weight >= config.strict_weight) | relaxed
     return enough
-
-
-def _generator(name: str, seed: int) -> np.random.Generator:
-    """One stream for each part, whatever was mined before it."""
-    digest = hashlib.sha256(f"{seed}/{name}".encode("utf-8", "surrogatepass")).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
 def _within_caps(

@@ -8,13 +8,13 @@ these are for objectives that read pairs only.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
+from pocketquery.server.corpus.named_streams import named_seed
 
 __all__ = ["POLICIES", "SessionPairsConfig", "mine_session", "mine_session_pairs"]
 
@@ -68,11 +68,6 @@ def mine_session(session: Group, config: SessionPairsConfig) -> list[Group]:
     else:
         both = [(u, a) for u in asked for a in answered]
     if len(both) > config.pairs:
-        both = sorted(_generator(session.id, config.seed).sample(both, config.pairs))
+        rng = random.Random(named_seed(f"{config.seed}/{session.id}"))
+        both = sorted(rng.sample(both, config.pairs))
     return [Group(session.id, (turns[u][1], turns[a][1]), lang=session.lang) for u, a in both]
-
-
-def _generator(name: str, seed: int) -> random.Random:
-    """One stream for each session, whatever was mined before it."""
-    digest = hashlib.sha256(f"{seed}/{name}".encode("utf-8", "surrogatepass")).digest()
-    return random.Random(int.from_bytes(digest[:8], "little"))

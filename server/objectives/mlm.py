@@ -15,11 +15,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.masking import IGNORED, bert_mask
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.options import check_at_least, check_share
 
 __all__ = ["Mlm", "MlmConfig", "MlmHead", "masked_positions", "mlm_loss"]
 
@@ -37,10 +37,8 @@ class MlmConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        if not 0 < self.mask_rate < 1:
-            raise InvalidInputError(f"mask_rate is {self.mask_rate}; expected between 0 and 1")
-        if self.max_length < 4:
-            raise InvalidInputError(f"max_length is {self.max_length}; expected at least 4")
+        check_share("mask_rate", self.mask_rate)
+        check_at_least("max_length", self.max_length, 4)
 
 
 class MlmHead(nn.Module):
