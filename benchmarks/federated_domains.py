@@ -12,14 +12,13 @@ test queries that no client holds:
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from data_files import objects, rows
 
 from pocketquery.sdk.documents import Document
 from pocketquery.server.corpus import Collection, CollectionFiles, Query, read_collection
@@ -106,7 +105,7 @@ def _squad(data: Path) -> Domain:
 
 def _irc(data: Path) -> Domain:
     folder = data / "ubuntu_irc_threads"
-    threads = [*_objects(folder / "dev.jsonl.gz"), *_objects(folder / "train.jsonl.gz")]
+    threads = [*objects(folder / "dev.jsonl.gz"), *objects(folder / "train.jsonl.gz")]
     documents: list[Document] = []
     queries: list[Query] = []
     judgements: dict[str, dict[str, int]] = {}
@@ -128,7 +127,7 @@ def _irc(data: Path) -> Domain:
 def _nicks(path: Path, taken: set[str]) -> list[Client]:
     """The users with the most to say; names are replaced, as the set's licence asks."""
     said: dict[str, list[str]] = defaultdict(list)
-    for _, nick, text in _rows(path):
+    for _, nick, text in rows(path):
         is_bot = nick.startswith("ubot")
         if not is_bot and text not in taken and len(text.split()) >= 4:
             said[nick].append(text)
@@ -163,19 +162,7 @@ def _by_topic(
 
 def _by_intent(path: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
-    for _, intent, text in _rows(path):
+    for _, intent, text in rows(path):
         if intent != "oos":
             found[intent].append(text)
     return dict(found)
-
-
-def _rows(path: Path) -> Iterator[list[str]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        next(reader)
-        yield from reader
-
-
-def _objects(path: Path) -> Iterator[dict[str, list[list[str]]]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from map(json.loads, file)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import json
 import random
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from data_files import objects, rows, table
 
 from pocketquery.server.corpus import split_sentences
 from pocketquery.server.corpus.candidates import CandidateList, read_candidate_table
@@ -38,10 +40,10 @@ class SessionTest:
 
 def services(data: Path, seed: int = 0) -> tuple[GroupList, SessionTest]:
     """Dialogues of users and assistants to train on, and held-out exchanges."""
-    train = [_dialogue(row) for row in _objects(data / "sgd_dialogues/train.jsonl.gz")]
+    train = [_dialogue(row) for row in objects(data / "sgd_dialogues/train.jsonl.gz")]
     rng = random.Random(seed)
     queries, answers = [], []
-    for row in _objects(data / "sgd_dialogues/dev.jsonl.gz"):
+    for row in objects(data / "sgd_dialogues/dev.jsonl.gz"):
         turns = _dialogue(row)
         asked = [i for i, role in enumerate(turns.roles[:-1]) if role == "user"]
         place = rng.choice(asked)
@@ -69,14 +71,14 @@ def question_bodies(data: Path) -> tuple[GroupList, list[CandidateList]]:
 
 def exchange_duplicates(data: Path) -> list[tuple[str, str]]:
     """Titles of forum questions that the community marked as duplicates."""
-    rows = _rows(data / "stackexchange_english_pairs/pairs.tsv.gz")
-    return [(row[3], row[4]) for row in rows if row[0] == "1" and row[3] != row[4]]
+    pairs = rows(data / "stackexchange_english_pairs/pairs.tsv.gz")
+    return [(row[3], row[4]) for row in pairs if row[0] == "1" and row[3] != row[4]]
 
 
 def articles(data: Path) -> GroupList:
     """Wikipedia articles, paragraph by paragraph, each a document with its section's sentences."""
     groups = []
-    for row in _objects(data / "enwiki_articles/articles.jsonl.gz"):
+    for row in objects(data / "enwiki_articles/articles.jsonl.gz"):
         for number, paragraph in enumerate(row["paragraphs"]):
             texts = (row["title"], *split_sentences(paragraph["text"]))
             groups.append(Group(f"{row['title']}#{number}", texts, (), "en", title=True))
@@ -97,14 +99,14 @@ def squad(data: Path, seed: int = 0) -> Squad:
     folder = data / "squad_dev_passages"
     groups = [
         Group(row["_id"], (row["title"], *split_sentences(row["text"])), (), "en", title=True)
-        for row in _objects(folder / "corpus.jsonl.gz")
+        for row in objects(folder / "corpus.jsonl.gz")
     ]
     names = sorted({group.id.rsplit("#", 1)[0] for group in groups})
     held = set(random.Random(seed).sample(names, len(names) // 4))
-    relevant = {row[0]: row[1] for row in _table(folder / "qrels.tsv.gz")}
+    relevant = {row[0]: row[1] for row in table(folder / "qrels.tsv.gz")}
     training: list[tuple[str, str]] = []
     test: list[tuple[str, str]] = []
-    for number, text in _table(folder / "queries.tsv.gz"):
+    for number, text in table(folder / "queries.tsv.gz"):
         if number in relevant:
             document = relevant[number]
             (test if document.rsplit("#", 1)[0] in held else training).append((text, document))
@@ -151,12 +153,12 @@ def _dialogue(row: dict[str, Any]) -> Group:
 
 
 def _forum_texts(folder: Path) -> Iterator[str]:
-    for _, _, _, query, candidate in _rows(folder / "unlabelled.tsv.gz"):
+    for _, _, _, query, candidate in rows(folder / "unlabelled.tsv.gz"):
         yield from (query, candidate)
 
 
 def _exchange_texts(data: Path) -> Iterator[str]:
-    for row in _rows(data / "stackexchange_english_pairs/pairs.tsv.gz"):
+    for row in rows(data / "stackexchange_english_pairs/pairs.tsv.gz"):
         _, _, _, title, other_title, body, other_body = row
         yield from (
             f"{title.rstrip('.?! ')}? {body}",
@@ -167,19 +169,3 @@ def _exchange_texts(data: Path) -> Iterator[str]:
 def _title_and_body(text: str) -> tuple[str, ...] | None:
     sentences = split_sentences(text)
     return tuple(sentences) if len(sentences) > 1 else None
-
-
-def _rows(path: Path) -> Iterator[list[str]]:
-    rows = _table(path)
-    next(rows)
-    yield from rows
-
-
-def _table(path: Path) -> Iterator[list[str]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-        yield from csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from map(json.loads, file)

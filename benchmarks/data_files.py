@@ -1,0 +1,31 @@
+"""Reading the public sets' files: packed tables with a header, and packed JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["objects", "rows", "table"]
+
+
+def rows(path: Path) -> Iterator[list[str]]:
+    """The rows of a gzipped, tab-separated table, without its header."""
+    found = table(path)
+    next(found)
+    yield from found
+
+
+def table(path: Path) -> Iterator[list[str]]:
+    """The rows of a gzipped, tab-separated table that has no header, or whose header is wanted."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        yield from csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a gzipped JSON Lines file."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
