@@ -126,4 +126,6 @@ def _evaluate(trained: Trained, test: RetrievalTest, negatives: Mapping[str, lis
 
 
 if __name__ == "__main__":
-    raise SystemExit(main("alignment", ("squad",), corpus, claims, AlignmentStudy))
+    raise SystemExit(
+        main("alignment", ("squad",), corpus, claims, lambda name: "margin", AlignmentStudy)
+    )

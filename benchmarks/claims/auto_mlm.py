@@ -129,4 +129,4 @@ def _sweep(results: Results, metric: str) -> Verdict:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main("auto_mlm", tuple(METRICS), corpus, claims))
+    raise SystemExit(main("auto_mlm", tuple(METRICS), corpus, claims, METRICS.__getitem__))

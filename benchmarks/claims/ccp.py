@@ -111,4 +111,4 @@ def _calibrated(results: Results) -> Verdict:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main("ccp", ("cipher", "news"), corpus, claims))
+    raise SystemExit(main("ccp", ("cipher", "news"), corpus, claims, lambda name: "raw"))

@@ -106,4 +106,4 @@ def _placements(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDA
 
 
 if __name__ == "__main__":
-    raise SystemExit(main("query_bert", ("quora", "made_up"), corpus, claims))
+    raise SystemExit(main("query_bert", ("quora", "made_up"), corpus, claims, lambda name: "auc"))

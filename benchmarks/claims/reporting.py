@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from study import Corpus, Study
-from verdicts import Claim, table
+from verdicts import Claim, gains, table
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from quality_sets import data_folder
@@ -27,6 +27,7 @@ def main(
     corpora: Sequence[str],
     corpus: Callable[[str, Path], Corpus],
     claims: Callable[[str], list[Claim]],
+    metric: Callable[[str], str],
     study_of: Callable[[str, Corpus], Study] = Study,
 ) -> int:
     """Run a study on its corpora.
@@ -36,6 +37,7 @@ def main(
         corpora: names of all its corpora.
         corpus: makes one.
         claims: the claims that are decided on one.
+        metric: by which arms are compared with ``start``, the warm start itself.
         study_of: makes the study of a name and a corpus.
     """
     parser = argparse.ArgumentParser(description=f"The claims of {name}, in small.")
@@ -54,7 +56,11 @@ def main(
         for claim, verdict in verdicts.items():
             print(f"{claim.id} {'holds' if verdict.holds else 'does not hold'}: {claim.text}")
             print(f"    {verdict.evidence}")
+        gained = gains(results, metric(chosen)) if "start" in results else {}
+        for arm, (difference, p) in gained.items():
+            print(f"{arm} - start, {metric(chosen)}: {difference:+.4f} (p {p:.4f})")
         found[chosen] = {
+            "gains": {arm: [round(value, 4) for value in gain] for arm, gain in gained.items()},
             "means": {
                 arm: {metric: round(float(np.mean(v)), 4) for metric, v in scores.items()}
                 for arm, scores in results.items()

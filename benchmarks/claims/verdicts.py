@@ -13,7 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Claim", "Results", "Verdict", "above", "all_of", "far_above", "near", "not_below"]
+__all__ = [
+    "Claim",
+    "Results",
+    "Verdict",
+    "above",
+    "all_of",
+    "far_above",
+    "gains",
+    "near",
+    "not_below",
+]
 
 Results = Mapping[str, Mapping[str, NDArray[np.float64]]]
 """Arm -> metric -> float64 (seeds, items): the score of every query (or pair) in every seed."""
@@ -116,6 +126,12 @@ def sign_flip(differences: NDArray[np.float64], seed: int = 0) -> float:
     moved = differences[differences != 0]
     signs = rng.integers(0, 2, (_FLIPS, len(moved)), dtype=np.int8) * 2 - 1
     return float((1 + (signs @ moved >= observed).sum()) / (1 + _FLIPS))
+
+
+def gains(results: Results, metric: str) -> dict[str, tuple[float, float]]:
+    """Arm -> its mean difference to ``start`` and the p of "it is not better"."""
+    arms = (arm for arm, found in results.items() if arm != "start" and metric in found)
+    return {arm: _difference(results, arm, "start", metric) for arm in arms}
 
 
 def _difference(results: Results, one: str, other: str, metric: str) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from torch import nn
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["Batch", "LossParts", "Objective", "tokenize"]
+__all__ = ["Batch", "LossParts", "Objective", "Rate", "tokenize"]
 
 Batch = dict[str, Any]
 """Tensors (moved to the encoder's device by the loop) and plain values, by name."""
@@ -45,6 +46,19 @@ class LossParts:
     stats: Mapping[str, torch.Tensor | float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Rate:
+    """The learning rate of a head beside the encoder's.
+
+    Attributes:
+        multiplier: of the run's learning rate.
+        fixed: whether it stays at the peak, where the encoder's warms up and falls.
+    """
+
+    multiplier: float = 1.0
+    fixed: bool = False
+
+
 class Objective(nn.Module, ABC, Generic[Example]):
     """One objective: how examples are drawn, batched and scored, and what ships at the end.
 
@@ -59,6 +73,7 @@ class Objective(nn.Module, ABC, Generic[Example]):
         by_language: a batch holds groups of one language only.
         least_texts: groups with fewer texts are never drawn.
         least_examples: a batch with fewer is skipped and counted.
+        rates: learning rates of heads that do not learn as the encoder does, by the head's name.
     """
 
     name: ClassVar[str]
@@ -67,6 +82,7 @@ class Objective(nn.Module, ABC, Generic[Example]):
     by_language: bool = False
     least_texts: int = 1
     least_examples: int = 2
+    rates: Mapping[str, Rate] = MappingProxyType({})
 
     def prepare(self, source: Source, tokenizer: Any) -> None:
         """Take what is needed to know of the whole corpus, say how often each piece occurs.

@@ -24,7 +24,7 @@ from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.byol import byol_loss, std_ratio
-from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, Rate, tokenize
 from pocketquery.server.objectives.projectors import (
     GroupProjector,
     Norm,
@@ -72,6 +72,8 @@ class QueryBert(Objective[Views]):
         self.predictor: nn.Module = nn.Identity()
         if config.predictor:
             self.predictor = predictor(width, cast(Norm, config.predictor_norm))
+            rate = Rate(config.predictor_lr_mult, config.predictor_fixed_lr)
+            self.rates = {"predictor": rate}
         self.target: _Target | None = None
         if config.framework != "simsiam":
             self.target = _Target(encoder, self.projector, config.target_dropout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -70,6 +71,8 @@ class QueryBertConfig:
             :class:`pocketquery.server.objectives.projectors.FeatureNorm`.
         predictor: whether there is one.
         predictor_norm: as ``projector_norm``.
+        predictor_lr_mult: the predictor's learning rate as a multiple of the encoder's.
+        predictor_fixed_lr: whether it stays at its peak, which helps in short runs.
         stop_gradient: whether targets are constants; without it only ``simsiam`` makes sense.
         max_length: tokens of a query, specials included.
     """
@@ -94,6 +97,8 @@ class QueryBertConfig:
     projector_norm: str = "batch"
     predictor: bool = True
     predictor_norm: str = "batch"
+    predictor_lr_mult: float = 1.0
+    predictor_fixed_lr: bool = False
     stop_gradient: bool = True
     max_length: int = 32
 
@@ -105,6 +110,10 @@ class QueryBertConfig:
         for name in ("momentum", "reverse_weight"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 to 1")
+        if not 0 < self.predictor_lr_mult < math.inf:
+            raise InvalidInputError(
+                f"predictor_lr_mult is {self.predictor_lr_mult}; expected a number above 0"
+            )
         if self.reverse_weight and self.views != "all_directional":
             raise InvalidInputError(
                 f'reverse_weight is {self.reverse_weight} and views "{self.views}"; expected '

@@ -44,6 +44,7 @@ from pocketquery.server.pretraining.mixture import (
 )
 from pocketquery.server.pretraining.optimizer import (
     make_optimizer,
+    own_rates,
     set_learning_rate,
     trained_parameters,
 )
@@ -100,7 +101,8 @@ def pretrain(
     objectives = nn.ModuleList([part.objective for part in parts]).to(encoder.device)
     parameters = trained_parameters([learner, objectives])
     trained = list(parameters.values())
-    optimizer = make_optimizer(parameters, config)
+    rates = own_rates(part.objective for part in parts)
+    optimizer = make_optimizer(parameters, config, rates)
     watch = Watch(config.patience)
     state = RunState(learner, objectives, optimizer, watch, run, identity, processes)
     start = state.resume()

@@ -289,6 +289,7 @@ def test_the_registry_builds_it_from_text() -> None:
         ({"projector": "deep"}, "expected one of attention, mlp, none"),
         ({"views": "two"}, "expected one of all_directional"),
         ({"momentum": 1.5}, "expected 0 to 1"),
+        ({"predictor_lr_mult": 0.0}, "predictor_lr_mult is 0.0; expected a number above 0"),
         ({"target_every": 0}, "at least 1"),
         ({"reverse_weight": 0.1, "views": "light"}, "or no reverse_weight"),
         ({"stop_gradient": False}, 'expected the framework "simsiam"'),
