@@ -15,11 +15,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from data_sets import exchange_duplicates, question_bodies, services
+from numpy.typing import NDArray
 from reporting import main
 from session_fixture import make_sessions
 from study import Corpus, Scores, Trained
@@ -37,7 +38,12 @@ def corpus(name: str, data: Path) -> Corpus:
     """What is trained and tested on, by name."""
     if name == "services":
         sessions, test = services(data)
-        return Corpus(name, sessions, {}, lambda t: _answers(t, test.queries, test.answers))
+        return Corpus(
+            name,
+            sessions,
+            {},
+            lambda t: {"hit@1": answer_hits(t.encoder.encode, test.queries, test.answers)},
+        )
     if name == "forum":
         questions, lists = question_bodies(data)
         duplicates = exchange_duplicates(data)
@@ -87,9 +93,11 @@ def claims(name: str) -> list[Claim]:
     ]
 
 
-def _answers(trained: Trained, queries: Sequence[str], answers: Sequence[str]) -> Scores:
+def answer_hits(
+    encode: Callable[[list[str]], NDArray[np.float32]], queries: list[str], answers: list[str]
+) -> NDArray[np.float64]:
     """Whether each query's answer is the nearest among its own and 99 others, drawn once."""
-    asked, said = trained.encoder.encode(queries), trained.encoder.encode(answers)
+    asked, said = encode(queries), encode(answers)
     rng = np.random.default_rng(0)
     hits = np.empty(len(queries))
     for row, vector in enumerate(asked):
@@ -97,7 +105,7 @@ def _answers(trained: Trained, queries: Sequence[str], answers: Sequence[str]) -
         others = others[[answers[other] != answers[row] for other in others]][:_OTHERS]
         best = (said[others] @ vector).max()
         hits[row] = said[row] @ vector > best
-    return {"hit@1": hits}
+    return hits
 
 
 def _candidates(trained: Trained, lists: Sequence[CandidateList]) -> Scores:

@@ -93,10 +93,10 @@ def _evaluate(trained: Trained, split: DuplicateSplit) -> Scores:
     dev, test = pair_scores(trained.encoder, split.dev), pair_scores(trained.encoder, split.test)
     report = score_duplicates(*dev, *test)
     single = {"f1": report.f1, "accuracy": report.accuracy, "ap": report.average_precision}
-    return {"auc": _placements(*test), **{name: np.array([v]) for name, v in single.items()}}
+    return {"auc": placements(*test), **{name: np.array([v]) for name, v in single.items()}}
 
 
-def _placements(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
+def placements(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
     """For each duplicate the share of other pairs below it: their mean is the area under ROC."""
     others = np.sort(scores[~positive])
     below = np.searchsorted(others, scores[positive], side="left")

@@ -1,0 +1,284 @@
+"""Does every objective make its start better? Each is run from one line of the shell.
+
+    python benchmarks/claims/improvements.py [--only NAME ...] [--data FOLDER]
+
+``LINES`` are commands as a reader of docs/pretraining.md types them, on the public sets. ``base``
+is a 2x128 encoder that learnt masked words on Wikipedia, ``german`` one that learnt them on news
+and paragraphs in two languages; the other lines start from one of them. What came out is compared
+with its start on the objective's own test, item by item: a paired bootstrap interval.
+
+What a line made is kept in ``runs/improvements``: killed and started again, the benchmark goes on
+with the next. The last line is one JSON object; the exit status is 1 where an interval is not
+above zero.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from auto_mlm import answer_hits
+from data_sets import services, squad, tatoeba
+from numpy.typing import NDArray
+from quality_sets import data_folder
+from query_bert import placements
+from retrieval_test import dense_ranks
+
+from pocketquery.sdk.documents import content
+from pocketquery.sdk.files import write_atomic
+from pocketquery.server.corpus import CollectionFiles, read_collection
+from pocketquery.server.evaluation import bootstrap_difference, rank_exactly, score_rankings
+from pocketquery.server.evaluation.duplicate_pairs import read_duplicate_pairs
+from pocketquery.server.evaluation.translation import two_way
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.presets import new_encoder
+from pocketquery.server.objectives.word2vec import Word2VecConfig, train_word2vec
+from pocketquery.server.objectives.word_vectors import WordVectors
+
+WORK = Path(__file__).resolve().parents[2] / "runs" / "improvements"
+TRAINING = "--steps 300 --batch-size 32 --learning-rate 5e-4 --max-length 48 --held-out 0"
+
+Scores = NDArray[np.float64]
+Encode = Callable[[list[str]], NDArray[np.float32]]
+Test = Callable[[Encode], Scores]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a reader types, and what it is tested by.
+
+    Attributes:
+        arguments: of ``pocketquery``; ``$DATA`` is the folder of the public sets.
+        test: name of the test, see :func:`tests_of`.
+        start: folder it starts from; ``""``: the weights as they were drawn.
+    """
+
+    arguments: str
+    test: str
+    start: str = "base"
+
+
+_WIKI = (
+    "--documents $DATA/enwiki_articles/articles.jsonl.gz $DATA/squad_dev_passages/corpus.jsonl.gz"
+)
+
+PREPARATIONS = {
+    "english": "mine store --documents $DATA/ntrex/eng.txt.gz $DATA/xquad/en.corpus.jsonl.gz "
+    "--sentence-lines --lang en --output english",
+    "german": "mine store --documents $DATA/ntrex/deu.txt.gz $DATA/xquad/de.corpus.jsonl.gz "
+    "--sentence-lines --lang de --output german",
+    "pairs": f"mine pairs {_WIKI} --output pairs",
+    "questions": "mine store --queries $DATA/quora/train.tsv.gz --columns question1 "
+    "--output questions",
+    "triples": "mine triples --corpus $DATA/scifact/corpus.jsonl.gz --negatives 3 "
+    "--queries $DATA/scifact/queries.train.tsv --qrels $DATA/scifact/qrels.train.tsv "
+    "--output triples",
+    "two": "pretrain --documents english german --objective mlm --init nano --steps 800 "
+    "--learning-rate 1e-3 --max-length 48 --output two",
+}
+
+LINES = {
+    "mlm": Line(
+        f"pretrain {_WIKI} --objective mlm --init nano --steps 1000 --learning-rate 1e-3 "
+        "--max-length 48 --output base",
+        "questions",
+        start="",
+    ),
+    **{
+        name: Line(f"pretrain --init base {_WIKI} --objective {name}", "questions")
+        for name in ("simcse", "contrastive", "cmlm", "ict", "prop", "tsdae")
+    },
+    **{
+        name: Line(f"pretrain --init base {_WIKI} --objective {name} --pooling cls", "questions")
+        for name in ("seed", "cpdae")
+    },
+    "gur": Line("pretrain --init base --pairs pairs --objective gur", "questions"),
+    "auto_mlm": Line(
+        "pretrain --init base --sessions $DATA/sgd_dialogues/train.jsonl.gz --objective auto_mlm",
+        "answers",
+    ),
+    "query_bert": Line(
+        "pretrain --init base --queries questions --objective query_bert "
+        "--set query_bert.momentum=0.9",
+        "duplicates",
+    ),
+    "ccp": Line(
+        "pretrain --init two --documents english german --objective ccp --set ccp.bank_warmup=20",
+        "translations",
+        start="two",
+    ),
+    "fine_tune": Line(
+        "pretrain --init base --triples triples --objective fine_tune --set fine_tune.negatives=3",
+        "claims",
+    ),
+}
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    data = data_folder(arguments.data)
+    WORK.mkdir(parents=True, exist_ok=True)
+    tests = tests_of(data)
+    found: dict[str, Any] = {}
+    for name, command in PREPARATIONS.items():
+        if name != "two":
+            shell(command, name, data)
+    shell(LINES["mlm"].arguments, "base", data)
+    shell(PREPARATIONS["two"], "two", data)
+    for name in arguments.only:
+        before, after = scores(name, data, tests)
+        gain = bootstrap_difference([(after, before)])
+        found[name] = {
+            "test": "questions" if name == "word2vec" else LINES[name].test,
+            "start": round(float(before.mean()), 4),
+            "end": round(float(after.mean()), 4),
+            "gain": [round(value, 4) for value in (gain.estimate, gain.low, gain.high)],
+        }
+        print(f"{name}: {found[name]}", flush=True)
+    missed = [name for name, figures in found.items() if figures["gain"][1] <= 0]
+    print(json.dumps({"objectives": found, "missed": missed}))
+    return 1 if missed else 0
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    known = (*LINES, "word2vec")
+    parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else ../shared/data")
+    return parser.parse_args()
+
+
+def shell(command: str, output: str, data: Path) -> None:
+    """Run one line in ``WORK``, unless what it makes is there."""
+    if (WORK / output).exists():
+        return
+    words = shlex.split(command.replace("$DATA", str(data.resolve())))
+    print(f"pocketquery {command}", flush=True)
+    subprocess.run(
+        [sys.executable, "-m", "pocketquery.sdk", *words],
+        cwd=WORK,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def scores(name: str, data: Path, tests: dict[str, Test]) -> tuple[Scores, Scores]:
+    """Scores of the start and of what the line makes of it; kept when they are made."""
+    path = WORK / f"{name}.json"
+    if not path.is_file():
+        before, after = (
+            word_vectors(data, tests)
+            if name == "word2vec"
+            else encoders(LINES[name], name, data, tests)
+        )
+        write_atomic(path, json.dumps([before.tolist(), after.tolist()]))
+    before, after = json.loads(path.read_text(encoding="utf-8"))
+    return np.array(before), np.array(after)
+
+
+def encoders(line: Line, name: str, data: Path, tests: dict[str, Test]) -> tuple[Scores, Scores]:
+    output = "base" if name == "mlm" else f"{name}-encoder"
+    if name != "mlm":
+        shell(f"{line.arguments} {TRAINING} --output {output}", output, data)
+    ended = SentenceEncoder.load(WORK / output)
+    if line.start:
+        started = SentenceEncoder.load(WORK / line.start)
+        started.pooling = ended.pooling
+    else:
+        torch.manual_seed(0)
+        started = new_encoder("nano", ended.tokenizer, max_length=ended.max_length)
+    test = tests[line.test]
+    return test(started.eval().encode), test(ended.encode)
+
+
+def word_vectors(data: Path, tests: dict[str, Test]) -> tuple[Scores, Scores]:
+    """Averages of trained word vectors beside averages of drawn ones."""
+    documents = squad(data).documents
+    texts = [text for row in range(len(documents)) for text in documents[row].texts]
+    trained = train_word2vec(texts, Word2VecConfig(subsampling=1e-3))
+    drawn = np.random.default_rng(0).standard_normal(trained.vectors.shape).astype(np.float32)
+    test = tests["questions"]
+    return test(partial(averages, replace(trained, vectors=drawn))), test(
+        partial(averages, trained)
+    )
+
+
+def averages(words: WordVectors, texts: list[str]) -> NDArray[np.float32]:
+    vectors, _ = words.averages(texts)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[np.float32] = vectors / np.maximum(norms, 1e-9)
+    return unit
+
+
+def tests_of(data: Path) -> dict[str, Test]:
+    """By name: scores of single items, given what turns texts into unit vectors.
+
+    * ``questions``: recall@10 of SQuAD's questions among its paragraphs;
+    * ``answers``: is the agent's answer nearest, among 99 others;
+    * ``duplicates``: of each duplicate the share of other question pairs that score below it;
+    * ``translations``: two-way accuracy on Tatoeba's German and English sentences;
+    * ``claims``: recall@10 of SciFact's test claims among its abstracts.
+    """
+    return {
+        "questions": partial(_questions, data),
+        "answers": partial(_answers, data),
+        "duplicates": partial(_duplicates, data),
+        "translations": partial(_translations, data),
+        "claims": partial(_claims, data),
+    }
+
+
+def _questions(data: Path, encode: Encode) -> Scores:
+    found = squad(data)
+    groups = [found.documents[row] for row in range(len(found.documents))]
+    rows = {group.id: row for row, group in enumerate(groups)}
+    passages = encode([" ".join(group.texts[1:]) for group in groups])
+    asked = encode([text for text, _ in found.test])
+    ranks = dense_ranks(asked, passages, [rows[document] for _, document in found.test])
+    return (ranks <= 10).astype(np.float64)
+
+
+def _answers(data: Path, encode: Encode) -> Scores:
+    _, test = services(data)
+    return answer_hits(encode, test.queries, test.answers)
+
+
+def _duplicates(data: Path, encode: Encode) -> Scores:
+    pairs = read_duplicate_pairs(data / "quora/valid.tsv.gz")
+    first, second = (encode([p.first for p in pairs]), encode([p.second for p in pairs]))
+    cosines = (first * second).sum(axis=1).astype(np.float64)
+    return placements(cosines, np.array([pair.duplicate for pair in pairs]))
+
+
+def _translations(data: Path, encode: Encode) -> Scores:
+    pairs = tatoeba(data, "deu")
+    german, english = encode([one for one, _ in pairs]), encode([other for _, other in pairs])
+    return two_way(german, english).per_pair()
+
+
+def _claims(data: Path, encode: Encode) -> Scores:
+    folder = data / "scifact"
+    test = read_collection(
+        CollectionFiles(
+            folder / "corpus.jsonl.gz", folder / "queries.test.tsv", folder / "qrels.test.tsv"
+        )
+    )
+    vectors = encode([content(document) for document in test.documents])
+    ids = [document.id for document in test.documents]
+    lists = rank_exactly(encode([query.text for query in test.queries]), vectors, ids, 10)
+    rankings = {query.id: found for query, found in zip(test.queries, lists, strict=True)}
+    return score_rankings(test.judgements, rankings).per_query["recall@10"]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
