@@ -53,7 +53,7 @@ def run_federation(grid: Grid, config: Mapping[str, Any]) -> None:
         ArtifactError: what lies there cannot be used, or too few devices connect.
     """
     _check_names(config)
-    options = FederationOptions.of(config)
+    options = FederationOptions.of(config).with_secret_shards()
     places = {name: Path(str(config[name])) for name in _PLACES if config.get(name)}
     bundle, folder = Bundle.open(places["bundle"]), places["folder"]
     gate = Gate(bundle, _collection(bundle, places))

@@ -6,8 +6,9 @@ check them.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
@@ -111,13 +112,20 @@ class FederationOptions:
             )
         return cls(v["rounds"], v["seed"], v["compress"], settings, local)
 
+    def with_secret_shards(self) -> FederationOptions:
+        """The same, with shards that no device can foresee: its nonce decides where it is summed.
+
+        Not for simulations, which are to be the same from the same seed.
+        """
+        return replace(self, settings=replace(self.settings, shard_seed=secrets.randbits(63)))
+
     def to_dict(self) -> dict[str, Any]:
-        """The options as JSON values."""
+        """The options as JSON values; the seed of the shards, which may be a secret, is not one."""
         return {
             "rounds": self.rounds,
             "seed": self.seed,
             "compress": self.compress,
-            "settings": self.settings.to_dict(),
+            "settings": {k: v for k, v in self.settings.to_dict().items() if k != "shard_seed"},
             "local": asdict(self.local),
         }
 

@@ -38,7 +38,8 @@ class RoundSettings:
         aggregation: "mean", or across shards "trimmed_mean" or "median"; see shards.py.
         shards: how many running sums the updates are dealt to.
         shard_seed: keep it secret where ``aggregation`` is to withstand hostile devices: who knows
-            it can choose a nonce that leads to a shard of its choice.
+            it can choose a nonce that leads to a shard of its choice. The ServerApp draws one at
+            each start; an open round keeps its own, in the journal.
         trim: share of the shards left out at either end by "trimmed_mean".
         optimizer: what makes the mean change a step.
         remembered_rounds: for how many rounds accepted nonces are kept, to tell a replay.

@@ -53,3 +53,12 @@ def test_the_default_of_least_replies_gives_way_to_a_round_of_few() -> None:
     assert FederationOptions.of({"clients-per-round": 30}).settings.least_replies == 5
     with pytest.raises(InvalidInputError, match="least_replies"):
         FederationOptions.of({"clients-per-round": 3, "least-replies": 4})
+
+
+def test_a_server_draws_its_shards_anew_and_does_not_show_them() -> None:
+    options = FederationOptions.of({"aggregation": "median", "shards": 5})
+    first, second = options.with_secret_shards(), options.with_secret_shards()
+    seeds = {one.settings.shard_seed for one in (options, first, second)}
+    assert len(seeds) == 3
+    assert first.to_dict() == options.to_dict()
+    assert str(first.settings.shard_seed) not in json.dumps(first.to_dict())
