@@ -47,7 +47,7 @@ _STAGES = ("align_qd", "align_nce")
 class AlignmentStudy(Study):
     """Arms that are query sides, aligned alike."""
 
-    def train(self, arm: str, seed: int) -> Trained:
+    def train(self, arm: str, seed: int, run: Path | None = None) -> Trained:
         settings = self.settings["arms"][arm]
         teacher = SentenceEncoder.load("demo")
         if settings["kind"] == "teacher":

@@ -4,26 +4,32 @@
 
 "A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval". Every
 arm is pretrained on the documents and then fine-tuned alike, as a bi-encoder on questions with
-negatives from BM25: with 1,000 questions (``mrr@10``, ``recall@100``) and with 100 (``low_``).
+negatives from BM25, with many questions (``mrr@10``, ``recall@100``) and with few (``low_``).
 
 * ``squad``: paragraphs of Wikipedia articles, questions on articles of which fine-tuning saw none.
 * ``made_up``: titled documents; a title is the question, its document the passage.
 
-``common_mass`` is the share of the predicted word distributions on the 100 most frequent pieces.
+``common_mass`` is the share of the predicted word distributions on the 100 most frequent pieces,
+``mass_on_present`` that on pieces which the text has. Paragraphs are cut at the study's length.
 """
 
 from __future__ import annotations
 
 import copy
+import random
+from collections import defaultdict
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import torch
 from data_sets import articles, squad
 from reporting import main
 from retrieval_test import RetrievalTest, dense_ranks, first_triples, rank_scores, triples_of
-from study import Corpus, Scores, Trained
+from study import Corpus, Scores, Trained, settings_of
 from title_fixture import make_titled_documents
-from verdicts import Claim, Results, Verdict, above, all_of, near
+from verdicts import Claim, Results, Verdict, above, all_of, near, sign_flip
 
 from pocketquery.server.corpus.groups import GroupList
 from pocketquery.server.modeling import SentenceEncoder
@@ -31,25 +37,28 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.cpdae import Cpdae
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 
-_STEPS = {"": (1_000, 120), "low_": (100, 40)}  # prefix -> training questions, steps
-_LENGTH = 48
-_SAMPLE = 256  # documents on which the mass of common pieces is measured
+_SETTINGS = settings_of("cpdae")["fine_tune"]
+_QUESTIONS = {"": "questions", "low_": "low_questions"}  # prefix of the scores -> setting
+_SAMPLE = 256  # documents on which predicted words are measured
 
 
 def corpus(name: str, data: Path) -> Corpus:
     """Documents to pretrain on, and questions to fine-tune and test with."""
     documents, test = _titles() if name == "made_up" else squad_test(data)
-    triples = triples_of(test)
-    texts = [" ".join(documents[row].texts) for row in range(min(_SAMPLE, len(documents)))]
+    sampled = random.Random(0).sample(range(len(documents)), _SAMPLE)
+    texts = [" ".join(documents[row].texts) for row in sampled]
+    triples = cache(lambda seed: triples_of(test, seed))
 
     def evaluate(trained: Trained) -> Scores:
         scores: Scores = {}
-        for prefix, (questions, steps) in _STEPS.items():
-            tuned = _fine_tuned(trained, first_triples(triples, questions), steps)
+        for prefix, setting in _QUESTIONS.items():
+            chosen = _SETTINGS[setting]
+            asked_of = first_triples(triples(trained.seed), chosen["count"])
+            tuned = _fine_tuned(trained, asked_of, chosen["steps"])
             asked = tuned.encode([text for text, _ in test.test])
             ranks = dense_ranks(asked, tuned.encode(test.passages), [row for _, row in test.test])
             scores |= rank_scores(ranks, prefix)
-        return scores | _common_mass(trained, texts)
+        return scores | _predicted_words(trained, texts)
 
     return Corpus(name, documents, {}, evaluate)
 
@@ -101,37 +110,41 @@ def _titles() -> tuple[GroupList, RetrievalTest]:
     groups = [documents[row] for row in range(len(documents))]
     passages = [" ".join(group.texts[1:]) for group in groups]
     asked = [(group.texts[0], row) for row, group in enumerate(groups)]
-    return GroupList(groups, "documents"), RetrievalTest(passages, asked[:2_000], asked[2_000:])
+    bodies = [replace(group, texts=group.texts[1:], title=False) for group in groups]
+    return GroupList(bodies, "documents"), RetrievalTest(passages, asked[:2_000], asked[2_000:])
 
 
 def _fine_tuned(trained: Trained, triples: GroupList, steps: int) -> SentenceEncoder:
     encoder = copy.deepcopy(trained.encoder)
-    options = {"negatives": 4, "query_length": 24, "max_length": _LENGTH}
-    objective = build_objective("fine_tune", encoder, options)
-    config = PretrainingConfig(steps=steps, batch_size=16, learning_rate=3e-4, seed=trained.seed)
+    objective = build_objective("fine_tune", encoder, _SETTINGS["options"])
+    config = PretrainingConfig(**_SETTINGS["train"], steps=steps, seed=trained.seed)
     return pretrain(encoder, [Part(objective, triples)], config).eval()
 
 
-def _common_mass(trained: Trained, texts: list[str]) -> Scores:
-    """Of the decoders there are: one figure a seed."""
+def _predicted_words(trained: Trained, texts: list[str]) -> Scores:
+    """Of the decoders there are: where the predicted mass lies, and how far texts are apart."""
     decoders = [objective for objective in trained.objectives if isinstance(objective, Cpdae)]
     if not decoders:
         return {}
-    batch = decoders[0].collate(texts[:64], np.random.default_rng(0))
-    stats = decoders[0].eval().loss(trained.encoder, batch).stats
-    return {"common_mass": np.array([float(stats["common_mass"])])}
+    decoder, found = decoders[0].eval(), defaultdict(list)
+    for first in range(0, len(texts), 32):
+        batch = decoder.collate(texts[first : first + 32], np.random.default_rng(0))
+        with torch.no_grad():
+            stats = decoder.loss(trained.encoder, batch).stats
+        for name in ("common_mass", "mass_on_present"):
+            found[name].append(float(stats[name]))
+    return {name: np.array([np.mean(values)]) for name, values in found.items()}
 
 
 def _low_resource(results: Results) -> Verdict:
     gains = {
-        prefix or "1,000": float(
-            results["cpdae"][f"{prefix}recall@100"].mean()
-            - results["mlm"][f"{prefix}recall@100"].mean()
-        )
-        for prefix in _STEPS
+        prefix: results["cpdae"][f"{prefix}recall@100"] - results["mlm"][f"{prefix}recall@100"]
+        for prefix in _QUESTIONS
     }
-    shown = f"recall@100 over MLM: 1,000 questions {gains['1,000']:+.4f}, 100 {gains['low_']:+.4f}"
-    return Verdict(gains["low_"] > max(gains["1,000"], 0), shown)
+    more, less = gains["low_"].mean(axis=0), gains[""].mean(axis=0)  # (questions,)
+    p = sign_flip(more - less)
+    shown = f"recall@100 over MLM: few questions {more.mean():+.4f}, many {less.mean():+.4f}"
+    return Verdict(bool(more.mean() > 0 and p < 0.05), f"{shown} (p {p:.3f})")
 
 
 def _less_common(results: Results) -> Verdict:

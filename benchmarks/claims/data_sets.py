@@ -56,7 +56,7 @@ def question_bodies(data: Path) -> tuple[GroupList, list[CandidateList]]:
     """Forum questions as pairs of title and a sentence of the body, and re-ranking to test on.
 
     Trained on are the questions of the part without labels and those of another forum; the texts
-    of the labelled parts, which are the test, are left out.
+    of the labelled parts and the questions marked as duplicates, which are the tests, are left out.
     """
     folder = data / "cqa_question_ranking"
     lists = [
@@ -69,10 +69,11 @@ def question_bodies(data: Path) -> tuple[GroupList, list[CandidateList]]:
     return GroupList(groups, "documents"), lists
 
 
-def exchange_duplicates(data: Path) -> list[tuple[str, str]]:
-    """Titles of forum questions that the community marked as duplicates."""
-    pairs = rows(data / "stackexchange_english_pairs/pairs.tsv.gz")
-    return [(row[3], row[4]) for row in pairs if row[0] == "1" and row[3] != row[4]]
+def exchange_duplicates(data: Path) -> tuple[list[tuple[str, str]], list[str]]:
+    """Titles of forum questions that the community marked as duplicates, and all titles."""
+    pairs = list(rows(data / "stackexchange_english_pairs/pairs.tsv.gz"))
+    titles = dict.fromkeys(title for row in pairs for title in row[3:5])
+    return [(row[3], row[4]) for row in pairs if row[0] == "1" and row[3] != row[4]], list(titles)
 
 
 def articles(data: Path) -> GroupList:
@@ -158,8 +159,12 @@ def _forum_texts(folder: Path) -> Iterator[str]:
 
 
 def _exchange_texts(data: Path) -> Iterator[str]:
-    for row in rows(data / "stackexchange_english_pairs/pairs.tsv.gz"):
+    pairs = list(rows(data / "stackexchange_english_pairs/pairs.tsv.gz"))
+    tested = {title for row in pairs if row[0] == "1" for title in row[3:5]}
+    for row in pairs:
         _, _, _, title, other_title, body, other_body = row
+        if tested & {title, other_title}:
+            continue
         yield from (
             f"{title.rstrip('.?! ')}? {body}",
             f"{other_title.rstrip('.?! ')}? {other_body}",

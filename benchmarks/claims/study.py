@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,14 +33,24 @@ from pocketquery.server.objectives import Objective, build_objective
 from pocketquery.server.objectives.mlm import MlmHead
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 
-__all__ = ["Corpus", "Scores", "Study", "Trained"]
+__all__ = ["Corpus", "Scores", "Study", "Trained", "settings_of"]
 
 WORK = Path(__file__).resolve().parents[2] / "runs" / "claims"
 ARMS = Path(__file__).with_name("arms.toml")
 _HEAD = "mlm_head.safetensors"
+_DIAGNOSED = 100  # steps between looks at the geometry
+_LOOKED_AT = 128  # texts
+_CONDITIONS = 16  # positions beyond the texts', for CMLM's vectors before a sentence
+
 
 Scores = dict[str, NDArray[np.float64]]
 """Metric -> score of every item (query, pair, or a single figure), float64 (items,)."""
+
+
+def settings_of(study: str) -> Mapping[str, Any]:
+    """The table of a study in ``arms.toml``."""
+    found: Mapping[str, Any] = tomllib.loads(ARMS.read_text(encoding="utf-8"))[study]
+    return found
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,7 @@ class Study:
     settings: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settings = tomllib.loads(ARMS.read_text(encoding="utf-8"))[self.name]
+        self.settings = settings_of(self.name)
 
     def results(self, arms: Iterable[str] | None = None) -> dict[str, Scores]:
         """Arm -> metric -> float64 (seeds, items); runs what has not been run."""
@@ -104,11 +115,15 @@ class Study:
         key = self._key(arm)
         path = WORK / self.name / self.corpus.name / f"{arm}-{seed}-{key}.npz"
         if not path.is_file():
-            trained = self.train(arm, seed)
+            run = path.with_suffix("")
+            trained = self.train(arm, seed, run)
+            if (run / "log.jsonl").is_file():
+                write_atomic(path.with_suffix(".jsonl"), (run / "log.jsonl").read_bytes())
             scores = self.corpus.evaluate(trained)
             packed = io.BytesIO()
             np.savez_compressed(packed, allow_pickle=False, **scores)
             write_atomic(path, packed.getvalue())
+            shutil.rmtree(run, ignore_errors=True)
             shown = " ".join(f"{metric} {values.mean():.4f}" for metric, values in scores.items())
             print(f"{self.name} {self.corpus.name} {arm} seed {seed}: {shown}", flush=True)
         with np.load(path) as saved:
@@ -122,11 +137,12 @@ class Study:
         whole = json.dumps([shared, self.settings["arms"][arm], self.corpus.name], sort_keys=True)
         return hashlib.sha256(whole.encode()).hexdigest()[:8]
 
-    def train(self, arm: str, seed: int) -> Trained:
-        """What an arm makes from a seed."""
+    def train(self, arm: str, seed: int, run: Path | None = None) -> Trained:
+        """What an arm makes from a seed; its log and checkpoint lie in ``run``."""
         settings = self.settings["arms"][arm]
+        torch.manual_seed(seed)  # drawn weights
         encoder = self.start(settings.get("start", "warm"))
-        encoder.pooling = settings.get("pooling", encoder.pooling)
+        encoder.pooling = settings.get("pooling", self.settings.get("pooling", "mean"))
         torch.manual_seed(seed)  # the heads are drawn
         parts = [
             self._part(name, options, encoder)
@@ -134,8 +150,14 @@ class Study:
         ]
         if parts:
             chosen = {**self.settings["train"], **settings.get("train", {})}
-            encoder = pretrain(encoder, parts, PretrainingConfig(**chosen, seed=seed))
+            config = PretrainingConfig(**chosen, seed=seed, diagnose_every=_DIAGNOSED)
+            encoder = pretrain(encoder, parts, config, run=run, held_out=self._held_out())
         return Trained(arm, seed, encoder.eval(), [part.objective for part in parts])
+
+    def _held_out(self) -> list[str]:
+        """Texts on which the geometry is looked at on the way; they decide nothing."""
+        rows = range(0, len(self.corpus.warm), max(1, len(self.corpus.warm) // _LOOKED_AT))
+        return [" ".join(self.corpus.warm[row].texts[:3]) for row in rows][:_LOOKED_AT]
 
     def _part(self, name: str, options: Mapping[str, Any], encoder: SentenceEncoder) -> Part:
         options = {"max_length": self.settings["max_length"], **options}
@@ -170,13 +192,15 @@ class Study:
         return WORK / self.name / self.corpus.name / f"warm-{key}"
 
     def _drawn(self) -> SentenceEncoder:
-        return new_encoder(
+        encoder = new_encoder(
             self.settings["preset"],
             self._tokenizer(),
             pooling=self.settings.get("pooling", "mean"),
             share_layers=self.settings.get("share_layers", False),
-            max_length=self.settings["max_length"],
+            max_length=self.settings["max_length"] + _CONDITIONS,
         )
+        encoder.max_length = self.settings["max_length"]
+        return encoder
 
     def _tokenizer(self) -> Any:
         size = int(self.settings["vocabulary"])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +43,13 @@ class ClassScores:
         accuracy: share of the texts in the right class.
         macro_f1: mean F1 over the classes that occur or were predicted.
         chance: accuracy of a guess, one over the number of classes.
+        right: which texts are in the right class, bool (texts,).
     """
 
     accuracy: float
     macro_f1: float
     chance: float
+    right: NDArray[np.bool_] = field(repr=False, compare=False)
 
 
 def score_classes(predicted: Classes, right: Classes, count: int) -> ClassScores:
@@ -63,7 +65,8 @@ def score_classes(predicted: Classes, right: Classes, count: int) -> ClassScores
     hits = np.bincount(right[predicted == right], minlength=count)
     both = np.bincount(predicted, minlength=count) + np.bincount(right, minlength=count)
     f1 = 2 * hits[both > 0] / both[both > 0]  # precision and recall in one fraction
-    return ClassScores(float((predicted == right).mean()), float(f1.mean()), 1 / count)
+    found = predicted == right
+    return ClassScores(float(found.mean()), float(f1.mean()), 1 / count, found)
 
 
 def zero_shot_classes(

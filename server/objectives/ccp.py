@@ -93,8 +93,8 @@ class Ccp(Objective[Neighbours]):
             states = encoder.states(batch["input_ids"], batch["attention_mask"])
             loss, accuracy = mlm_loss(states, batch["labels"], self.mlm_head, encoder)
             return LossParts(loss, {"mlm": loss}, {"mlm_accuracy": accuracy})
-        if torch.is_grad_enabled() and int(self.warmups_left) > 0:
-            return self._warm_up(encoder, batch)
+        while torch.is_grad_enabled() and int(self.warmups_left) > 0:
+            self._warm_up(encoder, batch)
         pooled = self._pooled(encoder, batch["input_ids"], batch["attention_mask"])
         with torch.autocast(pooled.device.type, enabled=False):  # cosines need float32
             return self._contrast(pooled, batch)
@@ -105,15 +105,12 @@ class Ccp(Objective[Neighbours]):
         return pool(encoder.states(ids, mask), mask, self.pooling).float()
 
     @torch.no_grad()
-    def _warm_up(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
+    def _warm_up(self, encoder: SentenceEncoder, batch: Batch) -> None:
         """Fill the running statistics: before that they would normalise nothing."""
         pooled = self._pooled(encoder, batch["input_ids"], batch["attention_mask"])
         with torch.autocast(pooled.device.type, enabled=False):
             self.head(pooled, batch_statistics=True, update=True)
         self.warmups_left -= 1
-        with torch.enable_grad():  # a gradient of nothing, and to the head alone
-            nothing = 0.0 * self.head.outer.weight.sum()
-        return LossParts(nothing, {}, {"warmups_left": self.warmups_left.float()})
 
     def _contrast(self, pooled: torch.Tensor, batch: Batch) -> LossParts:
         learning, side, half = torch.is_grad_enabled(), int(self.batch_side), len(pooled) // 2

@@ -49,7 +49,8 @@ class CcpConfig:
             paper; here they are not by default, for they are about the same matter.
         bn_mode: asym, vanilla, vanilla_separate or none; see :class:`ProjectionHead`.
         bn_momentum: of the running statistics.
-        bn_warmup: first batches that only fill the running statistics, without a loss.
+        bn_warmup: passes of the first batch that only fill the running statistics, before it
+            is trained on.
         head_act: between the norm and the second layer of the head, relu or none.
         dimension: of the contrasted vectors; 0 for the encoder's width.
         pooling: of the token states: the encoder's own, cls or mean. The paper trains cls and

@@ -59,6 +59,7 @@ class Cloze(NamedTuple):
     group: str
     query: str
     block: str
+    title: str = ""
 
 
 def in_batch_cross_entropy(
@@ -108,11 +109,12 @@ class Ict(Objective[Cloze]):
         kept = rng.random() < self.config.keep_prob
         block = body if kept else body[:place] + body[place + 1 :]
         head = titles if self.config.with_title else []
-        return Cloze(group.id, body[place], " ".join([*head, *block]))
+        return Cloze(group.id, body[place], " ".join([*head, *block]), "".join(titles))
 
     def collate(self, examples: Sequence[Cloze], rng: np.random.Generator) -> Batch:
         queries, blocks = [cloze.query for cloze in examples], [cloze.block for cloze in examples]
         groups = [cloze.group for cloze in examples]
+        titles = [cloze.title or cloze.group for cloze in examples]
         query_ids, query_mask = tokenize(self.tokenizer, queries, self.query_length)
         ids, mask = tokenize(self.tokenizer, blocks, self.max_length)
         return {
@@ -120,8 +122,10 @@ class Ict(Objective[Cloze]):
             "query_mask": query_mask,
             "input_ids": ids,
             "attention_mask": mask,
-            # Passages of one document are no negatives of each other; nor are equal texts.
+            # Passages of one document are no negatives of each other, nor are those of one title,
+            # nor equal texts.
             "dropped": _equal(groups)
+            | same_text_mask(titles, titles)
             | same_text_mask(queries, queries)
             | same_text_mask(blocks, blocks),
         }

@@ -71,6 +71,7 @@ class Objective(nn.Module, ABC, Generic[Example]):
         passages: draws one passage (consecutive sentences) instead of a whole group of documents;
             the loop then hands it :class:`pocketquery.server.corpus.Passages` of the source.
         by_language: a batch holds groups of one language only.
+        max_length: tokens of its texts, specials included; passages are no longer than that.
         least_texts: groups with fewer texts are never drawn.
         least_examples: a batch with fewer is skipped and counted.
         rates: learning rates of heads that do not learn as the encoder does, by the head's name.
@@ -80,6 +81,7 @@ class Objective(nn.Module, ABC, Generic[Example]):
     kinds: ClassVar[tuple[Kind, ...]]
     passages: bool = False
     by_language: bool = False
+    max_length: int = 512
     least_texts: int = 1
     least_examples: int = 2
     rates: Mapping[str, Rate] = MappingProxyType({})

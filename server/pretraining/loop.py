@@ -54,6 +54,8 @@ from pocketquery.server.pretraining.run_state import RunState, run_identity
 __all__ = ["pretrain"]
 
 _ALONE = Processes()
+_PASSAGE = 400  # bytes: some 90 tokens of English
+_BYTES_A_TOKEN = 4  # of English; other scripts have more
 _BUCKET = 32  # texts of like length that a processor encodes together
 
 
@@ -175,12 +177,15 @@ def _learner(encoder: SentenceEncoder, config: PretrainingConfig) -> SentenceEnc
 
 
 def _with_passages(part: Part) -> Part:
-    """An objective of passages reads whole documents and sessions in pieces."""
+    """An objective of passages reads documents and sessions in pieces that it need not cut."""
     if not part.objective.passages or part.source.kind not in ("documents", "sessions"):
         return part
     if isinstance(part.source, Passages):
         return part
-    return replace(part, source=Passages(part.source))
+    most = _PASSAGE
+    if part.objective.least_texts == 1:  # others take a passage apart
+        most = min(most, _BYTES_A_TOKEN * part.objective.max_length)
+    return replace(part, source=Passages(part.source, most, most // 4))
 
 
 def _numbers(step: int, config: PretrainingConfig, processes: Processes) -> range:

@@ -59,7 +59,7 @@ def test_every_sentence_is_drawn_and_the_rest_keeps_its_order() -> None:
 def test_a_title_is_never_the_query_and_its_place_is_a_switch() -> None:
     group, rng = Group("d", ("title", "a", "b"), title=True), random.Random(0)
     drawn = {objective(keep_prob=0).draw(group, rng) for _ in range(50)}
-    assert drawn == {Cloze("d", "a", "title b"), Cloze("d", "b", "title a")}
+    assert drawn == {Cloze("d", "a", "title b", "title"), Cloze("d", "b", "title a", "title")}
     bare = {objective(keep_prob=0, with_title=False).draw(group, rng) for _ in range(50)}
     assert {cloze.block for cloze in bare if cloze} == {"a", "b"}
 
@@ -152,9 +152,11 @@ def test_passages_of_one_document_and_equal_texts_are_no_negatives() -> None:
         Cloze("a", "two", "y"),
         Cloze("b", "One", "z"),
         Cloze("c", "three", "Y"),
+        Cloze("d", "four", "v", "Same title"),
+        Cloze("e", "five", "w", "same title"),
     ]
     dropped = batch_of(objective(), examples)["dropped"]
-    expected = {(0, 1), (0, 2), (1, 3)}
+    expected = {(0, 1), (0, 2), (1, 3), (4, 5)}
     found = {(i, j) for i, j in dropped.nonzero().tolist() if i < j}
     assert found == expected
     assert torch.equal(dropped, dropped.T)
