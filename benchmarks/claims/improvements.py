@@ -3,8 +3,8 @@
     python benchmarks/claims/improvements.py [--only NAME ...] [--data FOLDER]
 
 ``LINES`` are commands as a reader of docs/pretraining.md types them, on the public sets. ``base``
-is a 2x128 encoder that learnt masked words on Wikipedia, ``german`` one that learnt them on news
-and paragraphs in two languages; the other lines start from one of them. What came out is compared
+is a 2x128 encoder that learnt masked words on Wikipedia, ``two`` one that learnt them on paragraphs
+in two languages; the other lines start from one of them. What came out is compared
 with its start on the objective's own test, item by item: a paired bootstrap interval.
 
 What a line made is kept in ``runs/improvements``: killed and started again, the benchmark goes on
@@ -19,6 +19,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 from auto_mlm import answer_hits
+from data_files import objects, rows
 from data_sets import services, squad, tatoeba
 from numpy.typing import NDArray
 from quality_sets import data_folder
@@ -39,9 +41,12 @@ from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus import CollectionFiles, read_collection
 from pocketquery.server.evaluation import bootstrap_difference, rank_exactly, score_rankings
 from pocketquery.server.evaluation.duplicate_pairs import read_duplicate_pairs
+from pocketquery.server.evaluation.linear_probe import linear_probe
 from pocketquery.server.evaluation.translation import two_way
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import new_encoder
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.objectives.head_file import load_mlm_heads
 from pocketquery.server.objectives.word2vec import Word2VecConfig, train_word2vec
 from pocketquery.server.objectives.word_vectors import WordVectors
 
@@ -73,17 +78,16 @@ _WIKI = (
 )
 
 PREPARATIONS = {
-    "english": "mine store --documents $DATA/ntrex/eng.txt.gz $DATA/xquad/en.corpus.jsonl.gz "
-    "--sentence-lines --lang en --output english",
-    "german": "mine store --documents $DATA/ntrex/deu.txt.gz $DATA/xquad/de.corpus.jsonl.gz "
-    "--sentence-lines --lang de --output german",
+    "english": "mine store --documents $DATA/xquad/en.corpus.jsonl.gz --lang en --output english",
+    "german": "mine store --documents $DATA/xquad/de.corpus.jsonl.gz --lang de --output german",
+    "languages": "mine store --documents english german --output languages",
     "pairs": f"mine pairs {_WIKI} --output pairs",
     "questions": "mine store --queries $DATA/quora/train.tsv.gz --columns question1 "
     "--output questions",
     "triples": "mine triples --corpus $DATA/scifact/corpus.jsonl.gz --negatives 3 "
     "--queries $DATA/scifact/queries.train.tsv --qrels $DATA/scifact/qrels.train.tsv "
     "--output triples",
-    "two": "pretrain --documents english german --objective mlm --init nano --steps 800 "
+    "two": "pretrain --documents languages --objective mlm --init nano --steps 800 "
     "--learning-rate 1e-3 --max-length 48 --output two",
 }
 
@@ -91,13 +95,14 @@ LINES = {
     "mlm": Line(
         f"pretrain {_WIKI} --objective mlm --init nano --steps 1000 --learning-rate 1e-3 "
         "--max-length 48 --output base",
-        "questions",
+        "masked",
         start="",
     ),
     **{
         name: Line(f"pretrain --init base {_WIKI} --objective {name}", "questions")
-        for name in ("simcse", "contrastive", "cmlm", "ict", "prop", "tsdae")
+        for name in ("simcse", "contrastive", "ict", "prop", "tsdae")
     },
+    "cmlm": Line(f"pretrain --init base {_WIKI} --objective cmlm", "intents"),
     **{
         name: Line(f"pretrain --init base {_WIKI} --objective {name} --pooling cls", "questions")
         for name in ("seed", "cpdae")
@@ -113,7 +118,7 @@ LINES = {
         "duplicates",
     ),
     "ccp": Line(
-        "pretrain --init two --documents english german --objective ccp --set ccp.bank_warmup=20",
+        "pretrain --init two --documents languages --objective ccp --set ccp.bank_warmup=20",
         "translations",
         start="two",
     ),
@@ -197,8 +202,26 @@ def encoders(line: Line, name: str, data: Path, tests: dict[str, Test]) -> tuple
     else:
         torch.manual_seed(0)
         started = new_encoder("nano", ended.tokenizer, max_length=ended.max_length)
+    if line.test == "masked":
+        return masked(started, None, data), masked(ended, WORK / output, data)
     test = tests[line.test]
     return test(started.eval().encode), test(ended.encode)
+
+
+def masked(encoder: SentenceEncoder, head: Path | None, data: Path) -> Scores:
+    """The share of the masked pieces of each text that is told rightly."""
+    torch.manual_seed(0)  # a drawn head
+    objective = build_objective("mlm", encoder, {"max_length": encoder.max_length})
+    if head is not None:
+        load_mlm_heads(head, [objective])
+    objective.eval()
+    encoder.eval()
+    found = []
+    for row, thing in enumerate(objects(data / "wikitext2_valid_test/test.jsonl.gz")):
+        batch = objective.collate([thing["paragraphs"][0]], np.random.default_rng(row))
+        with torch.no_grad():
+            found.append(float(objective.loss(encoder, batch).stats["mlm_accuracy"]))
+    return np.array(found)
 
 
 def word_vectors(data: Path, tests: dict[str, Test]) -> tuple[Scores, Scores]:
@@ -223,6 +246,8 @@ def averages(words: WordVectors, texts: list[str]) -> NDArray[np.float32]:
 def tests_of(data: Path) -> dict[str, Test]:
     """By name: scores of single items, given what turns texts into unit vectors.
 
+    * ``masked``: see :func:`masked`;
+    * ``intents``: CLINC150's classes from ten requests of each, by a linear probe;
     * ``questions``: recall@10 of SQuAD's questions among its paragraphs;
     * ``answers``: is the agent's answer nearest, among 99 others;
     * ``duplicates``: of each duplicate the share of other question pairs that score below it;
@@ -230,6 +255,7 @@ def tests_of(data: Path) -> dict[str, Test]:
     * ``claims``: recall@10 of SciFact's test claims among its abstracts.
     """
     return {
+        "intents": partial(_intents, data),
         "questions": partial(_questions, data),
         "answers": partial(_answers, data),
         "duplicates": partial(_duplicates, data),
@@ -246,6 +272,26 @@ def _questions(data: Path, encode: Encode) -> Scores:
     asked = encode([text for text, _ in found.test])
     ranks = dense_ranks(asked, passages, [rows[document] for _, document in found.test])
     return (ranks <= 10).astype(np.float64)
+
+
+def _intents(data: Path, encode: Encode) -> Scores:
+    train, test = (_requests(data / f"clinc150/{part}.tsv.gz") for part in ("train", "test"))
+    names = sorted(train)
+    shown = [text for name in names for text in train[name][:10]]
+    asked = [text for name in names for text in test[name]]
+    classes = np.repeat(np.arange(len(names)), 10)
+    right = np.repeat(np.arange(len(names)), [len(test[name]) for name in names])
+    found = linear_probe(encode(shown), classes, encode(asked), count=len(names))
+    hits: Scores = (found == right).astype(np.float64)
+    return hits
+
+
+def _requests(path: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for _, intent, text in rows(path):
+        if intent != "oos":
+            found[intent].append(text)
+    return found
 
 
 def _answers(data: Path, encode: Encode) -> Scores:

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save
 from transformers import AutoTokenizer
 
 from pocketquery.sdk.files import write_atomic
@@ -30,14 +29,13 @@ from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_token
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import Objective, build_objective
-from pocketquery.server.objectives.mlm import MlmHead
+from pocketquery.server.objectives.head_file import load_mlm_heads, save_mlm_head
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 
 __all__ = ["Corpus", "Scores", "Study", "Trained", "settings_of"]
 
 WORK = Path(__file__).resolve().parents[2] / "runs" / "claims"
 ARMS = Path(__file__).with_name("arms.toml")
-_HEAD = "mlm_head.safetensors"
 _DIAGNOSED = 100  # steps between looks at the geometry
 _LOOKED_AT = 128  # texts
 _CONDITIONS = 16  # positions beyond the texts', for CMLM's vectors before a sentence
@@ -164,25 +162,21 @@ class Study:
         share = options.pop("share", 1.0)
         source = self.corpus.source(options.pop("source", name))
         objective = build_objective(name, encoder, options)
-        head = load_file(self._warm_folder() / _HEAD)
-        for module in objective.modules():
-            if isinstance(module, MlmHead):  # the warm start's, for all arms alike
-                module.load_state_dict(head)
+        load_mlm_heads(self._warm_folder(), [objective])  # the same for all arms
         return Part(objective, source, share)
 
     def start(self, kind: str = "warm") -> SentenceEncoder:
         """The warm start that all arms share, made once; or the drawn weights it began with."""
         folder = self._warm_folder()
-        if not (folder / _HEAD).is_file():
+        if not (folder / "mlm_head.safetensors").is_file():  # written last
             encoder = self._drawn()
             torch.manual_seed(0)
             objective = build_objective("mlm", encoder, {"max_length": self.settings["max_length"]})
-            head = next(m for m in objective.modules() if isinstance(m, MlmHead))
             config = PretrainingConfig(**self.settings["warm"])
             part = Part(objective, self.corpus.warm)
             pretrain(encoder, [part], config, run=folder.with_suffix(".run"))
             encoder.save(folder)
-            write_atomic(folder / _HEAD, save(head.state_dict()))
+            save_mlm_head(folder, [objective])
         return SentenceEncoder.load(folder) if kind == "warm" else self._drawn()
 
     def _warm_folder(self) -> Path:

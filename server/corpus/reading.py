@@ -86,10 +86,16 @@ def read_groups(path: Path | str, kind: Kind, reading: Reading | None = None) ->
 def _documents(path: Path | str, reading: Reading) -> Iterator[Group]:
     if reading.columns is not None:
         return read_document_rows(path, reading.columns, lang=reading.lang)
+    first = next(numbered_lines(path), (0, ""))[1]
+    is_json = first.lstrip().startswith("{")
+    if reading.sentence_lines and is_json:
+        raise InvalidInputError(
+            f"{path} is JSON Lines, and its lines are to be read as sentences; expected plain text "
+            "with one sentence a line, or the file without --sentence-lines"
+        )
     if reading.sentence_lines:
         ids = reading.document_ids
         return read_sentence_lines(path, document_ids=ids, lang=reading.lang)
-    first = next(numbered_lines(path), (0, ""))[1]
-    if first.lstrip().startswith("{"):
+    if is_json:
         return read_document_groups(path, lang=reading.lang, join_titles=reading.join_titles)
     return read_plain_text(path, reading.document, lang=reading.lang)

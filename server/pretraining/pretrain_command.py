@@ -160,6 +160,7 @@ def _add_training(group: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
+    from pocketquery.server.objectives.head_file import load_mlm_heads
     from pocketquery.server.pretraining.command_parts import (
         make_encoder,
         make_parts,
@@ -182,6 +183,7 @@ def _run(arguments: argparse.Namespace) -> int:
     parts, held_out = make_parts(
         encoder, sources, weights, options, arguments.held_out, arguments.seed
     )
+    load_mlm_heads(Path(arguments.init), [part.objective for part in parts])
     report = pretrain_to_folder(
         encoder.to(device),
         parts,

@@ -17,6 +17,7 @@ from typing import Any
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_replaceable
+from pocketquery.server.objectives.head_file import save_mlm_head
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.loop import pretrain
@@ -114,6 +115,7 @@ def _write(
     shipped.save(output)
     for part in parts:
         part.objective.save_beside(output, shipped)
+    save_mlm_head(output, [part.objective for part in parts])
     log = output / "pretraining.jsonl"
     write_atomic(log, (work / "log.jsonl").read_bytes())
     write_run_report(output / "pretraining.html", log, identity)

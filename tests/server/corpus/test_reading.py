@@ -60,3 +60,9 @@ def test_a_source_is_a_store_or_a_raw_file(tmp_path: Path) -> None:
 def test_settings_that_do_not_go_together() -> None:
     with pytest.raises(InvalidInputError, match="document_ids are given without"):
         Reading(document_ids="ids.txt")
+
+
+def test_json_is_not_read_as_sentences(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"text": "A. B."}\n')
+    with pytest.raises(InvalidInputError, match="without --sentence-lines"):
+        list(read_groups(tmp_path / "a", "documents", Reading(sentence_lines=True)))
