@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.corpus import Group, GroupList, write_text_store
@@ -58,6 +60,17 @@ def test_from_raw_text_to_a_model_and_on_from_it(
     figures = json.loads(capsys.readouterr().out)
     assert {"contrastive/ams", "mlm/mlm", "tokens_per_second"} <= set(figures["last"])
     assert SentenceEncoder.load(tmp_path / "next").max_length == 32
+
+
+def test_masked_language_modelling_goes_on_with_the_head_it_had(
+    tmp_path: Path, documents: str
+) -> None:
+    base, after = tmp_path / "base", tmp_path / "after"
+    assert command("--documents", documents, "--output", str(base), *SMALL.split()) == 0
+    further = ["--init", str(base), "--documents", documents, "--steps", "1", "--batch-size", "4"]
+    assert command(*further, "--learning-rate", "1e-9", "--output", str(after)) == 0
+    before, found = (load_file(folder / "mlm_head.safetensors") for folder in (base, after))
+    assert all(torch.allclose(before[name], found[name], atol=1e-6) for name in before)
 
 
 def test_a_store_and_turns_of_two_objectives(tmp_path: Path) -> None:
