@@ -104,7 +104,7 @@ LINES = {
     },
     "cmlm": Line(f"pretrain --init base {_WIKI} --objective cmlm", "intents"),
     **{
-        name: Line(f"pretrain --init base {_WIKI} --objective {name} --pooling cls", "questions")
+        name: Line(f"pretrain --init base {_WIKI} --objective {name} --pooling cls", "intents")
         for name in ("seed", "cpdae")
     },
     "gur": Line("pretrain --init base --pairs pairs --objective gur", "questions"),
