@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from auto_mlm import answer_hits
 from data_files import objects, rows
-from data_sets import services, squad, tatoeba
+from data_sets import news, services, squad
 from numpy.typing import NDArray
 from quality_sets import data_folder
 from query_bert import placements
@@ -42,7 +42,6 @@ from pocketquery.server.corpus import CollectionFiles, read_collection
 from pocketquery.server.evaluation import bootstrap_difference, rank_exactly, score_rankings
 from pocketquery.server.evaluation.duplicate_pairs import read_duplicate_pairs
 from pocketquery.server.evaluation.linear_probe import linear_probe
-from pocketquery.server.evaluation.translation import two_way
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import build_objective
@@ -82,8 +81,8 @@ PREPARATIONS = {
     "german": "mine store --documents $DATA/xquad/de.corpus.jsonl.gz --lang de --output german",
     "languages": "mine store --documents english german --output languages",
     "pairs": f"mine pairs {_WIKI} --output pairs",
-    "questions": "mine store --queries $DATA/quora/train.tsv.gz --columns question1 "
-    "--output questions",
+    "duplicates": "mine store --pairs $DATA/quora/train.tsv.gz --columns question1,question2 "
+    "--where label=1 --output duplicates",
     "triples": "mine triples --corpus $DATA/scifact/corpus.jsonl.gz --negatives 3 "
     "--queries $DATA/scifact/queries.train.tsv --qrels $DATA/scifact/qrels.train.tsv "
     "--output triples",
@@ -113,13 +112,13 @@ LINES = {
         "answers",
     ),
     "query_bert": Line(
-        "pretrain --init base --queries questions --objective query_bert "
+        "pretrain --init base --pairs duplicates --objective query_bert "
         "--set query_bert.momentum=0.9",
         "duplicates",
     ),
     "ccp": Line(
         "pretrain --init two --documents languages --objective ccp --set ccp.bank_warmup=20",
-        "translations",
+        "neighbours",
         start="two",
     ),
     "fine_tune": Line(
@@ -251,15 +250,16 @@ def tests_of(data: Path) -> dict[str, Test]:
     * ``questions``: recall@10 of SQuAD's questions among its paragraphs;
     * ``answers``: is the agent's answer nearest, among 99 others;
     * ``duplicates``: of each duplicate the share of other question pairs that score below it;
-    * ``translations``: two-way accuracy on Tatoeba's German and English sentences;
-    * ``claims``: recall@10 of SciFact's test claims among its abstracts.
+    * ``neighbours``: of each sentence of NTREX's German news, is the next one among the ten
+      nearest of all;
+    * ``claims``: nDCG@10 of SciFact's test claims among its abstracts.
     """
     return {
         "intents": partial(_intents, data),
         "questions": partial(_questions, data),
         "answers": partial(_answers, data),
         "duplicates": partial(_duplicates, data),
-        "translations": partial(_translations, data),
+        "neighbours": partial(_neighbours, data),
         "claims": partial(_claims, data),
     }
 
@@ -306,10 +306,15 @@ def _duplicates(data: Path, encode: Encode) -> Scores:
     return placements(cosines, np.array([pair.duplicate for pair in pairs]))
 
 
-def _translations(data: Path, encode: Encode) -> Scores:
-    pairs = tatoeba(data, "deu")
-    german, english = encode([one for one, _ in pairs]), encode([other for _, other in pairs])
-    return two_way(german, english).per_pair()
+def _neighbours(data: Path, encode: Encode) -> Scores:
+    documents = news(data, ("deu",))
+    sentences = [documents[row].texts for row in range(len(documents))]
+    vectors = encode([text for texts in sentences for text in texts])
+    scores = vectors @ vectors.T - 2 * np.eye(len(vectors), dtype=np.float32)
+    ends = np.cumsum([len(texts) for texts in sentences]) - 1
+    rows = np.setdiff1d(np.arange(len(vectors)), ends)  # which have a next one
+    nearer = (scores[rows] >= scores[rows, rows + 1][:, None]).sum(axis=1)
+    return (nearer <= 10).astype(np.float64)
 
 
 def _claims(data: Path, encode: Encode) -> Scores:
@@ -323,7 +328,7 @@ def _claims(data: Path, encode: Encode) -> Scores:
     ids = [document.id for document in test.documents]
     lists = rank_exactly(encode([query.text for query in test.queries]), vectors, ids, 10)
     rankings = {query.id: found for query, found in zip(test.queries, lists, strict=True)}
-    return score_rankings(test.judgements, rankings).per_query["recall@10"]
+    return score_rankings(test.judgements, rankings).per_query["ndcg@10"]
 
 
 if __name__ == "__main__":

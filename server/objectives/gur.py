@@ -57,6 +57,7 @@ class Gur(Objective[GurExample]):
         super().__init__()
         self.config = config = config or GurConfig()
         max_length = min(config.max_length, encoder.max_length)
+        self.pooling = encoder.pooling if config.pooling == "encoder" else config.pooling
         rate = max(config.mask_rate, HIGHEST_RATE) if config.rate_jitter else config.mask_rate
         budget = max(1, span_budget(max_length, rate))
         sentinels = sentinel_ids(encoder, budget + 1)  # one closes
@@ -99,7 +100,7 @@ class Gur(Objective[GurExample]):
         if self.projector is not None:
             seen, mask = self._contrasted(encoder, states, batch)
             branch, stats["cl_gradient"] = watched(seen)
-            vectors = self.projector(pool(branch, mask, self.config.pooling))
+            vectors = self.projector(pool(branch, mask, self.pooling))
             pairs = len(batch["dropped"])
             first, second = vectors[:pairs], vectors[pairs:]  # (pairs, vector_size) each
             parts["cl"], stats["cl_accuracy"] = gur_contrast(
@@ -114,7 +115,7 @@ class Gur(Objective[GurExample]):
         return SentenceEncoder(
             encoder.backbone,
             encoder.tokenizer,
-            pooling=self.config.pooling,
+            pooling=self.pooling,
             head=head,
             prompts=encoder.prompts,
             max_length=encoder.max_length,
@@ -125,9 +126,7 @@ class Gur(Objective[GurExample]):
         self, encoder: SentenceEncoder, input_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> torch.Tensor:
         """Vectors that ship (rows, vector_size), before their normalisation: for diagnoses."""
-        pooled = pool(
-            encoder.states(input_ids, attention_mask), attention_mask, self.config.pooling
-        )
+        pooled = pool(encoder.states(input_ids, attention_mask), attention_mask, self.pooling)
         return pooled if self.projector is None else self.projector(pooled)
 
     def save_beside(self, folder: Path, shipped: SentenceEncoder) -> None:

@@ -28,8 +28,9 @@ class GurConfig:
         alpha: weight of the contrast beside the language model's loss.
         temperature: of the contrast.
         vector_size: numbers of the exported vector.
-        pooling: ``"cls"``, ``"eos"`` (as the released code) or ``"mean"``; it ships. From random
-            weights, ``"cls"`` stays at the loss of equal vectors for some hundred steps first.
+        pooling: ``"encoder"`` (the one it has), ``"cls"`` (the paper's), ``"eos"`` (as the released
+            code) or ``"mean"``; it ships. From masked language modelling or random weights,
+            ``"cls"`` stays at the loss of equal vectors for some hundred steps first.
         cl_input: the contrast compares ``"masked"`` or ``"clean"`` texts (a second forward pass).
         mask_rate: share of the tokens that is hidden.
         rate_jitter: draw that share from 10 to 29 % anew for every text, as the released code.
@@ -46,7 +47,7 @@ class GurConfig:
     alpha: float = 1.0
     temperature: float = 0.1
     vector_size: int = 128
-    pooling: str = "cls"
+    pooling: str = "encoder"
     cl_input: str = "masked"
     mask_rate: float = 0.15
     rate_jitter: bool = False
@@ -59,7 +60,7 @@ class GurConfig:
 
     def __post_init__(self) -> None:
         check_choice("variant", self.variant, VARIANTS)
-        check_choice("pooling", self.pooling, ("cls", "mean", "eos"))
+        check_choice("pooling", self.pooling, ("encoder", "cls", "mean", "eos"))
         check_choice("cl_input", self.cl_input, ("masked", "clean"))
         check_choice("span_lengths", self.span_lengths, LENGTHS)
         check_share("mask_rate", self.mask_rate)

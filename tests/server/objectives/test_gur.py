@@ -513,7 +513,7 @@ def test_the_exported_model_keeps_the_projector_and_survives_its_folder(tmp_path
     assert {name.split(".")[0] for name, _ in loaded.named_parameters()} == {"backbone", "head"}
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "eos"])
+@pytest.mark.parametrize("pooling", ["encoder", "cls", "mean", "eos"])
 def test_what_ships_is_what_was_compared(pooling: str, tmp_path: Path) -> None:
     encoder, gur = objective(pooling=pooling)
     ids, mask = gur.batches.rows(gur.batches.tokens(sentences(4)))
@@ -539,7 +539,7 @@ def test_training_goes_on_from_an_exported_head() -> None:
     ("options", "message"),
     [
         ({"variant": "gur"}, "variant is .*full, no_lm, no_cl, no_lcs"),
-        ({"pooling": "last"}, "pooling is .*cls, mean, eos"),
+        ({"pooling": "last"}, "pooling is .*encoder, cls, mean, eos"),
         ({"cl_input": "both"}, "masked, clean"),
         ({"span_lengths": "flat"}, "hump, geometric"),
         ({"temperature": 0.0}, "temperature is 0.0"),
