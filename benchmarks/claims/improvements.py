@@ -314,7 +314,8 @@ def _neighbours(data: Path, encode: Encode) -> Scores:
     ends = np.cumsum([len(texts) for texts in sentences]) - 1
     rows = np.setdiff1d(np.arange(len(vectors)), ends)  # which have a next one
     nearer = (scores[rows] >= scores[rows, rows + 1][:, None]).sum(axis=1)
-    return (nearer <= 10).astype(np.float64)
+    hits: Scores = (nearer <= 10).astype(np.float64)
+    return hits
 
 
 def _claims(data: Path, encode: Encode) -> Scores:
