@@ -498,7 +498,7 @@ def test_a_restored_state_gives_the_next_loss_to_the_bit() -> None:
 
 
 def test_the_exported_model_keeps_the_projector_and_survives_its_folder(tmp_path: Path) -> None:
-    encoder, gur = objective()
+    encoder, gur = objective(pooling="cls")
     exported = gur.export(encoder)
     ids, mask = gur.batches.rows(gur.batches.tokens(sentences(4)))
     assert gur.projector is not None
