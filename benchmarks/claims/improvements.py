@@ -217,7 +217,7 @@ def masked(encoder: SentenceEncoder, head: Path | None, data: Path) -> Scores:
     encoder.eval()
     found = []
     for row, thing in enumerate(objects(data / "wikitext2_valid_test/test.jsonl.gz")):
-        batch = objective.collate([thing["paragraphs"][0]], np.random.default_rng(row))
+        batch = objective.collate([thing["paragraphs"][0]["text"]], np.random.default_rng(row))
         with torch.no_grad():
             found.append(float(objective.loss(encoder, batch).stats["mlm_accuracy"]))
     return np.array(found)
