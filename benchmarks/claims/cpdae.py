@@ -54,7 +54,7 @@ def corpus(name: str, data: Path) -> Corpus:
         for prefix, setting in _QUESTIONS.items():
             chosen = _SETTINGS[setting]
             asked_of = first_triples(triples(trained.seed), chosen["count"])
-            tuned = _fine_tuned(trained, asked_of, chosen["steps"])
+            tuned = fine_tuned(trained, asked_of, chosen["steps"])
             asked = tuned.encode([text for text, _ in test.test])
             ranks = dense_ranks(asked, tuned.encode(test.passages), [row for _, row in test.test])
             scores |= rank_scores(ranks, prefix)
@@ -114,7 +114,8 @@ def _titles() -> tuple[GroupList, RetrievalTest]:
     return GroupList(bodies, "documents"), RetrievalTest(passages, asked[:2_000], asked[2_000:])
 
 
-def _fine_tuned(trained: Trained, triples: GroupList, steps: int) -> SentenceEncoder:
+def fine_tuned(trained: Trained, triples: GroupList, steps: int) -> SentenceEncoder:
+    """The arm's encoder after the study's fine-tuning; the arm's own stays as it is."""
     encoder = copy.deepcopy(trained.encoder)
     objective = build_objective("fine_tune", encoder, _SETTINGS["options"])
     config = PretrainingConfig(**_SETTINGS["train"], steps=steps, seed=trained.seed)
