@@ -64,7 +64,7 @@ def claims(name: str) -> list[Claim]:
         Claim(
             "O17",
             "a bank a language > no bank > a shared bank",
-            all_of(above("full", "no_bank", "raw"), above("no_bank", "shared_bank", "raw")),
+            all_of(above("language_bank", "full", "raw"), above("full", "shared_bank", "raw")),
         ),
         Claim("O18", "shift > raw, scale and rotation do not lose, calibrated > raw", _calibrated),
         Claim(

@@ -114,9 +114,7 @@ LINES = {
         "--set query_bert.momentum=0.9",
         "duplicates",
     ),
-    "ccp": Line(
-        f"pretrain --init base {_WIKI} --objective ccp --set ccp.bank_warmup=20", "neighbours"
-    ),
+    "ccp": Line(f"pretrain --init base {_WIKI} --objective ccp", "neighbours"),
     "fine_tune": Line(
         "pretrain --init base --triples triples --objective fine_tune --set fine_tune.negatives=3",
         "claims",

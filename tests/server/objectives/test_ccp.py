@@ -38,7 +38,8 @@ def batch_of(objective: Ccp, start: int, language: str = "en", count: int = 6) -
 def made(**options: Any) -> tuple[SentenceEncoder, Ccp]:
     encoder = bert_teacher(layers=1, width=32)
     torch.manual_seed(0)
-    settings = {"mlm_probability": 0.0, "bn_warmup": 0, "bank_size": 16, "bank_warmup": 0} | options
+    banked = {"bank": "language", "bank_size": 16, "bank_warmup": 0}
+    settings = {"mlm_probability": 0.0, "bn_warmup": 0, **banked} | options
     return encoder, Ccp(encoder, CcpConfig(**settings))
 
 
