@@ -68,11 +68,16 @@ class Line:
         arguments: of ``pocketquery``; ``$DATA`` is the folder of the public sets.
         test: name of the test, see :func:`tests_of`.
         start: folder it starts from; ``""``: the weights as they were drawn.
+        further: what it says beside ``TRAINING``, and instead of it.
     """
 
     arguments: str
     test: str
     start: str = "base"
+    further: str = ""
+
+    def command(self, output: str) -> str:
+        return " ".join(f"{self.arguments} {TRAINING} {self.further} --output {output}".split())
 
 
 _WIKI = (
@@ -97,13 +102,10 @@ LINES = {
     ),
     **{
         name: Line(f"pretrain --init base {_WIKI} --objective {name}", "questions")
-        for name in ("simcse", "contrastive", "ict", "prop", "tsdae")
+        for name in ("simcse", "contrastive", "ict", "prop", "tsdae", "cpdae")
     },
     "cmlm": Line(f"pretrain --init base {_WIKI} --objective cmlm", "fine_tuned"),
-    **{
-        name: Line(f"pretrain --init base {_WIKI} --objective {name} --pooling cls", "fine_tuned")
-        for name in ("seed", "cpdae")
-    },
+    "seed": Line(f"pretrain --init base {_WIKI} --objective seed --pooling cls", "fine_tuned"),
     "gur": Line("pretrain --init base --pairs pairs --objective gur", "questions"),
     "auto_mlm": Line(
         "pretrain --init base --sessions $DATA/sgd_dialogues/train.jsonl.gz --objective auto_mlm",
@@ -114,7 +116,11 @@ LINES = {
         "--set query_bert.momentum=0.9",
         "duplicates",
     ),
-    "ccp": Line(f"pretrain --init base {_WIKI} --objective ccp", "neighbours"),
+    "ccp": Line(
+        f"pretrain --init base {_WIKI} --objective ccp",
+        "neighbours",
+        further="--steps 600",  # every other one is MLM
+    ),
     "fine_tune": Line(
         "pretrain --init base --triples triples --objective fine_tune --set fine_tune.negatives=3",
         "claims",
@@ -185,7 +191,7 @@ def scores(name: str, data: Path, tests: dict[str, Test]) -> tuple[Scores, Score
 def encoders(line: Line, name: str, data: Path, tests: dict[str, Test]) -> tuple[Scores, Scores]:
     output = "base" if name == "mlm" else f"{name}-encoder"
     if name != "mlm":
-        shell(f"{line.arguments} {TRAINING} --output {output}", output, data)
+        shell(line.command(output), output, data)
     ended = SentenceEncoder.load(WORK / output)
     if line.start:
         started = SentenceEncoder.load(WORK / line.start)
