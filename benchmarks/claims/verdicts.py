@@ -108,7 +108,10 @@ def all_of(*checks: Check) -> Check:
 
     def check(results: Results) -> Verdict:
         found = [one(results) for one in checks]
-        marked = [f"{'' if v.holds else 'NOT '}{v.evidence}" for v in found]
+        # One that is made of several has marked its own.
+        marked = [
+            v.evidence if v.holds or "NOT " in v.evidence else f"NOT {v.evidence}" for v in found
+        ]
         return Verdict(all(v.holds for v in found), "; ".join(marked))
 
     return check
