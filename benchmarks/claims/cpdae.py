@@ -37,7 +37,7 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.cpdae import Cpdae
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 
-_SETTINGS = settings_of("cpdae")["fine_tune"]
+FINE_TUNING = settings_of("cpdae")["fine_tune"]
 _QUESTIONS = {"": "questions", "low_": "low_questions"}  # prefix of the scores -> setting
 _SAMPLE = 256  # documents on which predicted words are measured
 
@@ -52,7 +52,7 @@ def corpus(name: str, data: Path) -> Corpus:
     def evaluate(trained: Trained) -> Scores:
         scores: Scores = {}
         for prefix, setting in _QUESTIONS.items():
-            chosen = _SETTINGS[setting]
+            chosen = FINE_TUNING[setting]
             asked_of = first_triples(triples(trained.seed), chosen["count"])
             tuned = fine_tuned(trained, asked_of, chosen["steps"])
             asked = tuned.encode([text for text, _ in test.test])
@@ -117,8 +117,8 @@ def _titles() -> tuple[GroupList, RetrievalTest]:
 def fine_tuned(trained: Trained, triples: GroupList, steps: int) -> SentenceEncoder:
     """The arm's encoder after the study's fine-tuning; the arm's own stays as it is."""
     encoder = copy.deepcopy(trained.encoder)
-    objective = build_objective("fine_tune", encoder, _SETTINGS["options"])
-    config = PretrainingConfig(**_SETTINGS["train"], steps=steps, seed=trained.seed)
+    objective = build_objective("fine_tune", encoder, FINE_TUNING["options"])
+    config = PretrainingConfig(**FINE_TUNING["train"], steps=steps, seed=trained.seed)
     return pretrain(encoder, [Part(objective, triples)], config).eval()
 
 

@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 import torch
 from auto_mlm import answer_hits
-from cpdae import fine_tuned, squad_test
+from cpdae import FINE_TUNING, fine_tuned, squad_test
 from data_files import objects
 from data_sets import news, services, squad
 from numpy.typing import NDArray
 from quality_sets import data_folder
 from query_bert import placements
-from retrieval_test import dense_ranks, first_triples, triples_of
+from retrieval_test import dense_ranks, first_triples, rank_scores, triples_of
 from study import Trained
 
 from pocketquery.sdk.documents import content
@@ -208,9 +208,10 @@ def encoders(line: Line, name: str, data: Path, tests: dict[str, Test]) -> tuple
 
 
 def tuned(encoder: SentenceEncoder, data: Path) -> SentenceEncoder:
-    """After fine-tuning on a thousand questions on other articles, as CPDAE's study does it."""
-    triples = first_triples(triples_of(squad_test(data)[1]), 1_000)
-    return fine_tuned(Trained("", 1, encoder), triples, 120)
+    """After fine-tuning on questions on other articles, as CPDAE's study does it."""
+    chosen = FINE_TUNING["questions"]
+    triples = first_triples(triples_of(squad_test(data)[1]), chosen["count"])
+    return fine_tuned(Trained("", 1, encoder), triples, chosen["steps"])
 
 
 def masked(encoder: SentenceEncoder, head: Path | None, data: Path) -> Scores:
@@ -273,13 +274,10 @@ def tests_of(data: Path) -> dict[str, Test]:
 
 
 def _questions(data: Path, encode: Encode) -> Scores:
-    found = squad(data)
-    groups = [found.documents[row] for row in range(len(found.documents))]
-    rows = {group.id: row for row, group in enumerate(groups)}
-    passages = encode([" ".join(group.texts[1:]) for group in groups])
-    asked = encode([text for text, _ in found.test])
-    ranks = dense_ranks(asked, passages, [rows[document] for _, document in found.test])
-    return (ranks <= 10).astype(np.float64)
+    _, test = squad_test(data)
+    asked = encode([text for text, _ in test.test])
+    ranks = dense_ranks(asked, encode(test.passages), [row for _, row in test.test])
+    return rank_scores(ranks)["recall@10"]
 
 
 def _contexts(data: Path, encode: Encode) -> Scores:

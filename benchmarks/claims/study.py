@@ -29,7 +29,7 @@ from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_token
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import Objective, build_objective
-from pocketquery.server.objectives.head_file import load_mlm_heads, save_mlm_head
+from pocketquery.server.objectives.head_file import MLM_HEAD, load_mlm_heads, save_mlm_head
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 
 __all__ = ["Corpus", "Scores", "Study", "Trained", "settings_of"]
@@ -168,7 +168,7 @@ class Study:
     def start(self, kind: str = "warm") -> SentenceEncoder:
         """The warm start that all arms share, made once; or the drawn weights it began with."""
         folder = self._warm_folder()
-        if not (folder / "mlm_head.safetensors").is_file():  # written last
+        if not (folder / MLM_HEAD).is_file():  # written last
             encoder = self._drawn()
             torch.manual_seed(0)
             objective = build_objective("mlm", encoder, {"max_length": self.settings["max_length"]})

@@ -16,16 +16,16 @@ from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.objectives.mlm import MlmHead
 
-__all__ = ["load_mlm_heads", "save_mlm_head"]
+__all__ = ["MLM_HEAD", "load_mlm_heads", "save_mlm_head"]
 
-_FILE = "mlm_head.safetensors"
+MLM_HEAD = "mlm_head.safetensors"
 
 
 def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:
     """Write the first head among ``modules`` and theirs into ``folder``; nothing without one."""
     head = next(_heads(modules), None)
     if head is not None:
-        write_atomic(folder / _FILE, save(head.state_dict()))
+        write_atomic(folder / MLM_HEAD, save(head.state_dict()))
 
 
 def load_mlm_heads(folder: Path, modules: Iterable[nn.Module]) -> int:
@@ -37,7 +37,7 @@ def load_mlm_heads(folder: Path, modules: Iterable[nn.Module]) -> int:
     Raises:
         CorruptArtifactError: the file is damaged.
     """
-    path = folder / _FILE
+    path = folder / MLM_HEAD
     if not path.is_file():
         return 0
     try:

@@ -49,9 +49,10 @@ def make_optimizer(
         config: the peak of the learning rate, and the decay of the weights.
         rates: of parameters that have their own, by id; see :func:`own_rates`.
     """
-    groups: dict[tuple[Rate, bool], list[nn.Parameter]] = {}
-    for decays in (True, False):
-        groups[Rate(), decays] = []
+    groups: dict[tuple[Rate, bool], list[nn.Parameter]] = {
+        (Rate(), True): [],
+        (Rate(), False): [],
+    }
     for name, parameter in parameters.items():
         decays = parameter.ndim > 1 and "position_embeddings" not in name
         rate = (rates or {}).get(id(parameter), Rate())
