@@ -39,7 +39,7 @@ def made(**options: Any) -> tuple[SentenceEncoder, Ccp]:
     encoder = bert_teacher(layers=1, width=32)
     torch.manual_seed(0)
     banked = {"bank": "language", "bank_size": 16, "bank_warmup": 0}
-    settings = {"mlm_probability": 0.0, "bn_warmup": 0, **banked} | options
+    settings: dict[str, Any] = {"mlm_probability": 0.0, "bn_warmup": 0, **banked} | options
     return encoder, Ccp(encoder, CcpConfig(**settings))
 
 
