@@ -106,11 +106,12 @@ class BatchStream(Dataset[Batch]):
     def _epoch_order(self, epoch: int) -> IntArray:
         """Rows of every batch of an epoch: int64 (batches, batch_size)."""
         rng = np.random.default_rng([self.seed, epoch])
-        order = rng.permutation(len(self.texts))
+        whole = len(self.texts) // self.batch_size * self.batch_size
+        # Before the sorting: left out are any texts, not the longest.
+        order = rng.permutation(len(self.texts))[:whole]
         window = _WINDOW * self.batch_size
         for start in range(0, len(order), window):
             part = order[start : start + window]
             order[start : start + window] = part[np.argsort(self._lengths[part], kind="stable")]
-        whole = len(order) // self.batch_size * self.batch_size
-        batches = order[:whole].reshape(-1, self.batch_size)
+        batches = order.reshape(-1, self.batch_size)
         return batches[rng.permutation(len(batches))].astype(np.int64)

@@ -5,8 +5,7 @@
 ``LINES`` are commands as a reader of docs/pretraining.md types them, on the public sets. ``base``
 is a 2x128 encoder that learnt masked words on Wikipedia; the other lines start from it. What came
 out is compared with its start on the objective's own test, item by item: a paired bootstrap
-interval. Objectives that train a vector to be decoded, not to be compared, are tested after the
-same fine-tuning as their start.
+interval.
 
 What a line made is kept in ``runs/improvements``: killed and started again, the benchmark goes on
 with the next. The last line is one JSON object; the exit status is 1 where an interval is not
@@ -31,14 +30,13 @@ from typing import Any
 import numpy as np
 import torch
 from auto_mlm import answer_hits
-from cpdae import FINE_TUNING, fine_tuned, squad_test
+from cpdae import squad_test
 from data_files import objects
 from data_sets import news, services, squad
 from numpy.typing import NDArray
 from quality_sets import data_folder
 from query_bert import placements
-from retrieval_test import dense_ranks, first_triples, rank_scores, triples_of
-from study import Trained
+from retrieval_test import dense_ranks, rank_scores
 
 from pocketquery.sdk.documents import content
 from pocketquery.sdk.files import write_atomic
@@ -102,10 +100,13 @@ LINES = {
     ),
     **{
         name: Line(f"pretrain --init base {_WIKI} --objective {name}", "questions")
-        for name in ("simcse", "contrastive", "ict", "prop", "tsdae", "cpdae")
+        for name in ("simcse", "contrastive", "ict", "prop", "tsdae", "cpdae", "cmlm")
     },
-    "cmlm": Line(f"pretrain --init base {_WIKI} --objective cmlm", "fine_tuned"),
-    "seed": Line(f"pretrain --init base {_WIKI} --objective seed --pooling cls", "fine_tuned"),
+    "seed": Line(
+        f"pretrain --init base {_WIKI} --objective seed",
+        "questions",
+        further="--steps 1000 --learning-rate 1e-3",  # its decoder reads neighbours first
+    ),
     "gur": Line("pretrain --init base --pairs pairs --objective gur", "questions"),
     "auto_mlm": Line(
         "pretrain --init base --sessions $DATA/sgd_dialogues/train.jsonl.gz --objective auto_mlm",
@@ -202,16 +203,7 @@ def encoders(line: Line, name: str, data: Path, tests: dict[str, Test]) -> tuple
     if line.test == "masked":
         return masked(started, None, data), masked(ended, WORK / output, data)
     test = tests[line.test]
-    if line.test == "fine_tuned":
-        started, ended = tuned(started, data), tuned(ended, data)
     return test(started.eval().encode), test(ended.encode)
-
-
-def tuned(encoder: SentenceEncoder, data: Path) -> SentenceEncoder:
-    """After fine-tuning on questions on other articles, as CPDAE's study does it."""
-    chosen = FINE_TUNING["questions"]
-    triples = first_triples(triples_of(squad_test(data)[1]), chosen["count"])
-    return fine_tuned(Trained("", 1, encoder), triples, chosen["steps"])
 
 
 def masked(encoder: SentenceEncoder, head: Path | None, data: Path) -> Scores:
@@ -254,7 +246,6 @@ def tests_of(data: Path) -> dict[str, Test]:
 
     * ``masked``: see :func:`masked`;
     * ``questions``: recall@10 of SQuAD's questions among its paragraphs;
-    * ``fine_tuned``: the same, after :func:`tuned`;
     * ``contexts``: is a word of Wikipedia nearer to the next one than to a word drawn at random;
     * ``answers``: is the agent's answer nearest, among 99 others;
     * ``duplicates``: of each duplicate the share of other question pairs that score below it;
@@ -264,7 +255,6 @@ def tests_of(data: Path) -> dict[str, Test]:
     """
     return {
         "questions": partial(_questions, data),
-        "fine_tuned": partial(_questions, data),
         "contexts": partial(_contexts, data),
         "answers": partial(_answers, data),
         "duplicates": partial(_duplicates, data),

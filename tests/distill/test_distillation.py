@@ -168,6 +168,13 @@ def test_batches_are_a_function_of_the_step() -> None:
     assert len(set(rows)) == len(rows) == 192
 
 
+def test_what_an_epoch_leaves_out_does_not_depend_on_length() -> None:
+    texts = [*("short" for _ in range(15)), *("a much longer text " * 4 for _ in range(5))]
+    stream = BatchStream(texts, bert_teacher().tokenizer, batch_size=16, max_length=32, seed=3)
+    long = sum(int((stream[epoch].rows >= 15).sum()) for epoch in range(40))
+    assert 120 < long < 200  # 160 of the 200 are expected; sorted first, 40 were read
+
+
 def test_the_query_prompt_is_part_of_what_the_student_reads(tmp_path: Path) -> None:
     stream = BatchStream(
         ["castle rock"],
