@@ -36,8 +36,8 @@ class CmlmConfig:
 
     Attributes:
         projections: vectors that the neighbour's is projected to.
-        mask_rate: share of the tokens that are predicted. The paper hides 80 of 256, twice as many as
-            BERT: where little is hidden, the sentence itself tells enough, and its neighbour nothing.
+        mask_rate: share of the tokens that are predicted. The paper hides 80 of 256, twice as many
+            as BERT: where little is hidden, the sentence itself tells enough.
         max_length: tokens of a sentence, specials included.
     """
 
