@@ -81,7 +81,7 @@ def verify(subparsers: _Subparsers) -> None:
         """\
 examples:
   pocketquery verify demo/bundle
-  pocketquery verify encoder.zip --public-key publisher.pem
+  pocketquery verify encoder.zip --public-key publisher.pub.pem
 """,
         _verify,
     )

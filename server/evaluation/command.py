@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
-_ROWS = ("teacher", "bundle", "bm25", "hybrid")
 _EPILOG = """\
 examples:
   pocketquery evaluate --bundle demo/bundle --dataset scifact/
   pocketquery evaluate --bundle demo/bundle --corpus corpus.jsonl.gz \\
       --queries queries.tsv.gz --qrels qrels.tsv.gz --json
   pocketquery evaluate --bundle demo/bundle --dataset scifact/ --typos 0.08 --seed 1
+  pocketquery evaluate --teacher encoder --dataset scifact/          # an encoder alone
 
 The documents are encoded by the teacher, the queries by the bundle. Rows: teacher (both sides,
 float), bundle (int8, through the index), bm25, hybrid (bundle and bm25 as the index fuses them),
-retention (bundle over teacher). Queries without a relevant document are left out and counted.
+retention (bundle over teacher). Without --bundle the teacher is measured alone, and hybrid is its
+own. Queries without a relevant document are left out and counted.
 """
 
 
@@ -33,14 +34,14 @@ def evaluate(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
     parser = subparsers.add_parser(
         "evaluate",
-        help="measure a bundle's retrieval against its teacher and BM25",
+        help="measure a bundle's or an encoder's retrieval against BM25",
         description="Measure how well a bundle finds documents, beside its teacher and BM25.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--bundle", required=True, help="the bundle to measure (folder or zip)")
-    add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
+    add("--bundle", help="the bundle to measure (folder or zip)")
+    add("--teacher", help="model folder, Hub name, or demo (default beside a bundle)")
     add("--dataset", metavar="FOLDER", help="a folder in BEIR's layout, instead of the next three")
     add("--split", default="test", help="which judgements of --dataset (default: test)")
     add("--corpus", metavar="FILE", help="corpus.jsonl: _id, title, text; plain or gzip")
@@ -64,11 +65,14 @@ def _run(arguments: argparse.Namespace) -> int:
         from pocketquery.server.modeling import SentenceEncoder
     except ImportError as error:
         raise MissingExtraError.of(error.name or "torch", "server") from error
+    if not arguments.bundle and not arguments.teacher:
+        raise InvalidInputError("nothing to measure; expected --bundle, --teacher or both")
     files = _files(arguments)
-    bundle = sdk.load(arguments.bundle)
+    bundle = sdk.load(arguments.bundle) if arguments.bundle else None
     collection = read_collection(files)
-    teacher = SentenceEncoder.load(arguments.teacher)
-    retrieval.check_space(bundle, teacher)
+    teacher = SentenceEncoder.load(arguments.teacher or "demo")
+    if bundle is not None:  # before the documents are encoded
+        retrieval.check_space(bundle, teacher)
     vectors = document_vectors.encode_documents(
         teacher, collection.documents, cache=arguments.cache, show_progress_bar=sys.stderr.isatty()
     )
@@ -82,8 +86,8 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     _report_counts(collection)
     if arguments.json:
-        means = result.means()
-        print(json.dumps({row: means[row] for row in _ROWS} | {"retention": result.retention()}))
+        kept = {"retention": result.retention()} if bundle is not None else {}
+        print(json.dumps(result.means() | kept))
     else:
         print(table.evaluation_table(result))
     return 0

@@ -6,6 +6,8 @@ Four systems rank the same documents for the same queries:
     bundle    the bundle's query vectors against the teacher's documents in the int8 index
     bm25      the index's lexical search
     hybrid    the index's fusion of the last two
+
+Without a bundle the teacher is measured alone: there is no second row, and hybrid is its own.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _INDEX_MODES: dict[str, Mode] = {"bundle": "dense", "bm25": "lexical", "hybrid":
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of every system by its name: teacher, bundle, bm25, hybrid, and any extra ones."""
+    """Scores of every system by its name: teacher, bundle if any, bm25, hybrid, any extra ones."""
 
     scores: Mapping[str, Scores]
 
@@ -53,14 +55,19 @@ class Evaluation:
         return {name: scores.means() for name, scores in self.scores.items()}
 
     def retention(self) -> dict[str, float | None]:
-        """metric -> the bundle's mean over the teacher's; None where the teacher's is 0."""
+        """metric -> the bundle's mean over the teacher's; None where the teacher's is 0.
+
+        Empty where no bundle was measured.
+        """
+        if "bundle" not in self.scores:
+            return {}
         bundle, teacher = self.scores["bundle"].means(), self.scores["teacher"].means()
         return {name: bundle[name] / teacher[name] if teacher[name] else None for name in bundle}
 
 
 def evaluate(
     collection: Collection,
-    bundle: Encoder,
+    bundle: Encoder | None,
     teacher: SentenceEncoder,
     *,
     document_vectors: NDArray[np.float32] | None = None,
@@ -73,7 +80,7 @@ def evaluate(
     """Rank the collection's documents for its queries with each system, and score the rankings.
 
     Args:
-        bundle: the query encoder under test.
+        bundle: the query encoder under test; None to measure the teacher alone.
         teacher: encodes the documents, and the queries of the symmetric row.
         document_vectors: the teacher's, float32 (documents, dimension), where at hand already.
         index: an index of exactly these documents that searches with ``bundle``, to spare
@@ -87,7 +94,8 @@ def evaluate(
     Raises:
         SpaceMismatchError: the bundle was not distilled from this teacher; names both spaces.
     """
-    check_space(bundle, teacher)
+    if bundle is not None:
+        check_space(bundle, teacher)
     if document_vectors is None:
         document_vectors = encode_documents(
             teacher, collection.documents, show_progress_bar=show_progress_bar
@@ -100,9 +108,12 @@ def evaluate(
     }
     with contextlib.ExitStack() as stack:
         if index is None:
-            index = stack.enter_context(temporary_index(collection, bundle, document_vectors))
-        vectors = bundle.encode_query(queries)
+            searching = temporary_index(collection, bundle or teacher, document_vectors)
+            index = stack.enter_context(searching)
+        vectors = (bundle or teacher).encode_query(queries)
         for name, mode in _INDEX_MODES.items():
+            if name == "bundle" and bundle is None:
+                continue
             rankings[name] = _searched(index, collection, queries, vectors, mode)
     return Evaluation(
         {name: score_rankings(collection.judgements, found) for name, found in rankings.items()}
@@ -123,9 +134,11 @@ def mistyped(queries: Sequence[Query], rate: float, seed: int) -> list[str]:
 
 @contextlib.contextmanager
 def temporary_index(
-    collection: Collection, bundle: Encoder, document_vectors: NDArray[np.float32]
+    collection: Collection,
+    encoder: Encoder | SentenceEncoder,
+    document_vectors: NDArray[np.float32],
 ) -> Iterator[Index]:
-    """An index of the collection, searched with ``bundle``, that is gone on leaving.
+    """An index of the collection, searched with ``encoder``, that is gone on leaving.
 
     The index breaks ties by its rows, so the documents go in shuffled (with a fixed seed).
     """
@@ -134,9 +147,9 @@ def temporary_index(
     dimension = document_vectors.shape[1]
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
         path = Path(folder) / "index"
-        with create_index(path, space_id=bundle.space_id, dimension=dimension) as builder:
+        with create_index(path, space_id=encoder.space_id, dimension=dimension) as builder:
             builder.add(documents, document_vectors[order])
-        with open_index(path, encoder=bundle) as index:
+        with open_index(path, encoder=encoder) as index:
             yield index
 
 

@@ -9,7 +9,7 @@ __all__ = ["evaluation_table"]
 
 
 def evaluation_table(evaluation: Evaluation) -> str:
-    """One line a system and one for the retention, one column a metric."""
+    """One line a system and one for the retention, if any; one column a metric."""
     rows: dict[str, dict[str, float]] = evaluation.means()
     lines = [" " * 10 + "".join(f"{metric:>12}" for metric in METRICS)]
     lines += [
@@ -17,6 +17,8 @@ def evaluation_table(evaluation: Evaluation) -> str:
         for name, means in rows.items()
     ]
     kept = evaluation.retention()
+    if not kept:
+        return "\n".join(lines)
     cells = ["-" if kept[metric] is None else f"{kept[metric]:.1%}" for metric in METRICS]
     lines.append(f"{'retention':<10}" + "".join(f"{cell:>12}" for cell in cells))
     return "\n".join(lines)

@@ -65,6 +65,26 @@ def test_the_table_is_readable(
     assert list(tmp_path.iterdir())
 
 
+def test_an_encoder_is_measured_alone(
+    bundle_folder: Path, teacher_folder: Path, dataset: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--teacher", teacher_folder, "--dataset", dataset)
+    assert run(*options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["teacher", "bm25", "hybrid"]
+    assert run(*options, "--json") == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert list(alone) == ["teacher", "bm25", "hybrid"]
+    assert run(*options, "--json", "--bundle", bundle_folder) == 0
+    beside = json.loads(capsys.readouterr().out)
+    assert {name: beside[name] for name in ("teacher", "bm25")} == {
+        name: alone[name] for name in ("teacher", "bm25")
+    }
+    assert alone["hybrid"]["recall@100"] > 0.5  # the index's, not the teacher's row again
+    with pytest.raises(InvalidInputError, match="expected --bundle, --teacher or both"):
+        run("--dataset", dataset)
+
+
 @pytest.mark.parametrize("options", [(), ("--corpus", "c"), ("--dataset", "d", "--qrels", "q")])
 def test_unclear_data_is_refused(bundle_folder: Path, options: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInputError, match="either --dataset FOLDER, or all of"):
