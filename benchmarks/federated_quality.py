@@ -66,7 +66,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=list(DOMAINS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--all-arms", action="store_true", help="also outside of clinc")
-    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else ../shared/data")
+    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     return parser.parse_args()
 
 

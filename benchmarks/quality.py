@@ -79,7 +79,7 @@ def parse_arguments() -> argparse.Namespace:
     reference = REPOSITORY / "benchmarks" / "reference" / "bundle"
     parser.add_argument("--bundle", default=str(reference), help="default: the reference student")
     parser.add_argument("--teacher", default="demo", help="model folder, Hub name, or demo")
-    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else ../shared/data")
+    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     return parser.parse_args()
 
 

@@ -21,12 +21,12 @@ SETS = ("squad", "scifact", "cacm", "cranfield", "medline")
 
 
 def data_folder(given: str | None) -> Path:
-    """The folder with the public data sets: given, else POCKETQUERY_DATA, else ../shared/data.
+    """The folder with the public data sets: given, else POCKETQUERY_DATA, else data/.
 
     Raises:
         SystemExit: a set is missing; says which and where it was looked for.
     """
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    beside = Path(__file__).resolve().parents[1] / "data"
     folder = Path(given or os.environ.get("POCKETQUERY_DATA") or beside)
     missing = [name for name in SETS if not (folder / _folder_name(name)).is_dir()]
     if missing:

@@ -3,7 +3,7 @@
     python benchmarks/search.py
 
 Documents are real sentences encoded by the demo teacher (all-MiniLM-L6-v2, 384 dimensions):
-Wikipedia and SciFact from ../shared/data where that is, else the demo's passages; queries are
+Wikipedia and SciFact from data/ where that is, else the demo's passages; queries are
 questions people asked. Where there are fewer sentences than documents, the rest are mixtures of
 two real vectors (60 to 90 % of the first) with noise of 0.3 of their length, which keeps the
 neighbourhoods as crowded as real ones. Encoding takes minutes, once: it is kept in runs/.
@@ -46,7 +46,7 @@ from pocketquery.sdk.index import create_index, open_index
 from pocketquery.sdk.vectors import Vectors
 
 ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared" / "data"
+PUBLIC = ROOT / "data"
 DEMO = ROOT / "export" / "demo" / "data"
 SIZES = (10_000, 100_000)
 REAL = 10_000
@@ -168,9 +168,9 @@ def grow(real: Floats, size: int) -> Floats:
 def real_vectors() -> tuple[list[str], Floats, Floats]:
     """Sentences, their vectors and the queries' vectors, from the cache where they are in it."""
     generator = random.Random(0)
-    texts = sorted(set(shared_sentences() if SHARED.is_dir() else demo_sentences()))
+    texts = sorted(set(public_sentences() if PUBLIC.is_dir() else demo_sentences()))
     generator.shuffle(texts)
-    questions = sorted(set(shared_questions() if SHARED.is_dir() else demo_questions()))
+    questions = sorted(set(public_questions() if PUBLIC.is_dir() else demo_questions()))
     generator.shuffle(questions)
     texts, questions = texts[:REAL], questions[:QUERIES]
     key = hashlib.sha256("\n".join(texts + questions).encode()).hexdigest()[:16]
@@ -191,16 +191,16 @@ def real_vectors() -> tuple[list[str], Floats, Floats]:
         return texts, arrays["documents"], arrays["queries"]
 
 
-def shared_sentences() -> Iterator[str]:
-    for record in json_lines(SHARED / "enwiki_articles" / "articles.jsonl.gz"):
+def public_sentences() -> Iterator[str]:
+    for record in json_lines(PUBLIC / "enwiki_articles" / "articles.jsonl.gz"):
         for paragraph in record["paragraphs"]:
             yield from sentences(paragraph["text"])
-    for record in json_lines(SHARED / "scifact" / "corpus.jsonl.gz"):
+    for record in json_lines(PUBLIC / "scifact" / "corpus.jsonl.gz"):
         yield from sentences(" ".join(record["sentences"]))
 
 
-def shared_questions() -> Iterator[str]:
-    for record in json_lines(SHARED / "nq_open_queries" / "dev.jsonl.gz"):
+def public_questions() -> Iterator[str]:
+    for record in json_lines(PUBLIC / "nq_open_queries" / "dev.jsonl.gz"):
         yield record["question"]
 
 

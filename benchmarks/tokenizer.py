@@ -1,6 +1,6 @@
 """Time to tokenise a query: our WordPiece against the `tokenizers` library, in one run.
 
-    python benchmarks/tokenizer.py [--data ../shared/data] [--queries 500]
+    python benchmarks/tokenizer.py [--data data] [--queries 500]
 
 The same real short queries go through both, one at a time, with the vocabulary of
 all-MiniLM-L6-v2; the ids must be equal. Reported are medians over the queries, and the median of
@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def main() -> int:
     """Print the table and the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=ROOT / "data")
     parser.add_argument("--queries", type=int, default=500)
     arguments = parser.parse_args()
     file, texts = _vocabulary(), _queries(arguments.data)

@@ -30,6 +30,8 @@ from pocketquery.server.pretraining import load_checkpoint, save_checkpoint, war
 
 __all__ = ["ALIGNMENT_LOSSES", "AlignmentConfig", "align", "measure_margin"]
 
+_NAMED = 5  # queries in an error message
+
 ALIGNMENT_LOSSES = ("align_qd", "align_nce", "align_trip", "align_cos", "align_mse")
 """First stage, second stage, and the others."""
 
@@ -95,8 +97,9 @@ def align(
         tower: the query side.
         data: queries and frozen vectors.
         config: settings.
-        checkpoint: file that a killed run continues from, to the same weights.
-        identity: of the data; a checkpoint of another run is refused.
+        checkpoint: file that a killed run continues from, to the same weights; that of a run with
+            other settings or other data is refused.
+        identity: what else must be the same for a run to be continued; JSON values.
         show_progress_bar: loss and time left on stderr.
 
     Returns:
@@ -105,7 +108,8 @@ def align(
     Raises:
         InvalidInputError: no query has what the loss needs.
         SpaceMismatchError: the tower belongs to another document space.
-        ArtifactError: the checkpoint is another run's, or the loss is not finite.
+        ArtifactError: the checkpoint is another run's; or a loss or gradient is not finite, and the
+            tower's weights are those before that step.
     """
     config = config or AlignmentConfig()
     _check_space(tower, data)
@@ -113,7 +117,9 @@ def align(
     inputs = tower.inputs(data.queries)
     trained = [p for p in tower.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(_groups(trained, config), lr=config.learning_rate)
-    known = {"alignment": asdict(config), "space": data.space_id, **(identity or {})}
+    known = {**(identity or {}), "alignment": asdict(config), "space": data.space_id}
+    if checkpoint:  # only then: it reads all the vectors
+        known |= {f"data.{name}": found for name, found in data.hashes().items()}
     start = _resume(tower, optimizer, checkpoint, known)
     losses = []
     tower.train()
@@ -121,14 +127,15 @@ def align(
         rng = np.random.default_rng([config.seed, step])
         torch.manual_seed(config.seed * 1_000_003 + step)  # of dropout
         rows = usable[rng.permutation(len(usable))[: config.batch_size]]
-        loss = _loss(tower.raw(inputs, rows, rng), data, rows, config, rng)
+        raw = tower.raw(inputs, rows, rng)
+        loss = _loss(raw, data, rows, config, rng)
+        optimizer.zero_grad(set_to_none=True)  # also what a call that failed had left
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        losses.append(_finite(loss, norm, step, raw, data, rows, config))
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate * warmup_linear(step, config.steps, config.warmup)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(_finite(loss, step))
         if checkpoint and ((step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps):
             state = {"tower": tower.state_dict(), "optimizer": optimizer.state_dict()}
             save_checkpoint(checkpoint, known, {"step": step + 1, **state})
@@ -225,11 +232,54 @@ def _resume(
     return int(state["step"])
 
 
-def _finite(loss: torch.Tensor, step: int) -> float:
-    value = float(loss.detach())
-    if not math.isfinite(value):
-        raise ArtifactError(
-            f"the loss of step {step} is {value}; lower learning_rate, or look for vectors that "
-            "are not finite"
+def _finite(
+    loss: torch.Tensor,
+    norm: torch.Tensor,
+    step: int,
+    raw: torch.Tensor,
+    data: AlignmentData,
+    rows: IntArray,
+    config: AlignmentConfig,
+) -> float:
+    """The loss, if the step may be taken; one that is no number would spoil every weight."""
+    value, length = float(loss.detach()), float(norm)
+    if math.isfinite(value) and math.isfinite(length):
+        return value
+    frozen = np.array([np.isfinite(_learned_from(data, row, config)).all() for row in rows])
+    own = torch.isfinite(raw.detach()).all(dim=1).cpu().numpy()
+    if not frozen.all():
+        why = (
+            f"The document encoder's vectors are not finite for {_named(data, rows[~frozen])}: "
+            "compute them anew, with an empty cache"
         )
-    return value
+    elif not own.all():
+        why = (
+            f"The tower's own vectors are not finite for {_named(data, rows[~own])}: leave these "
+            "queries out, or lower learning_rate if they are many"
+        )
+    else:
+        why = (
+            f"It took {_named(data, rows)}: lower learning_rate, or raise temperature if the loss "
+            "has one, and start anew"
+        )
+    raise ArtifactError(
+        f"step {step + 1} gave the loss {value} and a gradient of norm {length}, expected finite "
+        f"numbers; the tower's weights are those before it. {why}"
+    )
+
+
+def _learned_from(data: AlignmentData, row: int, config: AlignmentConfig) -> NDArray[np.float32]:
+    """The frozen vectors that a query's loss may have looked at, float32 (some, dim)."""
+    if config.loss == "align_qd":
+        return data.own[[row]]
+    found: NDArray[np.float32] = data.documents[
+        np.concatenate([data.positives[row], data.negatives[row]])
+    ]
+    return found
+
+
+def _named(data: AlignmentData, rows: IntArray) -> str:
+    """Queries by their rows and the beginnings of their texts."""
+    shown = ", ".join(f'{row} ("{data.queries[row][:40]}")' for row in rows[:_NAMED].tolist())
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return f"the queries {shown}{more}"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # The same examples at every run, so that a change fails by its own fault. To look for new ones:
@@ -17,3 +21,33 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def only_this_machine() -> Iterator[None]:
+    """What connects to another machine, or asks for its address, fails and says where to."""
+
+    def guarded(name: str, host_of: Any) -> Any:
+        plain = getattr(owner[name], name)
+
+        def checked(*arguments: Any, **options: Any) -> Any:
+            host = host_of(*arguments)
+            if host not in ("localhost", "127.0.0.1", "::1", "", "0.0.0.0", None):
+                raise AssertionError(f"a test asked the network: {name} {host}")
+            return plain(*arguments, **options)
+
+        return checked
+
+    def connected(_: socket.socket, address: Any) -> Any:
+        return address[0] if isinstance(address, tuple) else None  # else a Unix socket's path
+
+    owner: dict[str, Any] = {
+        "connect": socket.socket,
+        "connect_ex": socket.socket,
+        "getaddrinfo": socket,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded("connect", connected))
+        patch.setattr(socket.socket, "connect_ex", guarded("connect_ex", connected))
+        patch.setattr(socket, "getaddrinfo", guarded("getaddrinfo", lambda host, *_: host))
+        yield

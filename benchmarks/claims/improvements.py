@@ -157,7 +157,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     known = (*LINES, "word2vec")
     parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="NAME")
-    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else ../shared/data")
+    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     return parser.parse_args()
 
 

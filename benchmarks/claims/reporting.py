@@ -43,7 +43,7 @@ def main(
     parser = argparse.ArgumentParser(description=f"The claims of {name}, in small.")
     parser.add_argument("--corpora", nargs="+", choices=corpora, default=list(corpora))
     parser.add_argument("--arms", nargs="+", help="run these and decide nothing")
-    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else ../shared/data")
+    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     options = parser.parse_args()
     data = data_folder(options.data)
     found: dict[str, dict[str, object]] = {}

@@ -170,7 +170,7 @@ def export(student: Path, texts: list[str], bundle: Path) -> ExportReport:
 def main() -> None:
     """Collect the texts and distil."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--output", type=Path, default=Path("runs/reference/student"))
     parser.add_argument("--bundle", type=Path, default=HERE / "bundle")
     parser.add_argument("--device", default="cpu")

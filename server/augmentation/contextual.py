@@ -15,7 +15,7 @@ from pocketquery.client.word_edges import bare, dressed
 from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation.local_models import (
-    load_model,
+    load_masked_model,
     load_teacher,
     missing_model,
     missing_teacher,
@@ -37,7 +37,8 @@ class Contextual(ModelAugmenter):
     replacements, one after another, those stay that leave the text's vector where it was.
 
     Attributes:
-        model: folder of a masked language model.
+        model: folder of a masked language model: in Hugging Face layout with its head, or what
+            ``pocketquery pretrain`` wrote with the objective ``mlm``.
         rate: share of the words, at least one.
         top_k: whole words the model chooses among, by its probabilities; never the word itself.
         teacher: folder of a sentence encoder, or ``"demo"``; ``""``: every replacement stays.
@@ -151,9 +152,7 @@ class Contextual(ModelAugmenter):
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        from transformers import AutoModelForMaskedLM
-
-        return load_model(AutoModelForMaskedLM, self.model, self.device)
+        return load_masked_model(self.model, self.device)
 
     @cached_property
     def _words(self) -> WholeWords:

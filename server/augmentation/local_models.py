@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import nn
+from transformers.modeling_outputs import MaskedLMOutput
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.resolve import DEMO_TEACHER
+from pocketquery.server.objectives.head_file import MLM_HEAD, head_misfit, load_mlm_heads
+from pocketquery.server.objectives.mlm import MlmHead
 
-__all__ = ["load_model", "load_teacher", "missing_model", "missing_teacher"]
+__all__ = ["load_masked_model", "load_model", "load_teacher", "missing_model", "missing_teacher"]
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZERS = (
@@ -57,7 +64,8 @@ def load_model(kind: Any, folder: str, device: str) -> tuple[Any, Any]:
 
     Raises:
         ArtifactNotFoundError: a file is missing.
-        UnknownModelError: it is no model of this kind.
+        UnknownModelError: it is no model of this kind, or weights of it are missing, such as its
+            language-model head, in whose place transformers would draw new ones.
     """
     from transformers import AutoTokenizer
 
@@ -65,13 +73,53 @@ def load_model(kind: Any, folder: str, device: str) -> tuple[Any, Any]:
         raise ArtifactNotFoundError(missing)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = kind.from_pretrained(folder, local_files_only=True)
+        model, loading = kind.from_pretrained(
+            folder, local_files_only=True, output_loading_info=True
+        )
     except (OSError, ValueError, KeyError) as error:
         raise UnknownModelError(
             f"{folder} cannot be loaded as {kind.__name__} ({str(error).splitlines()[0]}); "
             "expected a model of this kind with its tokenizer"
         ) from error
+    if drawn := _drawn(model, loading["missing_keys"]):
+        raise UnknownModelError(
+            f"{folder} has no weights for {len(drawn)} parameters of {kind.__name__} "
+            f"({', '.join(drawn[:3])}{', ...' if drawn[3:] else ''}), which would be drawn at "
+            "random; expected all of them: give the folder of a model that was trained as this "
+            "kind and saved with its head"
+        )
     return model.to(device).eval(), tokenizer
+
+
+def load_masked_model(folder: str, device: str) -> tuple[Any, Any]:
+    """Model and tokenizer of a folder that fill masks: ``model(**batch).logits``.
+
+    A folder that ``pocketquery pretrain`` wrote has its head beside the encoder, in
+    ``mlm_head.safetensors``; every other is read as transformers' ``AutoModelForMaskedLM``.
+
+    Args:
+        folder: in Hugging Face layout.
+        device: torch device.
+
+    Raises:
+        ArtifactNotFoundError: a file is missing.
+        UnknownModelError: it is no masked language model, or its head is missing or another's.
+        CorruptArtifactError: the head's file is damaged.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    if missing := missing_model(folder):
+        raise ArtifactNotFoundError(missing)
+    if not (Path(folder) / MLM_HEAD).is_file():
+        return load_model(AutoModelForMaskedLM, folder, device)
+    encoder = SentenceEncoder.load(Path(folder))
+    head = MlmHead(encoder)
+    if not load_mlm_heads(Path(folder), [head]):
+        raise UnknownModelError(head_misfit(Path(folder), [head]))
+    tokenizer = encoder.tokenizer
+    # A tokenizer of ours need not know how many positions its encoder has.
+    tokenizer.model_max_length = min(tokenizer.model_max_length, encoder.max_length)
+    return _Pretrained(encoder, head).to(device).eval(), tokenizer
 
 
 def load_teacher(name: str, device: str) -> SentenceEncoder:
@@ -83,6 +131,27 @@ def load_teacher(name: str, device: str) -> SentenceEncoder:
     if missing := missing_teacher(name):
         raise ArtifactNotFoundError(missing)
     return SentenceEncoder.load(name, device=device)
+
+
+class _Pretrained(nn.Module):
+    """An encoder of ours and its MLM head, called as transformers' masked language models are."""
+
+    def __init__(self, encoder: SentenceEncoder, head: MlmHead) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: torch.Tensor
+    ) -> MaskedLMOutput:
+        """Logits (texts, length, vocabulary) of ids and mask, both int64 (texts, length)."""
+        states = self.encoder.states(input_ids, attention_mask)
+        return MaskedLMOutput(logits=self.head(states, self.encoder))
+
+
+def _drawn(model: Any, missing: Iterable[str]) -> list[str]:
+    """Which of the missing weights were drawn: computed ones (sinusoids) do not train."""
+    trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    return sorted(trained & set(missing))
 
 
 def _any_of(folder: Path, patterns: tuple[str, ...]) -> bool:

@@ -58,7 +58,7 @@ class CalibratedEncoder:
             ArtifactNotFoundError: it holds no calibration.
             CorruptArtifactError: the calibration was changed or cut short.
         """
-        encoder = SentenceEncoder.load(folder, device=device)
+        encoder = SentenceEncoder.load(folder, device=device, calibrated=True)
         return cls(encoder, read_calibration(Path(folder)))
 
     def save(self, folder: str | Path) -> None:

@@ -19,11 +19,12 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.files import sha256_bytes, sha256_file, write_atomic
 from pocketquery.server.calibration.calibration import Calibration, LanguageCalibration
 from pocketquery.server.calibration.statistics import Statistics
+from pocketquery.server.modeling.layout import CALIBRATION
 
 __all__ = ["calibration_sha256", "read_calibration", "write_calibration"]
 
 _VERSION = 1
-_NAME, _TENSORS = "calibration.json", "calibration.safetensors"
+_TENSORS = "calibration.safetensors"
 
 
 def write_calibration(folder: Path, calibration: Calibration) -> None:
@@ -47,7 +48,7 @@ def write_calibration(folder: Path, calibration: Calibration) -> None:
         "languages": rows,
     }
     text = json.dumps(described, indent=2, ensure_ascii=False, sort_keys=True)
-    write_atomic(folder / _NAME, text + "\n")
+    write_atomic(folder / CALIBRATION, text + "\n")
 
 
 def read_calibration(folder: Path) -> Calibration:
@@ -58,20 +59,22 @@ def read_calibration(folder: Path) -> Calibration:
         CorruptArtifactError: a file was changed, cut short, or belongs to another calibration.
         UnsupportedVersionError: written by a newer version.
     """
-    for name in (_NAME, _TENSORS):
+    for name in (CALIBRATION, _TENSORS):
         if not (folder / name).is_file():
             raise ArtifactNotFoundError(
                 f"{folder} has no {name}; calibrate the model, or copy the folder again"
             )
     try:
-        described = json.loads((folder / _NAME).read_text(encoding="utf-8"))
+        described = json.loads((folder / CALIBRATION).read_text(encoding="utf-8"))
         if described["format_version"] > _VERSION:
             raise UnsupportedVersionError(
-                f"{folder / _NAME} has format version {described['format_version']}; this release "
-                f"reads up to {_VERSION}. Update pocketquery"
+                f"{folder / CALIBRATION} has format version {described['format_version']}; this "
+                f"release reads up to {_VERSION}. Update pocketquery"
             )
         if sha256_file(folder / _TENSORS) != described["tensors_sha256"]:
-            raise CorruptArtifactError(f"{folder / _TENSORS} is not what {_NAME} names; copy both")
+            raise CorruptArtifactError(
+                f"{folder / _TENSORS} is not what {CALIBRATION} names; copy both"
+            )
         tensors = load_file(folder / _TENSORS)
         languages = {
             language: _language(row, language, tensors)
@@ -80,8 +83,8 @@ def read_calibration(folder: Path) -> Calibration:
         return Calibration(languages=languages, pivot=described["pivot"])
     except (ValueError, KeyError, TypeError, SafetensorError) as error:
         raise CorruptArtifactError(
-            f"{folder / _NAME} is not a calibration ({type(error).__name__}: {error}); copy the "
-            "folder again or calibrate the model anew"
+            f"{folder / CALIBRATION} is not a calibration ({type(error).__name__}: {error}); copy "
+            "the folder again or calibrate the model anew"
         ) from error
 
 

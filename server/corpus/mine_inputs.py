@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.plain_text import Unit
-from pocketquery.server.corpus.reading import Reading, open_source, read_groups
+from pocketquery.server.corpus.reading import Reading, open_source, read_all
 from pocketquery.server.corpus.rows import Columns
-from pocketquery.server.corpus.text_store import TextStore
 
 __all__ = ["add_inputs", "named_groups", "named_input", "named_source"]
 
@@ -62,9 +60,7 @@ def named_input(arguments: argparse.Namespace) -> tuple[Kind, list[str]]:
 def named_groups(arguments: argparse.Namespace) -> tuple[Kind, Iterator[Group]]:
     """The kind that was named, and its groups, one in memory at a time."""
     kind, paths = named_input(arguments)
-    reading = _reading(arguments)
-    groups = (group for path in paths for group in _groups(path, kind, reading))
-    return kind, _shown(groups, kind)
+    return kind, _shown(read_all(paths, kind, _reading(arguments)), kind)
 
 
 def named_source(arguments: argparse.Namespace) -> Source:
@@ -73,15 +69,6 @@ def named_source(arguments: argparse.Namespace) -> Source:
     if len(paths) == 1:
         return open_source(paths[0], kind, _reading(arguments))
     return GroupList(list(named_groups(arguments)[1]), kind)
-
-
-def _groups(path: str, kind: Kind, reading: Reading) -> Iterable[Group]:
-    if not Path(path).is_dir():
-        return read_groups(path, kind, reading)
-    store = TextStore.open(path)
-    if store.kind != kind:
-        raise InvalidInputError(f"{path} holds {store.kind}, and {kind} are asked for")
-    return map(store.__getitem__, range(len(store)))
 
 
 def _reading(arguments: argparse.Namespace) -> Reading:

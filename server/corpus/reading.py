@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
@@ -16,7 +16,7 @@ from pocketquery.server.corpus.rows import Columns, read_rows
 from pocketquery.server.corpus.sessions import read_sessions
 from pocketquery.server.corpus.text_store import TextStore
 
-__all__ = ["Reading", "open_source", "read_groups"]
+__all__ = ["Reading", "open_source", "read_all", "read_groups"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,35 @@ def open_source(path: Path | str, kind: Kind, reading: Reading | None = None) ->
     """
     if not Path(path).is_dir():
         return GroupList(list(read_groups(path, kind, reading)), kind)
+    return _store(path, kind)
+
+
+def read_all(
+    paths: Sequence[Path | str], kind: Kind, reading: Reading | None = None
+) -> Iterator[Group]:
+    """Yield the groups of stores and raw files, one place after the other.
+
+    Groups of one id count as parts of one thing, and what has no id is named by its line: of
+    several places, each one's number goes before its ids, so that two first lines stay two things.
+
+    Raises:
+        InvalidInputError: as :func:`open_source` and :func:`read_groups` do.
+        ArtifactError: a store cannot be used.
+        CorpusError: a line cannot be read; names file and line.
+    """
+    for number, path in enumerate(paths):
+        for group in _groups(path, kind, reading):
+            yield group if len(paths) == 1 else replace(group, id=f"{number}/{group.id}")
+
+
+def _groups(path: Path | str, kind: Kind, reading: Reading | None) -> Iterator[Group]:
+    if not Path(path).is_dir():
+        return read_groups(path, kind, reading)
+    store = _store(path, kind)
+    return (store[row] for row in range(len(store)))
+
+
+def _store(path: Path | str, kind: Kind) -> TextStore:
     store = TextStore.open(path)
     if store.kind != kind:
         raise InvalidInputError(f"{path} holds {store.kind}, and {kind} are asked for")

@@ -36,9 +36,10 @@ class Geometry:
         mean_cos: mean cosine of two different vectors.
         uniformity: log mean exp(-2 distance^2) over pairs; towards -4 + 8/d, 0 if collapsed.
         eff_rank: exp of the entropy of the normalised singular values of the centred vectors,
-            1 to d.
+            1 to the lesser of n - 1 and d.
         top_pc: share of the variance along the first principal component.
         hubness: skewness of how often a vector is among another's ten nearest.
+        count: n.
         dimension: d.
     """
 
@@ -49,7 +50,17 @@ class Geometry:
     eff_rank: float
     top_pc: float
     hubness: float
+    count: int
     dimension: int
+
+    @property
+    def least_rank(self) -> float:
+        """What ``eff_rank`` alarms below: a tenth of the way from 1 to all that n vectors can have.
+
+        n vectors that are centred have a rank of at most n - 1, so few of them have little of d
+        however healthy they are; and none has less than 1, which a tenth of few would be.
+        """
+        return 1 + (min(self.count - 1, self.dimension) - 1) / 10
 
     def alarms(self) -> list[str]:
         """Names of the figures that are beyond what a healthy model shows."""
@@ -57,7 +68,7 @@ class Geometry:
             "std_ratio": self.std_ratio < 0.3,
             "mean_cos": self.mean_cos > 0.9,
             "uniformity": self.uniformity > -0.5,
-            "eff_rank": self.eff_rank < self.dimension / 10,
+            "eff_rank": self.eff_rank < self.least_rank,
             "top_pc": self.top_pc > 0.5,
             "hubness": self.hubness > 6,
         }
@@ -65,7 +76,8 @@ class Geometry:
 
     def figures(self) -> dict[str, float]:
         """The figures by name, as the logs show them."""
-        return {name: value for name, value in asdict(self).items() if name != "dimension"}
+        sizes = ("count", "dimension")
+        return {name: value for name, value in asdict(self).items() if name not in sizes}
 
 
 def measure_geometry(vectors: Vectors) -> Geometry:
@@ -96,6 +108,7 @@ def measure_geometry(vectors: Vectors) -> Geometry:
         eff_rank=rank,
         top_pc=top,
         hubness=_occurrence_skewness(cosines - 2 * np.eye(len(x)), _NEIGHBOURS),
+        count=len(x),
         dimension=x.shape[1],
     )
 

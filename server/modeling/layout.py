@@ -8,6 +8,7 @@ A folder is ``config.json`` + ``model.safetensors`` + tokenizer files, and aroun
     1_Pooling/config.json        mean, cls or eos
     2_Dense/ ...                 the alignment head, one folder a linear layer
     pocketquery.json             ours: the space a distilled query encoder lives in
+    calibration.json             ours: what is done to the vectors of each language
 
 A folder without ``modules.json`` is a plain Hugging Face encoder and is mean-pooled.
 """
@@ -31,7 +32,17 @@ from pocketquery.sdk.errors import (
     UnknownModelError,
 )
 
-__all__ = ["ACTIVATIONS", "Layout", "check_replaceable", "read_layout", "write_layout"]
+__all__ = [
+    "ACTIVATIONS",
+    "CALIBRATION",
+    "Layout",
+    "check_replaceable",
+    "read_layout",
+    "write_layout",
+]
+
+CALIBRATION = "calibration.json"
+"""Names the calibration in a model's folder; its other file lies beside it."""
 
 ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     "torch.nn.modules.linear.Identity": nn.Identity,

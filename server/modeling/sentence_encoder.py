@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.files import replace_folder
 from pocketquery.server.modeling.layout import (
+    CALIBRATION,
     Layout,
     check_replaceable,
     read_layout,
@@ -84,6 +85,7 @@ class SentenceEncoder(nn.Module):
         device: str = "cpu",
         pooling: str | None = None,
         attention: str | None = None,
+        calibrated: bool = False,
     ) -> SentenceEncoder:
         """Load a Hugging Face folder, a sentence-transformers folder, a Hub name or ``"demo"``.
 
@@ -92,12 +94,21 @@ class SentenceEncoder(nn.Module):
             device: torch device.
             pooling: overrides what the folder says.
             attention: ``"sdpa"`` or ``"eager"``; None for the faster one that the model has.
+            calibrated: the caller applies the calibration that the folder holds, by language.
 
         Raises:
-            UnknownModelError: not found, or not an encoder this class can reproduce.
+            UnknownModelError: not found, or not an encoder this class can reproduce: one with a
+                calibration, for example, which needs to know the language of every text.
             InvalidInputError: this machine has no such device.
         """
         folder = resolve_model(name_or_path)
+        if not calibrated and (folder / CALIBRATION).is_file():
+            raise UnknownModelError(
+                f"{folder} holds an encoder whose vectors are calibrated by language "
+                f"({CALIBRATION}), and here no text says its language; load it with "
+                "pocketquery.server.calibration.CalibratedEncoder, or name the encoder that was "
+                "calibrated"
+            )
         layout = read_layout(folder, pooling)
         place = folder / layout.transformer_path
         try:

@@ -36,7 +36,8 @@ class BagDecoder(nn.Module):
     def forward(self, vectors: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
         """Logits (n, pieces) of vectors (n, width)."""
         table = encoder.backbone.get_input_embeddings().weight
-        weight = table if self.weight is None else self.weight
+        # Another objective of the run may have added tokens since; no text holds them.
+        weight = table[: len(self.bias)] if self.weight is None else self.weight
         return functional.linear(self.norm(functional.gelu(self.dense(vectors))), weight, self.bias)
 
 

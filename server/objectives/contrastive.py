@@ -28,6 +28,7 @@ from pocketquery.server.objectives.options import check_at_least, check_choice
 from pocketquery.server.objectives.primitives import (
     additive_margin_softmax,
     cosines,
+    dots,
     info_nce,
     margin_in_batch,
     same_text_mask,
@@ -149,7 +150,7 @@ class Contrastive(Objective[Run]):
         if self.runs:
             f, g = vectors.chunk(2, dim=1)  # (texts, width) each
             targets = neighbours_within(batch["groups"], batch["positions"], self.config.distance)
-            loss = neighbour_softmax(f @ g.T, targets, batch["dropped"])
+            loss = neighbour_softmax(dots(f, g), targets, batch["dropped"])
             return LossParts(loss, {"quick_thought": loss})
         first, second = vectors.chunk(2)  # (pairs, width) each
         loss = self._pair_loss(first, second, batch["dropped"])

@@ -172,10 +172,12 @@ class Cpdae(Objective[str]):
         counts, texts = document_frequency(
             source,
             tokenizer,
-            len(self.counts),
+            # Another objective of the run may have added tokens since the decoder was made.
+            max(len(self.counts), len(tokenizer)),
             max_length=self.max_length,
             most=self.config.statistics_texts,
         )
+        counts = counts[: len(self.counts)]
         self.counts.copy_(counts)
         self.texts.fill_(texts)
         if self.config.frequency_prior:

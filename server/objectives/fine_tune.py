@@ -20,7 +20,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.primitives import ranknet, same_text_mask
+from pocketquery.server.objectives.primitives import cosines, ranknet, same_text_mask
 
 __all__ = ["FineTune", "FineTuneConfig", "Triple", "pairwise_loss", "passage_cross_entropy"]
 
@@ -156,13 +156,13 @@ class FineTune(Objective[Triple]):
     def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
         queries = encoder(batch["query_ids"], batch["query_mask"])  # (n, dim), unit rows
         passages = encoder(batch["passage_ids"], batch["passage_mask"])  # (passages, dim)
-        cosines = queries @ passages.T
-        scores = cosines / self.config.temperature  # (n, passages)
+        found = cosines(queries, passages)  # (n, passages)
+        scores = found / self.config.temperature
         if self.config.loss == "ranknet":
             loss = pairwise_loss(scores, batch["positives"], batch["negatives"])
         else:
             loss = passage_cross_entropy(scores, batch["positives"], batch["answers"])
-        return LossParts(loss, {self.config.loss: loss}, _figures(cosines.detach(), batch))
+        return LossParts(loss, {self.config.loss: loss}, _figures(found.detach(), batch))
 
 
 @torch.no_grad()

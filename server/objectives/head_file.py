@@ -5,9 +5,10 @@ It does not ship and no reader of the encoder minds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
@@ -16,9 +17,11 @@ from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.objectives.mlm import MlmHead
 
-__all__ = ["MLM_HEAD", "load_mlm_heads", "save_mlm_head"]
+__all__ = ["MLM_HEAD", "head_misfit", "load_mlm_heads", "save_mlm_head"]
 
 MLM_HEAD = "mlm_head.safetensors"
+
+_ROWS = "bias"  # of a head: one entry a token of the vocabulary
 
 
 def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:
@@ -29,33 +32,76 @@ def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:
 
 
 def load_mlm_heads(folder: Path, modules: Iterable[nn.Module]) -> int:
-    """Give every head of the same shape among ``modules`` the weights of ``folder``'s.
+    """Give every head among ``modules`` that fits the weights of ``folder``'s.
+
+    A head fits where the shapes are the saved ones; its vocabulary may be longer, as it is where
+    an objective of the run has added tokens before the head was made. Their rows stay as drawn.
 
     Returns:
-        How many got them: 0 where ``folder`` has no head.
+        How many got them: 0 where ``folder`` has no head, or none fits (see :func:`head_misfit`).
 
     Raises:
         CorruptArtifactError: the file is damaged.
     """
+    saved = _saved(folder)
+    fitting = [head for head in _heads(modules) if saved and not _differences(saved, head)]
+    for head in fitting:
+        added = head.bias.detach()[len(saved[_ROWS]) :]
+        head.load_state_dict(saved | {_ROWS: torch.cat([saved[_ROWS].to(added), added])})
+    return len(fitting)
+
+
+def head_misfit(folder: Path, modules: Iterable[nn.Module]) -> str:
+    """Why no head among ``modules`` can have the weights of ``folder``'s; empty where one can.
+
+    Empty, too, where there is nothing to be said: no head in ``folder``, or none in ``modules``.
+
+    Raises:
+        CorruptArtifactError: the file is damaged.
+    """
+    saved = _saved(folder)
+    found = [_differences(saved, head) for head in _heads(modules)] if saved else []
+    if not found or not all(found):
+        return ""
+    return (
+        f"the head in {folder / MLM_HEAD} was made for another encoder ({', '.join(found[0])}); "
+        "delete it, or take the folder that it was saved in"
+    )
+
+
+def _saved(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of ``folder``'s head by name; none where it has no head."""
     path = folder / MLM_HEAD
     if not path.is_file():
-        return 0
+        return {}
     try:
-        saved = load_file(path)
+        saved: dict[str, torch.Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:
         raise CorruptArtifactError(
             f"{path} is damaged ({error}); expected the weights of an MLM head: delete it to start "
             "with a new one, or restore it"
         ) from error
-    shapes = {name: tensor.shape for name, tensor in saved.items()}
-    fitting = [
-        head
-        for head in _heads(modules)
-        if {name: tensor.shape for name, tensor in head.state_dict().items()} == shapes
+    return saved
+
+
+def _differences(saved: Mapping[str, torch.Tensor], head: MlmHead) -> list[str]:
+    """What of ``saved`` cannot be ``head``'s, each in words."""
+    wanted = head.state_dict()
+    return [
+        f"{name} is {_shape(saved, name)}, expected {_shape(wanted, name)}"
+        for name in sorted(saved.keys() | wanted.keys())
+        if _shape(saved, name) != _shape(wanted, name)
+        and not (name == _ROWS and _is_start(saved.get(name), wanted[name]))
     ]
-    for head in fitting:
-        head.load_state_dict(saved)
-    return len(fitting)
+
+
+def _is_start(short: torch.Tensor | None, long: torch.Tensor) -> bool:
+    """Whether ``short`` can be the first entries of the vector ``long``."""
+    return short is not None and short.ndim == 1 and len(short) <= len(long)
+
+
+def _shape(tensors: Mapping[str, torch.Tensor], name: str) -> str:
+    return "x".join(map(str, tensors[name].shape)) if name in tensors else "absent"
 
 
 def _heads(modules: Iterable[nn.Module]) -> Iterator[MlmHead]:

@@ -17,7 +17,7 @@ from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice
-from pocketquery.server.objectives.primitives import cosines, same_text_mask
+from pocketquery.server.objectives.primitives import cosines, dots, same_text_mask
 
 __all__ = ["Cloze", "Ict", "IctConfig", "in_batch_cross_entropy"]
 
@@ -133,8 +133,8 @@ class Ict(Objective[Cloze]):
     def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
         queries = encoder.pooled(batch["query_ids"], batch["query_mask"])  # (n, width)
         blocks = encoder.pooled(batch["input_ids"], batch["attention_mask"])  # (n, width)
-        dot = self.config.similarity == "dot"
-        similarities = (queries @ blocks.T).float() if dot else cosines(queries, blocks)  # (n, n)
+        similarity = dots if self.config.similarity == "dot" else cosines
+        similarities = similarity(queries, blocks)  # (n, n)
         scores = similarities / self.config.temperature
         loss = in_batch_cross_entropy(scores, batch["dropped"], symmetric=self.config.symmetric)
         return LossParts(loss, {"ict": loss}, {"ict_accuracy": _accuracy(scores.detach())})

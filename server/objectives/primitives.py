@@ -8,6 +8,7 @@ from torch.nn import functional
 __all__ = [
     "additive_margin_softmax",
     "cosines",
+    "dots",
     "info_nce",
     "margin_in_batch",
     "negative_cosine",
@@ -28,14 +29,22 @@ def cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     Returns:
         (n, m); norms are clamped below at 1e-8, so a zero row gives 0.
     """
+    return dots(unit(a), unit(b))
+
+
+def dots(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """All dot products between the rows of two matrices, in float32 or wider: (n, m)."""
     with torch.autocast(a.device.type, enabled=False):  # it would multiply in 16 bits
-        return unit(a) @ unit(b).T
+        return _wide(a) @ _wide(b).T
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
     """Rows of unit length, float32 or wider, like ``x``."""
-    wide = x if x.dtype == torch.float64 else x.float()
-    return functional.normalize(wide, dim=-1, eps=_EPSILON)
+    return functional.normalize(_wide(x), dim=-1, eps=_EPSILON)
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x if x.dtype == torch.float64 else x.float()
 
 
 def info_nce(

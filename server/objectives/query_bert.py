@@ -157,7 +157,10 @@ class _Target(nn.Module):
     @torch.no_grad()
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, views: int) -> torch.Tensor:
         """Projections float (views, batch, p)."""
-        return _projections(self.encoder, self.projector, ids, mask, views)[1]
+        # Another objective of the run may have added tokens since: should a text spell one, the
+        # copy has no row for it, and reads its own last one.
+        known = ids.clamp(max=self.encoder.backbone.get_input_embeddings().num_embeddings - 1)
+        return _projections(self.encoder, self.projector, known, mask, views)[1]
 
     def follow(self, encoder: SentenceEncoder, projector: nn.Module, momentum: float) -> None:
         """One step towards the online network; buffers stay the target's own."""

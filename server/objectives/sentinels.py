@@ -30,7 +30,7 @@ def sentinel_ids(encoder: SentenceEncoder, count: int) -> tuple[int, ...]:
     Taken are T5's ``<extra_id_N>`` or BERT's ``[unusedN]`` where the vocabulary has enough of
     them. Otherwise ``<extra_id_0>`` to ``<extra_id_(count - 1)>`` are added to the tokenizer **and
     the encoder's table grows by their rows**, which train and ship with it; texts are tokenised
-    as before.
+    as before. Objectives that were built before keep to the rows they knew.
 
     Args:
         encoder: whose tokenizer and table may grow.

@@ -29,11 +29,18 @@ def update_target(
 
     Args:
         online: parameters.
-        target: those of the copy, in the same order; changed in place.
+        target: those of the copy, in the same order; changed in place. Rows that a parameter of
+            the network has gained since (tokens that another objective of the run has added) are
+            none of the copy's.
         momentum: mu, 0 (copy) to 1 (stay).
+
+    Raises:
+        ValueError: the copy has another number of parameters.
+        RuntimeError: a parameter of the copy has another width, or more rows.
     """
     for ours, theirs in zip(online, target, strict=True):
-        theirs.mul_(momentum).add_(ours, alpha=1 - momentum)
+        known = ours if ours.shape == theirs.shape else ours[: len(theirs)]
+        theirs.mul_(momentum).add_(known, alpha=1 - momentum)
 
 
 def momentum_at(step: int, steps: int, momentum: float, schedule: str = "cosine") -> float:

@@ -41,7 +41,7 @@ class BatchPlan:
         by_language: batches of one language, language l with probability ~ sqrt(groups of l).
 
     Attributes:
-        languages_left_out: those with too few groups for a batch.
+        languages_left_out: those with too few usable groups for a batch, and how many they have.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class BatchPlan:
     ) -> None:
         usable = source.counts() >= least_texts
         codes = source.language_codes() if by_language else np.zeros(len(source), np.int16)
-        self.languages_left_out: list[str] = []
+        self.languages_left_out: dict[str, int] = {}
         self._streams: list[_Stream] = []
         for code in np.unique(codes):
             rows = np.flatnonzero(usable & (codes == code))
@@ -68,7 +68,7 @@ class BatchPlan:
                 stream = _Stream(rows, costs[rows], batch_size, budget, least_examples, key)
                 self._streams.append(stream)
             else:
-                self.languages_left_out.append(name)
+                self.languages_left_out[name] = len(rows)
         if not self._streams:
             raise InvalidInputError(
                 f"of {len(source)} {source.kind}, {int(usable.sum())} have at least {least_texts} "

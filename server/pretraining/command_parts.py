@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -10,8 +11,8 @@ from typing import Any, get_args
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
-from pocketquery.server.corpus import Group, GroupList, Kind, Reading, Source
-from pocketquery.server.corpus.reading import open_source, read_groups
+from pocketquery.server.corpus import GroupList, Kind, Reading, Source
+from pocketquery.server.corpus.reading import open_source, read_all
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import PRESETS, new_encoder
 from pocketquery.server.objectives import OBJECTIVES, build_objective
@@ -27,7 +28,8 @@ def parse_objectives(text: str) -> dict[str, float]:
     """``"gur=1,auto_mlm=0.5"`` as weights by name; a name alone weighs 1.
 
     Raises:
-        InvalidInputError: an unknown objective, one named twice, or a weight that is none.
+        InvalidInputError: an unknown objective, one named twice, or a weight that is no finite
+            number; whether it is above 0 is for ``Part`` to say.
     """
     weights: dict[str, float] = {}
     for entry in text.split(","):
@@ -40,10 +42,13 @@ def parse_objectives(text: str) -> dict[str, float]:
             raise InvalidInputError(f"the objective {name} is named twice; expected once")
         try:
             weights[name] = float(weight or 1)
-        except ValueError as error:
+        except ValueError:
+            weights[name] = math.nan
+        if not math.isfinite(weights[name]):
             raise InvalidInputError(
-                f'the weight of {name} is "{weight}"; expected a number, as in gur=1,auto_mlm=0.5'
-            ) from error
+                f'the weight of {name} is "{weight}"; expected a finite number, as in '
+                "gur=1,auto_mlm=0.5"
+            )
     return weights
 
 
@@ -92,8 +97,7 @@ def _source(paths: Sequence[str], kind: Kind, reading: Reading) -> Source:
             f"--{kind} names several places and a store among them; expected raw files, or one "
             "store (pocketquery mine store makes one of several files)"
         )
-    groups: list[Group] = [g for path in paths for g in read_groups(path, kind, reading)]
-    return GroupList(groups, kind)
+    return GroupList(list(read_all(paths, kind, reading)), kind)
 
 
 def make_encoder(

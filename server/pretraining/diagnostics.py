@@ -91,7 +91,7 @@ class Watch:
             raise ArtifactError(
                 f"the vectors have collapsed: {self.in_a_row} diagnoses in a row, the last after "
                 f"step {step}, are alarming ({self._last}); expected std_ratio from 0.3 and "
-                "eff_rank from a tenth of the width. Look at the temperature, the learning rate "
-                "and what keeps this objective from collapsing (negatives, stop-gradient, "
-                "normalisation)"
+                "eff_rank from about a tenth of the width (or of the texts, where they are fewer). "
+                "Look at the temperature, the learning rate and what keeps this objective from "
+                "collapsing (negatives, stop-gradient, normalisation)"
             )

@@ -16,6 +16,7 @@ pretrain(
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -48,7 +49,7 @@ from pocketquery.server.pretraining.optimizer import (
     set_learning_rate,
     trained_parameters,
 )
-from pocketquery.server.pretraining.run_log import Meter, append_line
+from pocketquery.server.pretraining.run_log import Meter, append_line, name_left_out
 from pocketquery.server.pretraining.run_state import RunState, run_identity
 
 __all__ = ["pretrain"]
@@ -79,7 +80,8 @@ def pretrain(
         encoder: to train, on the device to train on.
         parts: objectives, built around ``encoder``, with their sources and weights.
         config: hyper-parameters.
-        run: folder of ``checkpoint.pt`` and ``log.jsonl``; None keeps nothing.
+        run: folder of ``checkpoint.pt`` and ``log.jsonl``; None keeps nothing. Languages with too
+            few texts for a batch are named in the log and on stderr.
         held_out: texts on which the geometry is diagnosed, every ``config.diagnose_every`` steps.
         processes: this process among those that train together.
         show_progress_bar: loss and time left on stderr.
@@ -110,7 +112,9 @@ def pretrain(
     start = state.resume()
     for part in parts:
         part.objective.prepare(part.source, encoder.tokenizer)
-    batches = _batches(learner, parts, config, processes, start)
+    stream = MixtureStream(parts, config, encoder.tokenizer, config.accumulate * processes.count)
+    batches = _batches(stream, config, processes, start)
+    _tell_left_out(stream.languages_left_out(), run, processes, start)
     diagnoses = config.diagnose_every if held_out else 0
     if diagnoses and start == 0:
         _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0))
@@ -195,13 +199,8 @@ def _numbers(step: int, config: PretrainingConfig, processes: Processes) -> rang
 
 
 def _batches(
-    encoder: SentenceEncoder,
-    parts: Sequence[Part],
-    config: PretrainingConfig,
-    processes: Processes,
-    start: int,
+    stream: MixtureStream, config: PretrainingConfig, processes: Processes, start: int
 ) -> Iterator[list[MicroBatch]]:
-    stream = MixtureStream(parts, config, encoder.tokenizer, config.accumulate * processes.count)
     steps = range(start, config.steps)
     loader = DataLoader(
         stream,
@@ -212,6 +211,22 @@ def _batches(
         prefetch_factor=4 if config.workers else None,
     )
     return iter(loader)
+
+
+def _tell_left_out(
+    left_out: Mapping[str, Mapping[str, int]], run: Path | None, processes: Processes, start: int
+) -> None:
+    """Say in the log, and to a person, which languages are never trained on."""
+    if not left_out or not processes.first:
+        return
+    if start == 0:  # the log of a run that resumes says so already
+        _log(run, processes, 0, {"languages_left_out": left_out})
+    print(
+        f"pocketquery: warning: languages are left out of training: {name_left_out(left_out)}. "
+        "They have too few texts for a batch of their own; add some, or let batches mix languages "
+        "(batch_language=mixed)",
+        file=sys.stderr,
+    )
 
 
 def _as_it_is(item: Any) -> Any:

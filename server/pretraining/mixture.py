@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
@@ -46,9 +47,9 @@ class Part:
             raise InvalidInputError(
                 f"{self.objective.name} cannot learn from {self.source.kind}; it takes {known}"
             )
-        if not self.weight > 0:
+        if not 0 < self.weight < math.inf:
             raise InvalidInputError(
-                f"the weight of {self.objective.name} is {self.weight}; expected above 0"
+                f"the weight of {self.objective.name} is {self.weight}; expected above 0 and finite"
             )
 
     def identity(self) -> dict[str, Any]:
@@ -98,6 +99,17 @@ class MixtureStream(Dataset[list[MicroBatch]]):
         self._parts, self._config, self._a_step = parts, config, a_step
         self._turns = Turns([part.weight for part in parts], (config.seed, 2))
         self.plans = [_plan(part, number, config, tokenizer) for number, part in enumerate(parts)]
+
+    def languages_left_out(self) -> dict[str, dict[str, int]]:
+        """By objective the languages it never sees, and how many usable groups each has.
+
+        Empty where every language has enough groups for a batch, or batches mix them.
+        """
+        found: dict[str, dict[str, int]] = {}
+        for part, plan in zip(self._parts, self.plans, strict=True):
+            if plan.languages_left_out:
+                found.setdefault(part.objective.name, {}).update(plan.languages_left_out)
+        return found
 
     def __getitem__(self, number: int) -> list[MicroBatch]:
         if self._config.mixture == "sum":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pocketquery.server.pretraining.config import PretrainingConfig
+    from pocketquery.server.pretraining.mixture import Part
     from pocketquery.server.pretraining.training_run import TrainingReport
 
 __all__ = ["pretrain"]
@@ -160,7 +162,6 @@ def _add_training(group: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
-    from pocketquery.server.objectives.head_file import load_mlm_heads
     from pocketquery.server.pretraining.command_parts import (
         make_encoder,
         make_parts,
@@ -183,7 +184,9 @@ def _run(arguments: argparse.Namespace) -> int:
     parts, held_out = make_parts(
         encoder, sources, weights, options, arguments.held_out, arguments.seed
     )
-    load_mlm_heads(Path(arguments.init), [part.objective for part in parts])
+    said = _take_up_heads(arguments.init, parts)
+    if said and processes.first:
+        print(said, file=sys.stderr)
     report = pretrain_to_folder(
         encoder.to(device),
         parts,
@@ -197,6 +200,21 @@ def _run(arguments: argparse.Namespace) -> int:
         _print(report, as_json=arguments.json)
     processes.leave()
     return 0
+
+
+def _take_up_heads(init: str, parts: Sequence[Part]) -> str:
+    """Give the MLM heads of the run the start's; says why where it has one that none can have."""
+    from pocketquery.server.modeling.presets import PRESETS
+    from pocketquery.server.modeling.resolve import DEMO_TEACHER
+    from pocketquery.server.objectives.head_file import head_misfit, load_mlm_heads
+
+    if init in (*PRESETS, DEMO_TEACHER):  # a folder of that name is not what the run starts from
+        return ""
+    objectives = [part.objective for part in parts]
+    if load_mlm_heads(Path(init), objectives):
+        return ""
+    misfit = head_misfit(Path(init), objectives)
+    return misfit and f"masked language modelling starts with a new head: {misfit}"
 
 
 def _config(arguments: argparse.Namespace) -> PretrainingConfig:

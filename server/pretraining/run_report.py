@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.pretraining.run_log import left_out_of, name_left_out, read_log
 
 __all__ = ["write_run_report"]
 
@@ -37,6 +37,9 @@ def write_run_report(path: Path, log: Path, settings: Mapping[str, Any]) -> None
     last: dict[str, Any] = next((row for row in reversed(rows) if "loss" in row), {})
     alarms: list[str] = next((row["alarms"] for row in reversed(rows) if "alarms" in row), [])
     said = f"Alarms of the last diagnosis: {', '.join(alarms)}." if alarms else ""
+    left_out = left_out_of(rows)
+    if left_out:
+        said += f" Languages left out of training, of too few texts: {name_left_out(left_out)}."
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>pocketquery: pretraining</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>

@@ -1,8 +1,8 @@
 """From an encoder and its objectives to a model folder, killed and called again as often as it is.
 
 While it goes on, ``<output>.work`` holds the checkpoint and the log. The model then has beside its
-own files ``pretraining.json`` (what it was trained with), ``pretraining.jsonl`` (the log) and
-``pretraining.html`` (its curves).
+own files ``pretraining.json`` (what it was trained with, and the languages it left out),
+``pretraining.jsonl`` (the log) and ``pretraining.html`` (its curves).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.loop import pretrain
 from pocketquery.server.pretraining.mixture import Part
-from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.pretraining.run_log import left_out_of, read_log
 from pocketquery.server.pretraining.run_report import write_run_report
 from pocketquery.server.pretraining.run_state import run_identity
 
@@ -43,6 +43,7 @@ class TrainingReport:
         space_id: of the space they live in.
         last: the last line of the log with a loss: means since the line before.
         alarms: of the last diagnosis.
+        languages_left_out: by objective those with too few groups for a batch, and how many.
         resumed: whether an earlier call had begun, or done, it.
     """
 
@@ -53,6 +54,7 @@ class TrainingReport:
     space_id: str
     last: dict[str, float]
     alarms: list[str]
+    languages_left_out: dict[str, dict[str, int]]
     resumed: bool
 
 
@@ -119,7 +121,8 @@ def _write(
     log = output / "pretraining.jsonl"
     write_atomic(log, (work / "log.jsonl").read_bytes())
     write_run_report(output / "pretraining.html", log, identity)
-    write_atomic(output / "pretraining.json", json.dumps({"identity": identity}, indent=1))
+    said = {"identity": identity, "languages_left_out": left_out_of(read_log(log))}
+    write_atomic(output / "pretraining.json", json.dumps(said, indent=1))
 
 
 def _saved(output: Path) -> dict[str, Any]:
@@ -142,5 +145,6 @@ def _report(output: Path, *, resumed: bool) -> TrainingReport:
         space_id=shipped.space_id,
         last={name: value for name, value in last.items() if name != "step"},
         alarms=next((row["alarms"] for row in reversed(rows) if "alarms" in row), []),
+        languages_left_out=left_out_of(rows),
         resumed=resumed,
     )

@@ -187,6 +187,112 @@ def test_a_run_that_was_killed_continues_to_the_same_weights(
         align(make(), data, replace(config, seed=1), checkpoint=path)
 
 
+def edited(data: AlignmentData, part: str) -> AlignmentData:
+    """The data with one thing changed."""
+    if part in ("own", "documents"):
+        vectors = getattr(data, part).copy()
+        vectors[3] = -vectors[3]
+        return replace(data, **{part: vectors})
+    if part == "queries":
+        return replace(data, queries=("castle", *data.queries[1:]))
+    rows = list(getattr(data, part))
+    rows[0], rows[1] = np.concatenate(rows[:2]), np.zeros(0, np.int64)  # the same, differently cut
+    return replace(data, **{part: tuple(rows)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("part", ["queries", "own", "documents", "positives", "negatives"])
+def test_data_that_changed_between_kill_and_resume_are_refused(
+    part: str, data: AlignmentData, tmp_path: Path
+) -> None:
+    config = replace(QUICK, loss="align_nce", steps=2)
+    path = tmp_path / "checkpoint.pt"
+    align(tower(), data, config, checkpoint=path)
+    copied = replace(data, own=data.own.copy(), documents=data.documents.copy())
+    assert align(tower(), copied, config, checkpoint=path) == []  # finished, of the same data
+    with pytest.raises(ArtifactError, match=rf"another run \(data\.{part}: .*to start anew"):
+        align(tower(), edited(data, part), config, checkpoint=path)
+
+
+def test_the_callers_identity_counts_too(data: AlignmentData, tmp_path: Path) -> None:
+    config = replace(QUICK, steps=1)
+    path = tmp_path / "checkpoint.pt"
+    align(tower(), data, config, checkpoint=path, identity={"start": "a"})
+    with pytest.raises(ArtifactError, match=r"another run \(start: 'a' → 'b'\)"):
+        align(tower(), data, config, checkpoint=path, identity={"start": "b"})
+
+
+def finite(module: torch.nn.Module) -> bool:
+    return all(bool(torch.isfinite(value).all()) for value in module.state_dict().values())
+
+
+def test_vectors_that_are_not_finite_end_the_run_before_they_spoil_the_tower(
+    data: AlignmentData, tmp_path: Path
+) -> None:
+    own = data.own.copy()
+    own[7, 3] = np.nan
+    config = replace(QUICK, batch_size=1, checkpoint_every=1)
+    order = [
+        int(np.random.default_rng([config.seed, step]).permutation(len(data.queries))[0])
+        for step in range(config.steps)
+    ]
+    taken = order.index(7)  # steps that go well
+    assert taken > 0
+    aligned = tower()
+    path = tmp_path / "checkpoint.pt"
+    with pytest.raises(ArtifactError) as caught:
+        align(aligned, replace(data, own=own), config, checkpoint=path)
+    said = str(caught.value)
+    assert f"step {taken + 1} gave the loss nan" in said
+    assert f'not finite for the queries 7 ("{data.queries[7][:40]}"): compute them anew' in said
+    assert finite(aligned)
+    saved = torch.load(path, weights_only=True)["state"]
+    assert saved["step"] == taken
+    assert all(torch.equal(v, saved["tower"][n]) for n, v in aligned.state_dict().items())
+    # It can be trained on with vectors that are sound.
+    align(aligned, data, replace(config, steps=2))
+    assert finite(aligned)
+
+
+class _Broken(torch.nn.Module):
+    """Passes vectors on; the gradient, or some vectors, are no numbers."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = what
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.what == "gradient":  # the root's slope at 0 is infinite, its value is not
+            return x + (x * 0).sqrt()
+        gaps = torch.zeros_like(x)
+        gaps[:2] = torch.inf
+        return x + gaps
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (
+            "gradient",
+            r"the loss 0\.\d+ and a gradient of norm nan.*It took the queries .*lower lear",
+        ),
+        (
+            "vectors",
+            r"tower's own vectors are not finite for the queries \d+ \(.*\), \d+ \(.*leave",
+        ),
+    ],
+)
+def test_a_tower_that_gives_no_numbers_keeps_its_weights(
+    what: str, message: str, data: AlignmentData
+) -> None:
+    aligned = tower()
+    aligned.encoder.head.append(_Broken(what))  # type: ignore[union-attr]
+    before = state_hash(aligned)
+    with pytest.raises(ArtifactError, match=message) as caught:
+        align(aligned, data, QUICK)
+    assert ("and 27 more" in str(caught.value)) == (what == "gradient")  # of a batch of 32
+    assert state_hash(aligned) == before
+
+
 def test_a_linear_map_in_training_approaches_the_closed_form(data: AlignmentData) -> None:
     linear = WordAverage(word_vectors(), 64)
     config = AlignmentConfig(
@@ -279,6 +385,3 @@ def test_what_cannot_be_aligned_is_refused(tmp_path: Path, data: AlignmentData) 
         tower("bottom")
     with pytest.raises(InvalidInputError, match="align_qd, align_nce"):
         AlignmentConfig(loss="l2")
-    broken = replace(data, own=np.full_like(data.own, np.nan))
-    with pytest.raises(ArtifactError, match="step 0 is nan"):
-        align(tower(), broken, QUICK)

@@ -72,6 +72,14 @@ def test_hand_computed() -> None:
     connection.close()
 
 
+def test_the_reference_fixture(connection: sqlite3.Connection) -> None:
+    """Worked out apart from this code: N 3, mean length 3, df 1 and 2, idf log 8/3 and log 8/5."""
+    texts = ["a b a", "b c", "c c c d"]
+    insert_postings(connection, 0, occurrences(texts))
+    scores = bm25(connection, {"a": 1, "c": 1}, lengths(texts))
+    np.testing.assert_allclose(scores, [1.348640, 0.544215, 0.689339], atol=1e-6)
+
+
 def test_renumbering_is_indexing_what_is_left(connection: sqlite3.Connection) -> None:
     insert_postings(connection, 0, occurrences(TEXTS[:2]))
     insert_postings(connection, 2, occurrences(TEXTS[2:]))

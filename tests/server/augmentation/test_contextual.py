@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.decoders import Metaspace
 from tokenizers.models import Unigram
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.augmentation.contextual import Contextual
 from pocketquery.server.augmentation.whole_words import WholeWords
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.objectives.head_file import MLM_HEAD, save_mlm_head
+from pocketquery.server.objectives.mlm import Mlm
+from pocketquery.server.objectives.sentinels import sentinel_ids
 from tests.server.augmentation.small_models import masked_language_model
-from tests.tiny_models import WORDS, sentences, wordpiece_tokenizer
+from tests.tiny_models import (
+    WORDS,
+    bert_teacher,
+    electra_teacher,
+    sentences,
+    wordpiece_tokenizer,
+)
 
 
 def views(augmenter: Contextual, text: str, count: int = 40) -> set[str]:
@@ -91,6 +105,78 @@ def test_company_in_the_batch_does_not_matter(models: Path) -> None:
 def test_what_has_no_words_or_a_mask_in_it_stays(models: Path) -> None:
     for text in ("42 !?", "the [MASK] rock"):
         assert views(contextual(models), text, 3) == {text}
+
+
+def pretrained(folder: Path) -> tuple[SentenceEncoder, Mlm]:
+    """What ``pretrain`` writes: an encoder, and beside it the head that filled its masks."""
+    encoder = bert_teacher(layers=1, width=32)
+    encoder.tokenizer.model_max_length = 10**9
+    objective = build_objective("mlm", encoder)
+    assert isinstance(objective, Mlm)
+    torch.nn.init.normal_(objective.head.bias)
+    encoder.save(folder)
+    save_mlm_head(folder, [objective])
+    return encoder, objective
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_an_encoder_that_was_pretrained_here_fills_masks_with_its_own_head(
+    tmp_path: Path, grown: bool
+) -> None:
+    encoder, objective = pretrained(tmp_path)
+    if grown:  # as where gur is built after mlm: the table is longer than the head's bias
+        sentinel_ids(encoder, 4)
+        encoder.save(tmp_path)
+        save_mlm_head(tmp_path, [objective])
+    batch = encoder.tokenize(["[MASK]"])
+    with torch.no_grad():
+        states = encoder.states(batch["input_ids"], batch["attention_mask"])
+        logits = objective.head(states, encoder)[0, 1]  # (vocabulary,)
+    rows, words = WholeWords.of(encoder.tokenizer).spaced
+    first, second = (words[place] for place in logits[rows].topk(2).indices.tolist())
+    for seed in (0, 1):  # whatever is drawn meanwhile
+        torch.manual_seed(seed)
+        augmenter = Contextual(model=str(tmp_path), top_k=1)
+        assert views(augmenter, "castle", 3) == {first if first != "castle" else second}
+        assert views(augmenter, first, 3) == {second}
+
+
+def test_a_text_longer_than_an_encoder_of_ours_keeps_its_end(tmp_path: Path) -> None:
+    """Though its tokenizer does not know how many positions there are."""
+    encoder, _ = pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).model_max_length > encoder.max_length
+    augmenter = Contextual(model=str(tmp_path), rate=1.0)
+    view = augmenter.augment(" ".join(WORDS * 20), random.Random(0)).text
+    assert view.split()[100:] == (WORDS * 20)[100:]
+    assert view.split()[:40] != (WORDS * 20)[:40]
+
+
+def test_a_head_of_another_encoder_is_refused(tmp_path: Path) -> None:
+    pretrained(tmp_path)
+    bert_teacher(layers=1, width=16).save(tmp_path / "other")
+    (tmp_path / MLM_HEAD).rename(tmp_path / "other" / MLM_HEAD)
+    with pytest.raises(UnknownModelError, match=r"made for another encoder \(.*expected 16x16"):
+        Contextual(model=str(tmp_path / "other")).augment("castle", random.Random(0))
+
+
+@pytest.mark.parametrize("kind", [bert_teacher, electra_teacher])
+def test_an_encoder_without_a_head_is_refused_not_given_a_new_one(
+    tmp_path: Path, kind: Callable[[], SentenceEncoder]
+) -> None:
+    kind().save(tmp_path)
+    with pytest.raises(UnknownModelError, match="drawn at random") as found:
+        Contextual(model=str(tmp_path)).augment("castle", random.Random(0))
+    assert str(tmp_path) in str(found.value)
+
+
+@pytest.mark.parametrize("lost", ["cls.predictions.transform.dense.weight", "cls.predictions.bias"])
+def test_a_head_that_is_there_in_part_is_refused(tmp_path: Path, lost: str) -> None:
+    masked_language_model(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights[lost]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UnknownModelError, match=re.escape(lost)):
+        Contextual(model=str(tmp_path)).augment("castle", random.Random(0))
 
 
 def test_a_text_longer_than_the_model_keeps_its_end(models: Path) -> None:

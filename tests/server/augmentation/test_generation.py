@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from pocketquery.client.augmenters import AugResult
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
@@ -38,6 +39,29 @@ def test_each_kind_of_model_writes_and_is_sampled(kind: str, tmp_path: Path) -> 
     assert len(found) == 4
     assert torch.equal(torch.random.get_rng_state(), before)
     assert augmenter.name == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost", "refused"),
+    [
+        ("pegasus", ".embed_positions.", False),  # sinusoids, computed: published ones lack them
+        ("bart", ".embed_positions.", True),
+        ("t5", ".final_layer_norm.", True),
+    ],
+)
+def test_weights_that_are_missing_are_refused_unless_they_are_computed(
+    kind: str, lost: str, refused: bool, tmp_path: Path
+) -> None:
+    weights = load_file(sequence_model(tmp_path, kind=kind) / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if lost not in name}
+    assert len(kept) < len(weights)
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    augmenter = Paraphrase(model=str(tmp_path), kind=kind, max_length=8)
+    if refused:
+        with pytest.raises(UnknownModelError, match="drawn at random"):
+            augmenter.augment(SENTENCES[0], random.Random(0))
+    else:
+        assert augmenter.augment(SENTENCES[0], random.Random(0)).text
 
 
 def test_a_prompt_goes_before_the_text(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
+    UnknownModelError,
     UnsupportedVersionError,
 )
 from pocketquery.server.calibration import (
@@ -189,8 +190,9 @@ def test_the_model_is_saved_with_its_calibration_and_applies_it(tmp_path: Path) 
     assert not np.allclose(vectors, made.encode(texts, lang="fr", stage="raw"), atol=0.01)
     made.save(tmp_path / "model")  # over itself
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]
-    # The same folder is still a plain encoder, in the space it had.
-    assert SentenceEncoder.load(tmp_path / "model").space_id == made.encoder.space_id
+    # Who does not ask for languages would get vectors of another space, and is refused.
+    with pytest.raises(UnknownModelError, match="calibrated by language"):
+        SentenceEncoder.load(tmp_path / "model")
 
 
 def test_each_text_may_have_its_own_language() -> None:

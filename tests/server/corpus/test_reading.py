@@ -15,6 +15,7 @@ from pocketquery.server.corpus import (
     read_groups,
     write_text_store,
 )
+from pocketquery.server.corpus.reading import read_all
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,17 @@ def test_json_is_not_read_as_sentences(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"text": "A. B."}\n')
     with pytest.raises(InvalidInputError, match="without --sentence-lines"):
         list(read_groups(tmp_path / "a", "documents", Reading(sentence_lines=True)))
+
+
+def test_first_lines_of_two_files_are_two_documents(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for path in paths:
+        path.write_text(f"Of {path.name}.\n\nAnother of {path.name}.\n", encoding="utf-8")
+    alone = list(read_all(paths[:1], "documents"))
+    assert [group.id for group in alone] == [
+        group.id for group in read_groups(paths[0], "documents")
+    ]
+    write_text_store(tmp_path / "store", iter(alone), "documents")
+    together = list(read_all([*paths, tmp_path / "store"], "documents"))
+    assert [group.texts[0] for group in together][:2] == ["Of a.txt.", "Another of a.txt."]
+    assert len({group.id for group in together}) == len(together) == 6

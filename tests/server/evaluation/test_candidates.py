@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.candidates import read_askubuntu
 from pocketquery.server.evaluation.candidates import score_candidates
 
 
@@ -51,6 +54,31 @@ def test_only_the_order_counts(rows: list[tuple[int, bool]]) -> None:
     one = score_candidates([scores], [relevant]).means()
     assert one == score_candidates([3 * scores + 7], [relevant]).means()
     assert all(0 <= value <= 1 for value in one.values())
+
+
+def test_askubuntus_first_stage_is_measured_from_its_annotations_alone(tmp_path: Path) -> None:
+    """A made-up file in its format: the candidates are not in the order of their scores."""
+    annotations = tmp_path / "dev.txt"
+    lines = [
+        "1\t12 15\t11 12 13 14 15 16\t9.5 30.25 7.0 8.0 9.0 10.0",  # ranks 1 and 4 of 6
+        "2\t23\t21 22 23\t-1 2 -3.5",  # rank 3 of 3
+        "3\t\t31 32\t2 1",  # no similar question: left out
+        "4\t41 42\t41 42\t1e-3 2e-3",  # all of them
+    ]
+    annotations.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lists = read_askubuntu(annotations, {})
+    found = score_candidates(
+        [np.array(one.first_stage) for one in lists], [np.array(one.relevant) for one in lists]
+    )
+    assert found.left_out == 1
+    per_query = {metric: values.tolist() for metric, values in found.per_query.items()}
+    assert per_query["map"] == pytest.approx([(1 / 1 + 2 / 4) / 2, 1 / 3, (1 / 1 + 2 / 2) / 2])
+    assert per_query["mrr"] == pytest.approx([1, 1 / 3, 1])
+    assert per_query["p@1"] == [1, 0, 1]
+    assert per_query["p@5"] == pytest.approx([2 / 5, 1 / 5, 2 / 5])
+    assert found.means() == pytest.approx(
+        {"map": 25 / 36, "mrr": 7 / 9, "p@1": 2 / 3, "p@5": 1 / 3}
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,36 @@ def test_rank_and_spread_tell_different_collapses() -> None:
     assert total.std_ratio < 0.05
     assert total.eff_rank > 40
     assert "std_ratio" in total.alarms()
+
+
+@pytest.mark.parametrize(
+    ("count", "dimension"),
+    [(2, 384), (3, 16), (5, 64), (12, 8), (30, 384), (65, 64), (384, 384), (1000, 32)],
+)
+def test_few_healthy_vectors_raise_no_alarm_of_rank_and_collapsed_ones_always_do(
+    count: int, dimension: int
+) -> None:
+    for seed in range(5):
+        spread = gaussian(count, dimension, seed)
+        assert not {"eff_rank", "std_ratio"} & set(measure_geometry(spread).alarms())
+        one_way = np.ones((1, dimension)) + 0.01 * spread
+        assert "std_ratio" in measure_geometry(one_way).alarms()
+        if count > 2:  # to both ends of one line, where the spread stays: the centred rank falls
+            signs = np.where(np.arange(count) % 2, -1.0, 1.0)[:, None]
+            found = measure_geometry(signs * one_way)
+            assert found.std_ratio > 0.3
+            assert "eff_rank" in found.alarms()
+
+
+def test_the_alarm_of_rank_is_a_tenth_of_the_way_to_all_that_so_many_vectors_can_have() -> None:
+    healthy = measure_geometry(gaussian(200, 64))
+    assert (healthy.count, healthy.dimension) == (200, 64)
+    assert "count" not in healthy.figures()
+    assert healthy.least_rank == pytest.approx(7.3)  # 1 + 63 / 10
+    few = replace(healthy, count=31)  # a centred rank of 30
+    assert few.least_rank == pytest.approx(3.9)
+    assert replace(few, eff_rank=3.91).alarms() == []
+    assert replace(few, eff_rank=3.89).alarms() == ["eff_rank"]
 
 
 def test_scale_does_not_matter_and_rotation_neither() -> None:

@@ -20,6 +20,7 @@ from pocketquery.server.objectives import Batch, build_objective
 from pocketquery.server.objectives.cpdae import Cpdae, CpdaeConfig
 from pocketquery.server.objectives.document_frequency import document_frequency, log_odds
 from pocketquery.server.objectives.masking import IGNORED
+from pocketquery.server.objectives.sentinels import sentinel_ids
 from tests.tiny_models import bert_teacher, sentences, wordpiece_tokenizer
 
 TOKENIZER = wordpiece_tokenizer()
@@ -85,6 +86,20 @@ def test_the_decoder_starts_at_the_document_frequencies() -> None:
     torch.nn.init.zeros_(objective.decoder.weight)
     exact = objective.decoder(h, encoder).sigmoid().detach()
     torch.testing.assert_close(exact, expected.expand_as(exact), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_tokens_that_were_added_since_change_neither_frequencies_nor_logits(tied: bool) -> None:
+    encoder = bert_teacher()
+    objective = Cpdae(encoder, CpdaeConfig(tied=tied))
+    expected = copy.deepcopy(objective)
+    expected.prepare(corpus(), encoder.tokenizer)
+    vectors = torch.randn(3, encoder.hidden_size)
+    before = expected.decoder(vectors, encoder)
+    sentinel_ids(encoder, 6)
+    objective.prepare(corpus(), encoder.tokenizer)
+    assert torch.equal(objective.counts, expected.counts)
+    torch.testing.assert_close(objective.decoder(vectors, encoder), before)
 
 
 def test_an_objective_that_has_its_frequencies_keeps_what_it_learned() -> None:

@@ -8,9 +8,16 @@ import pytest
 import torch
 
 from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.head_file import load_mlm_heads, save_mlm_head
+from pocketquery.server.objectives.head_file import (
+    MLM_HEAD,
+    head_misfit,
+    load_mlm_heads,
+    save_mlm_head,
+)
 from pocketquery.server.objectives.mlm import Mlm
+from pocketquery.server.objectives.sentinels import sentinel_ids
 from tests.tiny_models import bert_teacher
 
 ENCODER = bert_teacher()
@@ -33,12 +40,56 @@ def test_without_a_head_nothing_is_written_and_nothing_changes(tmp_path: Path) -
     assert load_mlm_heads(tmp_path, [build_objective("mlm", ENCODER)]) == 0
 
 
-def test_a_head_of_another_shape_is_left_alone(tmp_path: Path) -> None:
-    made = build_objective("mlm", ENCODER)
+def mlm(encoder: SentenceEncoder) -> Mlm:
+    """The objective, with a bias that no other one starts with."""
+    made = build_objective("mlm", encoder)
     assert isinstance(made, Mlm)
-    made.head.bias = torch.nn.Parameter(torch.zeros(3))
+    torch.nn.init.normal_(made.head.bias)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("encoder", "difference"),
+    [
+        (bert_teacher(width=32), "dense.weight is 64x64, expected 32x32"),
+        (None, "bias is 152, expected 148"),
+    ],
+)
+def test_a_head_of_another_shape_is_left_alone_and_it_is_said_why(
+    tmp_path: Path, encoder: SentenceEncoder | None, difference: str
+) -> None:
+    made = mlm(ENCODER)
+    if encoder is None:
+        made.head.bias = torch.nn.Parameter(torch.zeros(152))
     save_mlm_head(tmp_path, [made])
-    assert load_mlm_heads(tmp_path, [build_objective("mlm", ENCODER)]) == 0
+    other = mlm(encoder or ENCODER)
+    before = {name: tensor.clone() for name, tensor in other.head.state_dict().items()}
+    assert load_mlm_heads(tmp_path, [other]) == 0
+    assert all(torch.equal(other.head.state_dict()[name], before[name]) for name in before)
+    misfit = head_misfit(tmp_path, [other])
+    assert difference in misfit
+    assert str(tmp_path / MLM_HEAD) in misfit
+    assert "\n" not in misfit
+    assert head_misfit(tmp_path, [other, mlm(ENCODER)]) == ("" if encoder else misfit)
+    assert head_misfit(tmp_path, [build_objective("simcse", ENCODER)]) == ""
+    assert head_misfit(tmp_path / "elsewhere", [other]) == ""
+
+
+def test_a_head_for_a_vocabulary_that_has_grown_takes_the_rows_that_were_saved(
+    tmp_path: Path,
+) -> None:
+    encoder = bert_teacher()
+    made = mlm(encoder)
+    save_mlm_head(tmp_path, [made])
+    rows = len(sentinel_ids(encoder, 5)) + len(made.head.bias)
+    grown = mlm(encoder)
+    added = grown.head.bias[-5:].clone()
+    assert load_mlm_heads(tmp_path, [grown]) == 1
+    assert head_misfit(tmp_path, [grown]) == ""
+    assert len(grown.head.bias) == rows
+    assert torch.equal(grown.head.bias[:-5], made.head.bias)
+    assert torch.equal(grown.head.bias[-5:], added)
+    assert torch.equal(grown.head.dense.weight, made.head.dense.weight)
 
 
 def test_a_damaged_head_is_named(tmp_path: Path) -> None:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+import random
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketquery.server.corpus.groups import Group
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.primitives import (
     additive_margin_softmax,
     cosines,
+    dots,
     info_nce,
     margin_in_batch,
     negative_cosine,
     ranknet,
     same_text_mask,
 )
+from tests.tiny_models import bert_teacher
 
 
 def drawn(rows: int, dim: int = 8, seed: int = 0) -> torch.Tensor:
@@ -143,6 +152,46 @@ def test_cosines_stay_in_float32_under_autocast() -> None:
         found = cosines(a.bfloat16(), b)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, cosines(a.bfloat16().float(), b))
+
+
+def test_dot_products_stay_in_float32_under_autocast() -> None:
+    a, b = drawn(6, 64), drawn(5, 64, seed=1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = dots(a, b)
+    assert torch.equal(found, a @ b.T)
+    assert dots(a.double(), b.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "group"),
+    [
+        ("fine_tune", {"negatives": 1}, Group("1", ("A question?", "Its answer.", "No answer."))),
+        ("ict", {"similarity": "dot"}, Group("1", ("One sentence.", "Two.", "Three of them."))),
+        ("ict", {"similarity": "cosine"}, Group("1", ("One sentence.", "Two.", "Three of them."))),
+    ],
+)
+def test_scores_are_not_rounded_to_16_bits(name: str, options: Any, group: Group) -> None:
+    """They are divided by a temperature of some hundredths: what is rounded shows."""
+    teacher = bert_teacher()
+    objective = build_objective(name, teacher, options)
+    rng = random.Random(0)
+    groups = [
+        replace(group, id=str(i), texts=tuple(f"{text} {i}" for text in group.texts))
+        for i in range(4)
+    ]
+    batch = objective.collate([objective.draw(g, rng) for g in groups], np.random.default_rng(0))
+
+    class Fixed(SentenceEncoder):
+        """Vectors that no precision of its own has touched."""
+
+        def pooled(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            seeds = (ids * mask).sum(dim=1).tolist()
+            return torch.cat([drawn(1, 32, seed=seed) for seed in seeds])
+
+    encoder = Fixed(teacher.backbone, teacher.tokenizer)
+    plain = objective.loss(encoder, batch).total
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(objective.loss(encoder, batch).total, plain)
 
 
 def test_a_zero_row_has_cosine_zero() -> None:

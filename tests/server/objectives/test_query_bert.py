@@ -19,6 +19,7 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.byol import byol_loss
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
+from pocketquery.server.objectives.sentinels import sentinel_ids
 from tests.tiny_models import WORDS, bert_teacher, sentences, wordpiece_tokenizer
 
 QUERIES = [Group(str(i), (text,)) for i, text in enumerate(sentences(64))]
@@ -223,6 +224,27 @@ def test_a_resumed_run_has_the_same_next_losses(framework: str, projector_norm: 
     for part, state in zip(parts, saved, strict=True):
         part.load_state_dict(state)
     assert steps(again, anew, resumed, range(3, 8)) == expected
+
+
+def test_tokens_that_were_added_since_reach_no_row_of_the_target() -> None:
+    """Another objective's: the copy keeps to the table it was made of, whatever a text spells."""
+    encoder, objective = tiny(framework="bsl", momentum=0.5)
+    assert objective.target is not None
+    rows = encoder.backbone.get_input_embeddings().num_embeddings
+    before = objective.target.encoder.backbone.get_input_embeddings().weight.clone()
+    sentinel_ids(encoder, 6)
+    with torch.no_grad():
+        encoder.backbone.get_input_embeddings().weight.add_(1)
+    view = objective.draw(Group("q", ("<extra_id_0> castle rock",)), random.Random(0))
+    assert view is not None
+    batch = objective.collate([view] * 4, np.random.default_rng(0))
+    assert int(batch["input_ids"].max()) >= rows
+    found = objective.loss(encoder, batch).total
+    found.backward()  # type: ignore[no-untyped-call]
+    assert torch.isfinite(found)
+    objective.after_step(encoder, batch, 0, 10**9)
+    after = objective.target.encoder.backbone.get_input_embeddings().weight
+    torch.testing.assert_close(after, before + 0.5)
 
 
 def test_projections_can_be_looked_at_apart_from_what_ships() -> None:

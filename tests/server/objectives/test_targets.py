@@ -45,6 +45,15 @@ def test_targets_of_another_shape_are_refused() -> None:
         update_target([torch.ones(1)], [], 0.5)
 
 
+def test_rows_that_the_network_has_gained_since_are_none_of_the_copys() -> None:
+    online, target = torch.arange(8.0).view(4, 2), torch.zeros(3, 2)
+    update_target([online], [target], 0.5)
+    assert torch.equal(target, online[:3] / 2)
+    for other in (torch.ones(2, 2), torch.ones(4, 3)):  # fewer rows, and another width
+        with pytest.raises(RuntimeError, match="must match"):
+            update_target([other], [target], 0.5)
+
+
 def test_the_cosine_rises_to_one() -> None:
     values = [momentum_at(step, 100, 0.9) for step in range(101)]
     assert values[0] == pytest.approx(0.9)

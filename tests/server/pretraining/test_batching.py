@@ -112,7 +112,7 @@ def test_a_batch_is_of_one_language_and_small_languages_are_seen_more_than_they_
         assert len(languages) == 1
         seen[languages.pop()] += 1
     assert seen == {"en": 192, "fr": 64}  # 30 : 10, the roots of 900 and 100
-    assert batches.languages_left_out == ["sw"]
+    assert batches.languages_left_out == {"sw": 1}
 
 
 def test_without_enough_groups_the_source_is_refused() -> None:

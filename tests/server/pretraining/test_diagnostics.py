@@ -83,6 +83,17 @@ def test_a_run_that_collapses_is_ended_when_its_patience_is_over(tmp_path: Path)
     assert ratios[-1] < 0.5 * ratios[0]
 
 
+def test_patience_lets_a_healthy_run_of_few_held_out_texts_go_on() -> None:
+    watch = Watch(1)
+    few = torch.randn(30, 384, generator=torch.Generator().manual_seed(0)).numpy()
+    for step in range(5):
+        watch.alarms({"h": measure_geometry(few)})
+        watch.check(step)
+    watch.alarms({"h": measure_geometry(few[:, :1].repeat(384, axis=1))})  # to both ends of a line
+    with pytest.raises(ArtifactError, match=r"h\.eff_rank 1\).*or of the texts"):
+        watch.check(5)
+
+
 def test_the_count_of_alarms_survives_a_kill(tmp_path: Path) -> None:
     config = replace(
         WATCHED, steps=400, learning_rate=1e-2, patience=6, diagnose_every=4, schedule="constant"

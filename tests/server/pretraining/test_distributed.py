@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from pocketquery.server.pretraining import Processes, join_processes
 from pocketquery.server.pretraining.distributed import _buckets
 from tests.server.pretraining.small_run import losses
 from tests.server.pretraining.two_processes import CONFIG
+from tests.tiny_models import sentences
 
 ROOT = Path(__file__).parents[3]
 
@@ -70,6 +73,46 @@ def test_gradients_are_averaged_and_one_that_nobody_has_stays_none(
 ) -> None:
     for report in reports:
         assert report["means"] == [1.5, 1.0, None]
+
+
+@pytest.mark.slow
+def test_the_command_with_two_processes_makes_one_model_and_goes_on_after_a_kill(
+    tmp_path: Path,
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n\n".join(sentences(200)), encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", "-m", "pocketquery.sdk", "pretrain", "--init", "nano"]
+    command += ["--documents", str(texts), "--vocabulary", "400", "--batch-size", "4"]
+    command += ["--checkpoint-every", "20", "--steps", "200", "--held-out", "20", "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def run(output: Path) -> dict[str, Any]:
+        found = subprocess.run(
+            [*command, "--output", str(output)],
+            check=True,
+            env=environment,
+            stdout=subprocess.PIPE,
+            timeout=200,
+        )
+        report: dict[str, Any] = json.loads(found.stdout)  # of the first process alone
+        return report
+
+    killed, checkpoint = tmp_path / "killed", tmp_path / "killed.work" / "checkpoint.pt"
+    group = subprocess.Popen(
+        [*command, "--output", str(killed)], env=environment, start_new_session=True
+    )
+    try:
+        until = time.monotonic() + 120
+        while not checkpoint.is_file():
+            assert group.poll() is None, "it ended before it was killed"
+            assert time.monotonic() < until, "it left no checkpoint"
+            time.sleep(0.01)
+    finally:
+        os.killpg(group.pid, signal.SIGKILL)
+        group.wait()
+    assert not killed.exists()
+    assert run(killed)["space_id"] == run(tmp_path / "whole")["space_id"]
 
 
 def test_alone_nothing_happens() -> None:

@@ -179,7 +179,7 @@ def test_an_objective_refuses_groups_it_cannot_learn_from() -> None:
         Part(build_objective("mlm", encoder), triples)
 
 
-@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_weight_must_be_positive(weight: float) -> None:
     encoder = make_encoder()
     with pytest.raises(InvalidInputError, match=r"the weight of mlm is .*; expected above 0"):

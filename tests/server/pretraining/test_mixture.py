@@ -109,6 +109,21 @@ def test_a_token_budget_bounds_the_padded_batch() -> None:
     assert len({rows for rows, _ in sizes}) > 3
 
 
+class _ByLanguage(Mlm):
+    by_language = True
+    least_examples = 2
+
+
+def test_languages_left_out_are_named_by_objective_with_their_groups() -> None:
+    groups = [Group(f"{lang}{i}", ("water",), lang=lang) for lang in ("de", "en") for i in range(9)]
+    groups.append(Group("sw", ("water",), lang="sw"))
+    source = type(documents())(groups, "documents")
+    encoder = make_encoder()
+    parts = [Part(_ByLanguage(encoder), source)]
+    assert stream(parts).languages_left_out() == {"mlm": {"sw": 1}}
+    assert stream([Part(Mlm(encoder), source)]).languages_left_out() == {}
+
+
 class _Looking(Objective[str]):
     """Notes what it was given to draw from."""
 

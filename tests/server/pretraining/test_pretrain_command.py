@@ -14,6 +14,8 @@ from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.corpus import Group, GroupList, write_text_store
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import OBJECTIVES
+from pocketquery.server.objectives.head_file import save_mlm_head
+from pocketquery.server.objectives.mlm import MlmHead
 from pocketquery.server.pretraining.command_parts import parse_objectives, parse_options
 from pocketquery.server.pretraining.pretrain_command import pretrain
 from tests.tiny_models import bert_teacher, sentences
@@ -73,6 +75,64 @@ def test_masked_language_modelling_goes_on_with_the_head_it_had(
     assert all(torch.allclose(before[name], found[name], atol=1e-6) for name in before)
 
 
+@pytest.mark.parametrize("objectives", ["mlm=1,gur=1", "gur=1,mlm=1"])
+def test_it_does_so_beside_gur_which_adds_tokens_to_the_vocabulary(
+    tmp_path: Path, documents: str, objectives: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, after = tmp_path / "base", tmp_path / "after"
+    assert command("--documents", documents, "--output", str(base), *SMALL.split()) == 0
+    capsys.readouterr()
+    further = ["--init", str(base), "--documents", documents, "--steps", "1", "--batch-size", "4"]
+    further += [
+        "--sentence-lines",
+        "--objective",
+        objectives,
+        "--learning-rate",
+        "1e-9",
+        "--output",
+        str(after),
+    ]
+    assert command(*further) == 0
+    before, found = (load_file(folder / "mlm_head.safetensors") for folder in (base, after))
+    rows = len(before["bias"])
+    assert rows == SentenceEncoder.load(base).backbone.get_input_embeddings().num_embeddings
+    assert (len(found["bias"]) > rows) == objectives.startswith("gur")
+    found["bias"] = found["bias"][:rows]
+    assert before["bias"].any()  # a new one's is zero
+    assert all(torch.allclose(before[name], found[name], atol=1e-6) for name in before)
+    assert "new head" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("objective", "said"), [("mlm", 1), ("simcse", 0)])
+def test_a_head_that_does_not_fit_is_told_in_one_line(
+    tmp_path: Path,
+    documents: str,
+    objective: str,
+    said: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start = tmp_path / "start"
+    bert_teacher(layers=1, width=16).save(start)
+    save_mlm_head(start, [MlmHead(bert_teacher(layers=1, width=32))])
+    further = ["--init", str(start), "--documents", documents, "--steps", "1", "--batch-size", "4"]
+    further += ["--objective", objective, "--output", str(tmp_path / "after")]
+    assert command(*further) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "new head" in line]
+    assert len(lines) == said
+    for line in lines:
+        assert f"the head in {start / 'mlm_head.safetensors'} was made for another encoder" in line
+        assert "dense.weight is 32x32, expected 16x16" in line
+
+
+def test_a_drawn_encoder_takes_no_head_of_a_folder_that_is_called_like_its_shape(
+    tmp_path: Path, documents: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nano").mkdir()
+    (tmp_path / "nano" / "mlm_head.safetensors").write_bytes(b"not to be read")
+    assert command("--documents", documents, "--output", "model", *SMALL.split()) == 0
+
+
 def test_a_store_and_turns_of_two_objectives(tmp_path: Path) -> None:
     groups = GroupList([Group(str(i), (s, s)) for i, s in enumerate(sentences(40))], "documents")
     write_text_store(tmp_path / "store", (groups[i] for i in range(40)), "documents")
@@ -105,6 +165,10 @@ def test_weights_are_read_and_one_alone_is_one() -> None:
         ("bert", 'unknown objective "bert"; known are mlm, simcse'),
         ("", 'unknown objective ""; known are'),
         ("mlm=much", 'the weight of mlm is "much"'),
+        ("mlm=1,gur=inf", 'the weight of gur is "inf"; expected a finite number'),
+        ("gur=-inf", 'the weight of gur is "-inf"; expected a finite number'),
+        ("gur=nan", 'the weight of gur is "nan"; expected a finite number'),
+        ("gur=1e400", 'the weight of gur is "1e400"; expected a finite number'),
         ("mlm,mlm=2", "named twice"),
     ],
 )

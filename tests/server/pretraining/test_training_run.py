@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.mlm import Mlm
+from pocketquery.server.pretraining import Part
 from pocketquery.server.pretraining.loop import pretrain
 from pocketquery.server.pretraining.run_log import read_log
 from pocketquery.server.pretraining.training_run import (
@@ -18,7 +21,7 @@ from pocketquery.server.pretraining.training_run import (
     pretrain_to_folder,
     work_folder,
 )
-from tests.server.pretraining.small_run import CONFIG, Killed, make_encoder, make_parts
+from tests.server.pretraining.small_run import CONFIG, Killed, losses, make_encoder, make_parts
 from tests.tiny_models import sentences
 
 WATCHED = replace(CONFIG, diagnose_every=4)
@@ -106,3 +109,53 @@ def test_what_it_was_trained_with_is_written_down(tmp_path: Path) -> None:
     assert saved["learning_rate"] == CONFIG.learning_rate
     assert saved["parts"][0]["objective"] == "mlm"
     assert saved["parts"][0]["config"]["mask_rate"] == 0.15
+
+
+class _ByLanguage(Mlm):
+    by_language = True
+    least_examples = 2
+
+
+def of_languages(*languages: str) -> tuple[SentenceEncoder, list[Part]]:
+    """Documents of English, and one each of other languages."""
+    groups = [Group(str(i), (text,), lang="en") for i, text in enumerate(sentences(30))]
+    groups += [Group(lang, ("water",), lang=lang) for lang in languages]
+    encoder = make_encoder()
+    return encoder, [Part(_ByLanguage(encoder), GroupList(groups, "documents"))]
+
+
+def test_languages_with_too_few_texts_are_told_in_the_log_the_reports_and_to_a_person(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = pretrain_to_folder(*of_languages("sw", "ti"), CONFIG, tmp_path / "model")
+    left_out = {"mlm": {"sw": 1, "ti": 1}}
+    assert report.languages_left_out == left_out
+    folder = tmp_path / "model"
+    assert read_log(folder / "pretraining.jsonl")[0] == {"step": 0, "languages_left_out": left_out}
+    assert json.loads((folder / "pretraining.json").read_text())["languages_left_out"] == left_out
+    assert "mlm: sw (1 usable group), ti (1 usable group)" in (
+        folder / "pretraining.html"
+    ).read_text("utf-8")
+    said = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(said) == 1
+    assert said[0].startswith("pocketquery: warning: languages are left out of training: mlm: sw (")
+
+
+def test_a_resumed_run_tells_it_again_and_logs_it_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses(run=tmp_path, stop_after=5, make=lambda: of_languages("sw"))
+    losses(run=tmp_path, make=lambda: of_languages("sw"))
+    rows = read_log(tmp_path / "log.jsonl")
+    assert ["languages_left_out" in row for row in rows] == [True] + [False] * 6
+    assert capsys.readouterr().err.count("pocketquery: warning") == 2
+
+
+def test_where_no_language_is_left_out_nothing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = pretrain_to_folder(*of_languages(), CONFIG, tmp_path / "model")
+    assert report.languages_left_out == {}
+    assert read_log(tmp_path / "model" / "pretraining.jsonl")[0]["step"] == 2
+    assert "left out" not in (tmp_path / "model" / "pretraining.html").read_text("utf-8")
+    assert capsys.readouterr().err == ""
