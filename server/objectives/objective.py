@@ -97,6 +97,13 @@ class Objective(nn.Module, ABC, Generic[Example]):
             tokenizer: the encoder's.
         """
 
+    def record(self) -> dict[str, Any]:
+        """What else than its configuration decides its examples, as JSON values.
+
+        A run records it, and one in which it differs is not resumed.
+        """
+        return {}
+
     @abstractmethod
     def draw(self, group: Group, rng: random.Random) -> Example | None:
         """One example of a group, drawn anew every epoch; None where the group has none."""

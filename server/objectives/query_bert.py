@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from pocketquery.client.audit import Tally
 from pocketquery.client.augmenter_choice import Maker
 from pocketquery.client.views import View
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.augmentation.identity import Identity
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
@@ -79,6 +80,12 @@ class QueryBert(Objective[Views]):
             self.target = _Target(encoder, self.projector, config.target_dropout)
         self.tokenizer = encoder.tokenizer
         self.max_length = min(config.max_length, encoder.max_length)
+
+    def record(self) -> dict[str, Any]:
+        """Who makes the views: files and models by their content, not by their place."""
+        plan = self.views.plan
+        made = {"light": plan.light, "heavy": plan.heavy}
+        return {"views": {kind: [[*Identity.of(one)] for one in by] for kind, by in made.items()}}
 
     def draw(self, group: Group, rng: random.Random) -> Views | None:
         return self.views.draw(group, rng)

@@ -60,6 +60,7 @@ class Part:
             "config": vars(config) if is_dataclass(config) else None,
             "weight": self.weight,
             "source": self.source.fingerprint,
+            **self.objective.record(),
         }
 
 
