@@ -102,19 +102,19 @@ def evaluate(
         )
     queries = mistyped(collection.queries, typos, seed)
     encoders: dict[str, QueryEncoder] = {"teacher": teacher.encode_query, **(more_encoders or {})}
+    encoded = {name: encode(queries) for name, encode in encoders.items()}
     rankings = {
-        name: _exact(collection, encode(queries), document_vectors, seed)
-        for name, encode in encoders.items()
+        name: _exact(collection, vectors, document_vectors, seed)
+        for name, vectors in encoded.items()
     }
     with contextlib.ExitStack() as stack:
         if index is None:
             searching = temporary_index(collection, bundle or teacher, document_vectors)
             index = stack.enter_context(searching)
-        vectors = (bundle or teacher).encode_query(queries)
+        asked = encoded["teacher"] if bundle is None else bundle.encode_query(queries)
         for name, mode in _INDEX_MODES.items():
-            if name == "bundle" and bundle is None:
-                continue
-            rankings[name] = _searched(index, collection, queries, vectors, mode)
+            if name != "bundle" or bundle is not None:
+                rankings[name] = _searched(index, collection, queries, asked, mode)
     return Evaluation(
         {name: score_rankings(collection.judgements, found) for name, found in rankings.items()}
     )
