@@ -1,4 +1,4 @@
-"""Reading the public sets' files: packed tables with a header, and packed JSON Lines."""
+"""Reading the public sets' files: tables, packed or not, and packed JSON Lines."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ def rows(path: Path) -> Iterator[list[str]]:
 
 
 def table(path: Path) -> Iterator[list[str]]:
-    """The rows of a gzipped, tab-separated table that has no header, or whose header is wanted."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+    """The rows of a tab-separated table that has no header, or whose header is wanted."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="\n") as file:
         yield from csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cpdae import squad_test
 from numpy.typing import NDArray
+from passage_tests import passage_test
 from reporting import main
 from retrieval_test import RetrievalTest, dense_ranks, triples_of
 from study import WORK, Corpus, Scores, Study, Trained
@@ -75,7 +75,7 @@ class AlignmentStudy(Study):
 
 def corpus(name: str, data: Path) -> Corpus:
     """Questions with their paragraph and hard negatives, and the test."""
-    documents, test = squad_test(data)
+    documents, test = passage_test("squad", data)
     asked = [Group(f"question-{i}", (text,)) for i, (text, _) in enumerate(test.training)]
     read = [documents[row] for row in range(len(documents))] + asked
     held = RetrievalTest(test.passages, test.test, test.test)

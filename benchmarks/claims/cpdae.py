@@ -1,12 +1,13 @@
 """The claims of CPDAE (O11 to O14), in small.
 
-    python benchmarks/claims/cpdae.py [--corpora squad made_up] [--data FOLDER]
+    python benchmarks/claims/cpdae.py [--corpora squad scifact made_up] [--data FOLDER]
 
 "A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval". Every
 arm is pretrained on the documents and then fine-tuned alike, as a bi-encoder on questions with
 negatives from BM25, with many questions (``mrr@10``, ``recall@100``) and with few (``low_``).
 
 * ``squad``: paragraphs of Wikipedia articles, questions on articles of which fine-tuning saw none.
+* ``scifact``: abstracts of articles, and claims with the abstracts that they cite.
 * ``made_up``: titled documents; a title is the question, its document the passage.
 
 ``common_mass`` is the share of the predicted word distributions on the 100 most frequent pieces,
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from data_sets import articles, squad
+from passage_tests import passage_test
 from reporting import main
 from retrieval_test import RetrievalTest, dense_ranks, first_triples, rank_scores, triples_of
 from study import Corpus, Scores, Trained, settings_of
@@ -44,7 +45,7 @@ _SAMPLE = 256  # documents on which predicted words are measured
 
 def corpus(name: str, data: Path) -> Corpus:
     """Documents to pretrain on, and questions to fine-tune and test with."""
-    documents, test = _titles() if name == "made_up" else squad_test(data)
+    documents, test = _titles() if name == "made_up" else passage_test(name, data)
     sampled = random.Random(0).sample(range(len(documents)), _SAMPLE)
     texts = [" ".join(documents[row].texts) for row in sampled]
     triples = cache(lambda seed: triples_of(test, seed))
@@ -88,21 +89,6 @@ def claims(name: str) -> list[Claim]:
         Claim("O13", "the gain over MLM is largest with few questions", _low_resource),
         Claim("O14", "the contrast lowers the mass of common words", _less_common),
     ]
-
-
-def squad_test(data: Path) -> tuple[GroupList, RetrievalTest]:
-    """Wikipedia paragraphs to read, and SQuAD's questions split by article."""
-    found = squad(data)
-    groups = [found.documents[row] for row in range(len(found.documents))]
-    rows = {group.id: row for row, group in enumerate(groups)}
-    passages = [" ".join(group.texts[1:]) for group in groups]
-    test = RetrievalTest(
-        passages,
-        [(text, rows[document]) for text, document in found.training],
-        [(text, rows[document]) for text, document in found.test],
-    )
-    more = articles(data)
-    return GroupList(groups + [more[row] for row in range(len(more))], "documents"), test
 
 
 def _titles() -> tuple[GroupList, RetrievalTest]:
@@ -156,4 +142,6 @@ def _less_common(results: Results) -> Verdict:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main("cpdae", ("squad", "made_up"), corpus, claims, lambda name: "mrr@10"))
+    raise SystemExit(
+        main("cpdae", ("squad", "scifact", "made_up"), corpus, claims, lambda name: "mrr@10")
+    )

@@ -24,6 +24,7 @@ __all__ = [
     "exchange_duplicates",
     "news",
     "question_bodies",
+    "scifact",
     "services",
     "squad",
     "tatoeba",
@@ -87,15 +88,30 @@ def articles(data: Path) -> GroupList:
 
 
 @dataclass(frozen=True)
-class Squad:
-    """Paragraphs of Wikipedia articles and questions on them, split by article."""
+class Asked:
+    """Titled documents, and questions each with the id of a document that answers it."""
 
     documents: GroupList
-    training: list[tuple[str, str]]  # question, paragraph id
+    training: list[tuple[str, str]]  # question, document id
     test: list[tuple[str, str]]
 
 
-def squad(data: Path, seed: int = 0) -> Squad:
+def scifact(data: Path) -> Asked:
+    """SciFact's abstracts and claims; a claim that cites several abstracts is there for each."""
+    folder = data / "scifact"
+    groups = [
+        Group(row["_id"], (row["title"], *row["sentences"]), (), "en", title=True)
+        for row in objects(folder / "corpus.jsonl.gz")
+    ]
+    asked = {}
+    for part in ("train", "test"):
+        claims = dict(table(folder / f"queries.{part}.tsv"))
+        judged = table(folder / f"qrels.{part}.tsv")
+        asked[part] = [(claims[claim], document) for claim, document, _ in judged]
+    return Asked(GroupList(groups, "documents"), asked["train"], asked["test"])
+
+
+def squad(data: Path, seed: int = 0) -> Asked:
     """SQuAD; the questions on a quarter of the articles are the test."""
     folder = data / "squad_dev_passages"
     groups = [
@@ -111,7 +127,7 @@ def squad(data: Path, seed: int = 0) -> Squad:
         if number in relevant:
             document = relevant[number]
             (test if document.rsplit("#", 1)[0] in held else training).append((text, document))
-    return Squad(GroupList(groups, "documents"), training, test)
+    return Asked(GroupList(groups, "documents"), training, test)
 
 
 def news(data: Path, languages: tuple[str, ...]) -> GroupList:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RetrievalTest:
-    """Passages, and questions each with the row of its one passage."""
+    """Passages, and questions with the row of their passage; of several, once for each."""
 
     passages: list[str]
     training: list[tuple[str, int]]
@@ -41,7 +42,13 @@ class RetrievalTest:
 def triples_of(test: RetrievalTest, seed: int = 0) -> GroupList:
     """The training questions in a drawn order, with negatives from BM25."""
     asked = random.Random(seed).sample(test.training, len(test.training))
-    questions = tuple(Question(str(i), text, (row,)) for i, (text, row) in enumerate(asked))
+    answers: dict[str, set[int]] = defaultdict(set)
+    for text, row in asked:
+        answers[text].add(row)
+    questions = tuple(
+        Question(str(i), text, (row,), frozenset(answers[text]))
+        for i, (text, row) in enumerate(asked)
+    )
     mined = mine_triples(
         Questions(tuple(test.passages), questions),
         [Bm25Ranker(test.passages)],
