@@ -7,8 +7,8 @@ all-MiniLM-L6-v2, first towards its vectors of the queries, then against hard ne
 questions about articles of which training saw no question: ``margin`` is the cosine to the right
 paragraph less the mean cosine to those that BM25 ranks high, ``recall@10`` among all paragraphs.
 
-``squad``: paragraphs of Wikipedia articles. Word vectors are trained on the training questions,
-warm starts read the paragraphs as well. The arm ``teacher`` is the document encoder on both sides.
+``squad``: paragraphs of Wikipedia articles. Word vectors and warm starts are trained on the
+paragraphs and the training questions. The arm ``teacher`` is the document encoder on both sides.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.word2vec import Word2VecConfig, train_word2vec
+from pocketquery.server.objectives.word_vectors import WordVectors
 
 _LADDER = ("w2v_linear", "w2v_dan", "nano", "mini", "teacher")
 _STAGES = ("align_qd", "align_nce")
@@ -65,12 +66,19 @@ class AlignmentStudy(Study):
             shaped = Study(self.name, self.corpus)
             shaped.settings = {**self.settings, **settings["shape"]}
             return EncoderTower(with_alignment_head(shaped.start(), teacher, seed), "full")
-        asked = self.corpus.sources["queries"]
-        texts = [asked[row].texts[0] for row in range(len(asked))]
-        words = train_word2vec(texts, Word2VecConfig(seed=seed, subsampling=1e-3))
+        words = self._words(seed)
         if settings["layers"] > 1:
             return WordAverage.dan(words, teacher.dimension, seed)
         return WordAverage(words, teacher.dimension, seed=seed)
+
+    def _words(self, seed: int) -> WordVectors:
+        """Word vectors of what the warm starts read; kept, as two arms stand on them."""
+        kept = WORK / self.name / self.corpus.name / f"words-{seed}.npz"
+        if not kept.is_file():
+            read = self.corpus.warm
+            texts = [" ".join(read[row].texts) for row in range(len(read))]
+            train_word2vec(texts, Word2VecConfig(seed=seed, subsampling=1e-3)).save(kept)
+        return WordVectors.load(kept)
 
 
 def corpus(name: str, data: Path) -> Corpus:
@@ -83,7 +91,7 @@ def corpus(name: str, data: Path) -> Corpus:
     return Corpus(
         name,
         GroupList(read, "documents"),
-        {"triples": triples_of(test), "queries": GroupList(asked, "queries")},
+        {"triples": triples_of(test)},
         lambda trained: _evaluate(trained, held, negatives),
     )
 

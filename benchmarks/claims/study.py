@@ -30,7 +30,7 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import Objective, build_objective
 from pocketquery.server.objectives.head_file import MLM_HEAD, load_mlm_heads, save_mlm_head
-from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
+from pocketquery.server.pretraining import HeldOut, Part, PretrainingConfig, pretrain
 
 __all__ = ["Corpus", "Scores", "Study", "Trained", "settings_of"]
 
@@ -152,10 +152,10 @@ class Study:
             encoder = pretrain(encoder, parts, config, run=run, held_out=self._held_out())
         return Trained(arm, seed, encoder.eval(), [part.objective for part in parts])
 
-    def _held_out(self) -> list[str]:
+    def _held_out(self) -> HeldOut:
         """Texts on which the geometry is looked at on the way; they decide nothing."""
         rows = range(0, len(self.corpus.warm), max(1, len(self.corpus.warm) // _LOOKED_AT))
-        return [" ".join(self.corpus.warm[row].texts[:3]) for row in rows][:_LOOKED_AT]
+        return HeldOut([" ".join(self.corpus.warm[row].texts[:3]) for row in rows][:_LOOKED_AT])
 
     def _part(self, name: str, options: Mapping[str, Any], encoder: SentenceEncoder) -> Part:
         options = {"max_length": self.settings["max_length"], **options}

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["Geometry", "alignment", "hubness", "measure_geometry"]
+__all__ = ["Geometry", "alignment", "hubness", "measure_geometry", "partner_recall"]
 
 Vectors = NDArray[np.floating]
 
 _NEIGHBOURS = 10
+_TIE = 1e-6  # of cosines: equal texts in batches of different widths differ in the last digits
 _CONSTANT = 1e-6  # standard deviation below which float32 vectors are one and the same
 
 
@@ -122,6 +123,19 @@ def alignment(first: Vectors, second: Vectors) -> float:
     """
     difference = _unit(first) - _unit(second)
     return float((difference**2).sum(axis=1).mean())
+
+
+def partner_recall(first: Vectors, second: Vectors, neighbours: int = _NEIGHBOURS) -> float:
+    """Share of the first whose partner is among their nearest; ties count against it.
+
+    Args:
+        first: float (n, d).
+        second: float (n, d); row i is the partner of row i, and all the others are not.
+        neighbours: how many are near.
+    """
+    cosines = _unit(first) @ _unit(second).T  # (n, n)
+    own = cosines.diagonal()[:, None]
+    return float(((cosines >= own - _TIE).sum(axis=1) <= neighbours).mean())
 
 
 def hubness(queries: Vectors, documents: Vectors, neighbours: int = _NEIGHBOURS) -> float:

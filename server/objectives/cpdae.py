@@ -221,23 +221,6 @@ class Cpdae(Objective[str]):
     def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
         self.progress.fill_((step + 1) / steps)
 
-    def gradient_norms(self, encoder: SentenceEncoder, batch: Batch) -> dict[str, float]:
-        """Norm of each un-weighted term's gradient at the token states: a diagnostic, not a step.
-
-        They should lie within about two orders. At the states, not at the vector: there MLM, which
-        does not pass through the vector, can be compared too.
-        """
-        views = self._views(encoder, batch)
-        terms = {
-            "reconstruction": self._reconstruction(views),
-            "mlm": mlm_loss(views.states, batch["labels"], self.mlm_head, encoder)[0],
-            "contrast": self._contrast(views, batch["same_text"])[0],
-        }
-        return {
-            name: float(torch.autograd.grad(term, views.states, retain_graph=True)[0].norm())
-            for name, term in terms.items()
-        }
-
     def _views(self, encoder: SentenceEncoder, batch: Batch) -> _Views:
         if not self.prepared and self._needs_statistics:
             raise InvalidInputError(

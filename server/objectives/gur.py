@@ -23,7 +23,7 @@ from pocketquery.server.objectives.gur_batches import GurBatches
 from pocketquery.server.objectives.gur_config import HIGHEST_RATE, GurConfig
 from pocketquery.server.objectives.gur_decoder import DecoderShape, GurDecoder, save_decoder
 from pocketquery.server.objectives.gur_examples import GurExample, draw_example
-from pocketquery.server.objectives.gur_losses import gur_contrast, infilling_loss, watched
+from pocketquery.server.objectives.gur_losses import gur_contrast, infilling_loss
 from pocketquery.server.objectives.hump_spans import span_budget
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
 from pocketquery.server.objectives.sentinels import sentinel_ids
@@ -94,13 +94,11 @@ class Gur(Objective[GurExample]):
         parts: dict[str, torch.Tensor] = {}
         stats: dict[str, torch.Tensor | float] = {}
         if self.decoder is not None:
-            branch, stats["lm_gradient"] = watched(states)
-            parts["lm"], stats["lm_accuracy"] = self._language_model(encoder, branch, batch)
+            parts["lm"], stats["lm_accuracy"] = self._language_model(encoder, states, batch)
             total = total + parts["lm"]
         if self.projector is not None:
             seen, mask = self._contrasted(encoder, states, batch)
-            branch, stats["cl_gradient"] = watched(seen)
-            vectors = self.projector(pool(branch, mask, self.pooling))
+            vectors = self.projector(pool(seen, mask, self.pooling))
             pairs = len(batch["dropped"])
             first, second = vectors[:pairs], vectors[pairs:]  # (pairs, vector_size) each
             parts["cl"], stats["cl_accuracy"] = gur_contrast(

@@ -1,4 +1,4 @@
-"""GUR's two losses as pure functions of tensors, and the pull of each on the encoder."""
+"""GUR's two losses as pure functions of tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.primitives import cosines, info_nce
 
-__all__ = ["gur_contrast", "infilling_loss", "watched"]
+__all__ = ["gur_contrast", "infilling_loss"]
 
 
 def infilling_loss(
@@ -74,20 +74,3 @@ def gur_contrast(
         nearest = cosines(first, second).masked_fill(kept, -torch.inf).argmax(dim=1)
     loss = info_nce(first, second, temperature, dropped=dropped)
     return loss, (nearest == own).float().mean()
-
-
-def watched(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The states on a branch of their own, and the norm of the gradient that comes back through it.
-
-    The norm, a scalar, is 0 until the backward pass writes it down: so the pull of several losses
-    on the encoder can be compared without a backward pass for each.
-    """
-    norm = torch.zeros((), device=states.device)
-    branch = states.view_as(states)
-    if branch.requires_grad:
-
-        def write_down(gradient: torch.Tensor) -> None:
-            norm.copy_(gradient.norm())
-
-        branch.register_hook(write_down)  # type: ignore[no-untyped-call]
-    return branch, norm

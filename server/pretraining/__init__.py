@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pocketquery.server.pretraining.checkpoints import load_checkpoint, save_checkpoint
     from pocketquery.server.pretraining.config import PretrainingConfig
     from pocketquery.server.pretraining.distributed import Processes, join_processes
+    from pocketquery.server.pretraining.held_out import HeldOut
     from pocketquery.server.pretraining.loop import pretrain
     from pocketquery.server.pretraining.mixture import Part
     from pocketquery.server.pretraining.run_log import read_log
@@ -21,6 +22,7 @@ __all__ = [
     "pretrain_to_folder",
     "TrainingReport",
     "Part",
+    "HeldOut",
     "PretrainingConfig",
     "Processes",
     "join_processes",
@@ -37,6 +39,7 @@ __getattr__, __dir__ = lazy_names(
         "checkpoints": ["load_checkpoint", "save_checkpoint"],
         "config": ["PretrainingConfig"],
         "distributed": ["Processes", "join_processes"],
+        "held_out": ["HeldOut"],
         "loop": ["pretrain"],
         "mixture": ["Part"],
         "run_log": ["read_log"],

@@ -16,7 +16,7 @@ from pocketquery.server.corpus.reading import open_source, read_all
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import PRESETS, new_encoder
 from pocketquery.server.objectives import OBJECTIVES, build_objective
-from pocketquery.server.pretraining.held_out import hold_out
+from pocketquery.server.pretraining.held_out import HeldOut, hold_out
 from pocketquery.server.pretraining.mixture import Part
 
 __all__ = ["make_encoder", "make_parts", "open_sources", "parse_objectives", "parse_options"]
@@ -166,7 +166,7 @@ def make_parts(
     options: dict[str, dict[str, str]],
     held_out: int,
     seed: int,
-) -> tuple[list[Part], list[str]]:
+) -> tuple[list[Part], HeldOut]:
     """The parts, and texts held out of their sources.
 
     Args:
@@ -191,4 +191,4 @@ def make_parts(
             known = ", ".join(f"--{kind}" for kind in objective.kinds)
             raise InvalidInputError(f"{name} has nothing to learn from; expected {known}")
         parts.append(Part(objective, kept[kind].source, weight))
-    return parts, [text for found in kept.values() for text in found.texts]
+    return parts, HeldOut.together(found.held_out for found in kept.values())

@@ -39,8 +39,8 @@ class PretrainingConfig:
         bfloat16: autocast the loss (accelerators, processors with AMX).
         checkpoint_every: steps between checkpoints.
         log_every: steps between lines of the log.
-        diagnose_every: steps between diagnoses of the geometry, where there are held-out texts;
-            0 for none.
+        diagnose_every: steps between diagnoses: of the geometry, where there are held-out texts,
+            and of the losses' gradient norms, where there are several; 0 for none.
         patience: diagnoses in a row that sound an alarm, after which the run stops; 0 for never.
         workers: processes that prepare batches; does not change the result.
     """

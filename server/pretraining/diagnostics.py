@@ -3,34 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import ArtifactError
-from pocketquery.server.evaluation.geometry import Geometry, measure_geometry
+from pocketquery.server.evaluation.geometry import (
+    Geometry,
+    alignment,
+    measure_geometry,
+    partner_recall,
+)
+from pocketquery.server.evaluation.translation import language_probe
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Objective, tokenize
+from pocketquery.server.pretraining.held_out import HeldOut
 from pocketquery.server.pretraining.mixture import Part
 
-__all__ = ["Watch", "diagnose"]
+__all__ = ["Diagnosis", "Watch", "diagnose"]
 
 # They see different collapses, and between them all; the other alarms are to be looked at.
 _FATAL = ("std_ratio", "eff_rank")
 _BATCH = 64
+_LEAST = 20  # texts of a language, or pairs, below which figures of them say nothing
 
+Vectors = NDArray[np.float32]
 Project = Callable[[SentenceEncoder, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """How the held-out vectors lie, of one view.
+
+    Attributes:
+        geometry: of the vectors.
+        relations: what is known of their partners and languages, by name: ``alignment`` (mean
+            squared distance of partners; says nothing alone), ``partner_recall@10`` (share of the
+            texts whose partner is among the ten nearest partners of its language; falling while
+            the loss falls, it shows a leak) and ``lang_probe`` (share that lies nearest to its own
+            language's centroid).
+    """
+
+    geometry: Geometry
+    relations: Mapping[str, float] = field(default_factory=dict)
+
+    def figures(self) -> dict[str, float]:
+        """All figures by name, as the logs show them."""
+        return {**self.geometry.figures(), **self.relations}
+
+
 def diagnose(
-    encoder: SentenceEncoder, texts: Sequence[str], parts: Sequence[Part] = ()
-) -> dict[str, Geometry]:
+    encoder: SentenceEncoder, held_out: HeldOut, parts: Sequence[Part] = ()
+) -> dict[str, Diagnosis]:
     """The geometry of what ships and of what each loss sees, which collapses first.
 
     Args:
         encoder: put into evaluation mode; the caller puts it back.
-        texts: two or more; a thousand or two give stable figures.
+        held_out: two texts or more; a thousand or two give stable figures.
         parts: looked at through their objectives' ``project`` as well.
 
     Returns:
@@ -42,18 +73,50 @@ def diagnose(
             looks[f"z:{part.objective.name}"] = part.objective.project
         part.objective.eval()
     encoder.eval()
-    return {name: measure_geometry(_vectors(encoder, texts, look)) for name, look in looks.items()}
+    return {name: _diagnosis(encoder, held_out, look) for name, look in looks.items()}
+
+
+def _diagnosis(encoder: SentenceEncoder, held_out: HeldOut, look: Project) -> Diagnosis:
+    vectors = _vectors(encoder, held_out.texts, look)  # (texts, width)
+    names = np.array(held_out.languages or [""] * len(held_out))
+    rows = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
+    relations = _of_partners(encoder, held_out, look, vectors, rows)
+    spoken = {name: vectors[found] for name, found in rows.items() if len(found) >= _LEAST}
+    if len(spoken) > 1:
+        relations["lang_probe"] = language_probe(spoken)
+    return Diagnosis(measure_geometry(vectors), relations)
+
+
+def _of_partners(
+    encoder: SentenceEncoder,
+    held_out: HeldOut,
+    look: Project,
+    vectors: Vectors,
+    rows: Mapping[str, NDArray[np.int64]],
+) -> dict[str, float]:
+    """Alignment, and the recall of partners, mean over the languages."""
+    paired = np.flatnonzero([bool(partner) for partner in held_out.partners])
+    if len(paired) < _LEAST:
+        return {}
+    theirs = np.zeros_like(vectors)
+    theirs[paired] = _vectors(encoder, [held_out.partners[row] for row in paired.tolist()], look)
+    within = [np.intersect1d(paired, found) for found in rows.values()]
+    recalls = [partner_recall(vectors[a], theirs[a]) for a in within if len(a) >= _LEAST]
+    found = {"alignment": alignment(vectors[paired], theirs[paired])}
+    return found | ({"partner_recall@10": float(np.mean(recalls))} if recalls else {})
 
 
 @torch.no_grad()
-def _vectors(encoder: SentenceEncoder, texts: Sequence[str], look: Project) -> NDArray[np.float32]:
+def _vectors(encoder: SentenceEncoder, texts: Sequence[str], look: Project) -> Vectors:
+    """Texts of like length together, the rows in the order of the texts."""
     found = []
-    ordered = sorted(texts, key=len)  # the order of the rows matters to no figure
-    for start in range(0, len(ordered), _BATCH):
-        batch = ordered[start : start + _BATCH]
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    for start in range(0, len(order), _BATCH):
+        batch = [texts[row] for row in order[start : start + _BATCH]]
         ids, mask = tokenize(encoder.tokenizer, batch, encoder.max_length)
         found.append(look(encoder, ids.to(encoder.device), mask.to(encoder.device)).float().cpu())
-    return torch.cat(found).numpy()
+    vectors: Vectors = torch.cat(found).numpy()[np.argsort(order)]
+    return vectors
 
 
 class Watch:
@@ -68,16 +131,17 @@ class Watch:
         self.in_a_row = 0
         self._last = ""
 
-    def alarms(self, found: Mapping[str, Geometry], *, counts: bool = True) -> list[str]:
+    def alarms(self, found: Mapping[str, Diagnosis], *, counts: bool = True) -> list[str]:
         """What is alarming, as ``"h.std_ratio"``.
 
         Args:
-            found: a diagnosis.
+            found: by view.
             counts: towards the patience; that of drawn weights, before the first step, does not.
         """
-        pairs = [(view, name) for view, geometry in found.items() for name in geometry.alarms()]
+        pairs = [(view, name) for view, one in found.items() for name in one.geometry.alarms()]
         fatal = [(view, name) for view, name in pairs if name in _FATAL]
-        self._last = ", ".join(f"{v}.{n} {getattr(found[v], n):.3g}" for v, n in fatal)
+        shown = ((v, n, getattr(found[v].geometry, n)) for v, n in fatal)
+        self._last = ", ".join(f"{view}.{name} {value:.3g}" for view, name, value in shown)
         self.in_a_row = self.in_a_row + 1 if fatal and counts else 0
         return [f"{view}.{name}" for view, name in pairs]
 

@@ -1,27 +1,69 @@
-"""Groups kept from training, whose texts show how the geometry develops."""
+"""Groups kept from training, whose texts show how the vectors develop."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from pocketquery.server.corpus.groups import Source
+from pocketquery.server.corpus.groups import Group, Source
 from pocketquery.server.corpus.row_view import RowView
 
-__all__ = ["HeldOut", "hold_out"]
+__all__ = ["HeldOut", "Split", "hold_out"]
 
 _MOST_SHARE = 0.1
 
 
-class HeldOut(NamedTuple):
-    """What is left to train on, and one text of each group that was taken out."""
+@dataclass(frozen=True)
+class HeldOut:
+    """Texts that are not trained on.
+
+    Attributes:
+        texts: n of them.
+        partners: of each another text of its group; "" where the group has none. Empty: unknown.
+        languages: of each; "" where it does not say. Empty: unknown.
+    """
+
+    texts: Sequence[str] = ()
+    partners: Sequence[str] = ()
+    languages: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @classmethod
+    def of_groups(cls, groups: Iterable[Group], *, asked: bool = False) -> HeldOut:
+        """One text of each group with its partner.
+
+        Args:
+            groups: each with some text.
+            asked: only the first two texts belong together, a query and its answer: triples.
+        """
+        found = [(*_pair(group.texts[: 2 if asked else None]), group.lang) for group in groups]
+        texts, partners, languages = zip(*found, strict=True) if found else ((), (), ())
+        return cls(texts, partners, languages)
+
+    @classmethod
+    def together(cls, several: Iterable[HeldOut]) -> HeldOut:
+        """All of several, in their order."""
+        found = list(several)
+        return cls(
+            [text for one in found for text in one.texts],
+            [text for one in found for text in one.partners],
+            [name for one in found for name in one.languages],
+        )
+
+
+class Split(NamedTuple):
+    """What is left to train on, and what was taken out."""
 
     source: Source
-    texts: list[str]
+    held_out: HeldOut
 
 
-def hold_out(source: Source, count: int) -> HeldOut:
+def hold_out(source: Source, count: int) -> Split:
     """Take out ``count`` groups with text, evenly spaced, but no more than a tenth of all.
 
     Args:
@@ -31,9 +73,17 @@ def hold_out(source: Source, count: int) -> HeldOut:
     usable = np.flatnonzero(source.lengths() > 0)
     count = min(count, int(len(usable) * _MOST_SHARE))
     if count == 0:
-        return HeldOut(source, [])
+        return Split(source, HeldOut())
     places = np.linspace(0, len(usable) - 1, count).astype(np.int64)
     taken = usable[places]
     rest = np.setdiff1d(np.arange(len(source)), taken)
-    texts = [max(source[int(row)].texts, key=len) for row in taken]
-    return HeldOut(RowView(source, rest), texts)
+    groups = (source[int(row)] for row in taken)
+    return Split(RowView(source, rest), HeldOut.of_groups(groups, asked=source.kind == "triples"))
+
+
+def _pair(texts: Sequence[str]) -> tuple[str, str]:
+    """The longest text, and the one after it; before it where it is the last."""
+    texts = [text for text in texts if text.strip()] or texts
+    place = max(range(len(texts)), key=lambda row: len(texts[row]))
+    beside = place + 1 if place + 1 < len(texts) else place - 1
+    return texts[place], texts[beside] if beside >= 0 else ""

@@ -6,7 +6,7 @@ pretrain(
     config: PretrainingConfig,
     *,
     run: Path | None = None,            # checkpoint.pt and log.jsonl; None keeps nothing
-    held_out: Sequence[str] = (),       # texts of the diagnoses
+    held_out: HeldOut = HeldOut(),      # texts of the diagnoses
     processes: Processes = Processes(), # from join_processes(), under torchrun
     show_progress_bar: bool = False,
     on_step: Callable[[int, float], None] | None = None,
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -37,6 +37,8 @@ from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.finite import check_finite
+from pocketquery.server.pretraining.gradient_norms import gradient_norms, states_given
+from pocketquery.server.pretraining.held_out import HeldOut
 from pocketquery.server.pretraining.mixture import (
     MicroBatch,
     MixtureStream,
@@ -55,8 +57,11 @@ from pocketquery.server.pretraining.run_state import RunState, run_identity
 __all__ = ["pretrain"]
 
 _ALONE = Processes()
+_NOTHING = HeldOut()
 _PASSAGE = 400  # bytes: some 90 tokens of English
 _BYTES_A_TOKEN = 4  # of English; other scripts have more
+Value = TypeVar("Value")
+
 _BUCKET = 32  # texts of like length that a processor encodes together
 
 
@@ -66,7 +71,7 @@ def pretrain(
     config: PretrainingConfig,
     *,
     run: Path | None = None,
-    held_out: Sequence[str] = (),
+    held_out: HeldOut = _NOTHING,
     processes: Processes = _ALONE,
     show_progress_bar: bool = False,
     on_step: Callable[[int, float], None] | None = None,
@@ -82,7 +87,8 @@ def pretrain(
         config: hyper-parameters.
         run: folder of ``checkpoint.pt`` and ``log.jsonl``; None keeps nothing. Languages with too
             few texts for a batch are named in the log and on stderr.
-        held_out: texts on which the geometry is diagnosed, every ``config.diagnose_every`` steps.
+        held_out: texts on which the geometry is diagnosed, every ``config.diagnose_every`` steps
+            (when the losses' gradient norms are looked at, too, where there are several).
         processes: this process among those that train together.
         show_progress_bar: loss and time left on stderr.
         on_step: called after each step with the number of steps done and the step's loss.
@@ -115,8 +121,7 @@ def pretrain(
     stream = MixtureStream(parts, config, encoder.tokenizer, config.accumulate * processes.count)
     batches = _batches(stream, config, processes, start)
     _tell_left_out(stream.languages_left_out(), run, processes, start)
-    diagnoses = config.diagnose_every if held_out else 0
-    if diagnoses and start == 0:
+    if config.diagnose_every and held_out and start == 0:
         _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0))
     meter, starvation = Meter(), Starvation(parts)
     bar = _bar(config, start, show_progress_bar and processes.first)
@@ -125,7 +130,8 @@ def pretrain(
     for step in range(start, config.steps):
         # 2. The micro-batches of this step: their losses, and the sum of their gradients.
         taken: list[MicroBatch] = []
-        loss = 0.0
+        loss, pulls = 0.0, dict[str, float]()
+        looks = config.diagnose_every > 0 and (step + 1) % config.diagnose_every == 0
         for number in _numbers(step, config, processes):
             for piece in next(batches):
                 taken.append(piece)
@@ -133,7 +139,9 @@ def pretrain(
                 if piece.batch is None:
                     continue
                 part = parts[piece.part]
-                found = _loss(learner, part, piece, number, config)
+                with states_given(learner, kept=looks) as states:
+                    found = _loss(learner, part, piece, number, config)
+                pulls |= gradient_norms(_named(part, found.parts), states)
                 total = found.total * _factor(part, config)
                 if total.requires_grad:
                     total.backward()  # type: ignore[no-untyped-call]
@@ -160,7 +168,9 @@ def pretrain(
         if save or now % config.log_every == 0:
             _log(run, processes, now, {"learning_rate": rate, **meter.read()})
             meter = Meter()
-        if diagnoses and now % diagnoses == 0:
+        if looks and len(pulls) > 1:
+            _log(run, processes, now, {"gradient_norms": pulls})
+        if looks and held_out:
             _log(run, processes, now, _geometry(learner, held_out, parts, watch, now))
             learner.train()
             objectives.train()
@@ -268,8 +278,11 @@ def _factor(part: Part, config: PretrainingConfig) -> float:
 
 
 def _figures(part: Part, found: LossParts) -> dict[str, torch.Tensor | float]:
-    named = {**found.parts, **found.stats}
-    return {f"{part.objective.name}/{name}": value for name, value in named.items()}
+    return _named(part, {**found.parts, **found.stats})
+
+
+def _named(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
+    return {f"{part.objective.name}/{name}": value for name, value in values.items()}
 
 
 def _done(loss: float, taken: Sequence[MicroBatch]) -> list[float]:
@@ -294,10 +307,10 @@ def _after_step(
 
 
 def _geometry(
-    encoder: SentenceEncoder, texts: Sequence[str], parts: Sequence[Part], watch: Watch, step: int
+    encoder: SentenceEncoder, held_out: HeldOut, parts: Sequence[Part], watch: Watch, step: int
 ) -> dict[str, Any]:
-    found = diagnose(encoder, texts, parts)
-    figures = {view: geometry.figures() for view, geometry in found.items()}
+    found = diagnose(encoder, held_out, parts)
+    figures = {view: diagnosis.figures() for view, diagnosis in found.items()}
     return {"geometry": figures, "alarms": watch.alarms(found, counts=step > 0)}
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-__all__ = ["geometry_plot", "loss_plot"]
+__all__ = ["geometry_plot", "gradient_plot", "loss_plot"]
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -25,6 +25,7 @@ _ALARMS = {  # the figures, in the order of their axes, and where their alarm be
     "top_pc": 0.5,
     "hubness": 6.0,
 }
+_RELATIONS = ("partner_recall@10", "alignment", "lang_probe")
 
 
 def loss_plot(rows: Rows) -> str:
@@ -45,23 +46,47 @@ def loss_plot(rows: Rows) -> str:
 def geometry_plot(rows: Rows) -> str:
     """What the diagnoses found, one colour a view; dashed where the alarm begins.
 
+    Figures of partners and languages come last, where there were any.
+
     Args:
         rows: lines of the log, some with a diagnosis.
     """
     found = [row for row in rows if "geometry" in row]
     views = sorted({view for row in found for view in row["geometry"]})
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
-    for axes, (name, alarm) in zip(_grid(figure, len(_ALARMS)), _ALARMS.items(), strict=True):
+    seen = {name for row in found for view in row["geometry"].values() for name in view}
+    names = [*_ALARMS, *(name for name in _RELATIONS if name in seen)]
+    figure = Figure(figsize=(9.6, 2.1 * ((len(names) + 2) // 3)), layout="constrained")
+    for axes, name in zip(_grid(figure, len(names)), names, strict=False):
         for number, view in enumerate(views):
-            points = [
-                (r["step"], r["geometry"][view][name]) for r in found if view in r["geometry"]
-            ]
+            diagnosed = [(row["step"], row["geometry"].get(view, {})) for row in found]
+            points = [(step, figures[name]) for step, figures in diagnosed if name in figures]
             _curve(axes, points, number, view)
+        alarm = _ALARMS.get(name)
         if alarm is not None:
             axes.axhline(alarm, color="#5b6570", linestyle="--", linewidth=0.8)
         _finish(axes, name)
     if len(views) > 1:
         figure.axes[0].legend(frameon=False)
+    return _svg(figure)
+
+
+def gradient_plot(rows: Rows) -> str:
+    """How hard each loss pulls at the encoder, one colour a loss, on a logarithmic scale.
+
+    Args:
+        rows: lines of the log, some with gradient norms.
+    """
+    found = [row for row in rows if "gradient_norms" in row]
+    figure = Figure(figsize=(9.6, 2.6), layout="constrained")
+    axes = figure.add_subplot(1, 1, 1)
+    for number, name in enumerate(
+        sorted({name for row in found for name in row["gradient_norms"]})
+    ):
+        norms = [(row["step"], row["gradient_norms"].get(name, 0.0)) for row in found]
+        _curve(axes, [point for point in norms if point[1] > 0], number, name)
+    axes.set_yscale("log")
+    axes.legend(frameon=False, fontsize=8)
+    _finish(axes, "gradient norm")
     return _svg(figure)
 
 

@@ -54,12 +54,14 @@ def write_run_report(path: Path, log: Path, settings: Mapping[str, Any]) -> None
 
 def _curves(rows: Sequence[Mapping[str, Any]]) -> str:
     try:
-        from pocketquery.server.pretraining.plots import geometry_plot, loss_plot
+        from pocketquery.server.pretraining.plots import geometry_plot, gradient_plot, loss_plot
     except ImportError:  # the server's extra does not bring matplotlib
         return '<p>For the curves: <code>pip install "pocketquery[demo]"</code></p>'
     curves = f"<h2>Losses</h2>\n{loss_plot(rows)}" if any("loss" in row for row in rows) else ""
     if any("geometry" in row for row in rows):
         curves += f"\n<h2>Geometry of held-out texts</h2>\n{geometry_plot(rows)}"
+    if any("gradient_norms" in row for row in rows):
+        curves += f"\n<h2>Pull of the losses on the token states</h2>\n{gradient_plot(rows)}"
     return curves
 
 

@@ -20,6 +20,7 @@ from pocketquery.server.modeling.layout import check_replaceable
 from pocketquery.server.objectives.head_file import save_mlm_head
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.distributed import Processes
+from pocketquery.server.pretraining.held_out import HeldOut
 from pocketquery.server.pretraining.loop import pretrain
 from pocketquery.server.pretraining.mixture import Part
 from pocketquery.server.pretraining.run_log import left_out_of, read_log
@@ -29,6 +30,7 @@ from pocketquery.server.pretraining.run_state import run_identity
 __all__ = ["TrainingReport", "pretrain_to_folder", "work_folder"]
 
 _ALONE = Processes()
+_NOTHING = HeldOut()
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def pretrain_to_folder(
     config: PretrainingConfig,
     output: Path,
     *,
-    held_out: Sequence[str] = (),
+    held_out: HeldOut = _NOTHING,
     processes: Processes = _ALONE,
     show_progress_bar: bool = False,
 ) -> TrainingReport:

@@ -229,15 +229,6 @@ def test_the_prior_gains_nothing_over_itself() -> None:
     assert float(stats["rec_gain_over_prior"]) == pytest.approx(0, abs=1e-5)
 
 
-def test_gradient_norms_of_the_terms() -> None:
-    encoder = bert_teacher()
-    objective = ready(encoder)
-    norms = objective.gradient_norms(encoder, batch_of(objective))
-    assert set(norms) == {"reconstruction", "mlm", "contrast"}
-    assert all(norm > 0 for norm in norms.values())
-    assert all(parameter.grad is None for parameter in encoder.parameters())
-
-
 def train(
     encoder: SentenceEncoder, objective: Cpdae, optimizer: torch.optim.Optimizer, steps: range
 ) -> list[float]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from pocketquery.sdk.errors import ArtifactError
-from pocketquery.server.evaluation.geometry import measure_geometry
+from pocketquery.server.corpus.groups import Group
+from pocketquery.server.evaluation.geometry import measure_geometry, partner_recall
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.mlm import Mlm
 from pocketquery.server.objectives.objective import Batch, LossParts
 from pocketquery.server.pretraining import Part
-from pocketquery.server.pretraining.diagnostics import Watch, diagnose
-from pocketquery.server.pretraining.held_out import hold_out
+from pocketquery.server.pretraining.diagnostics import Diagnosis, Watch, diagnose
+from pocketquery.server.pretraining.held_out import HeldOut, hold_out
 from pocketquery.server.pretraining.run_log import read_log
 from tests.server.pretraining.small_run import CONFIG, documents, losses, make_encoder
 from tests.tiny_models import sentences
@@ -48,10 +51,10 @@ def collapsing() -> tuple[SentenceEncoder, list[Part]]:
 
 def test_it_looks_at_what_ships_and_at_what_the_loss_sees() -> None:
     encoder = make_encoder()
-    found = diagnose(encoder, sentences(50), [Part(_Projecting(encoder), documents())])
+    found = diagnose(encoder, HeldOut(sentences(50)), [Part(_Projecting(encoder), documents())])
     assert set(found) == {"h", "z:mlm"}
-    assert found["h"].eff_rank > 2
-    assert found["z:mlm"].eff_rank == pytest.approx(1, abs=1e-6)
+    assert found["h"].geometry.eff_rank > 2
+    assert found["z:mlm"].geometry.eff_rank == pytest.approx(1, abs=1e-6)
 
 
 def test_the_geometry_is_that_of_the_pooled_vectors_whatever_the_batches() -> None:
@@ -61,11 +64,11 @@ def test_the_geometry_is_that_of_the_pooled_vectors_whatever_the_batches() -> No
     with torch.no_grad():
         vectors = encoder.pooled(ids["input_ids"], ids["attention_mask"]).numpy()
     expected = measure_geometry(vectors).figures()
-    assert diagnose(encoder, texts)["h"].figures() == pytest.approx(expected, rel=1e-3)
+    assert diagnose(encoder, HeldOut(texts))["h"].figures() == pytest.approx(expected, rel=1e-3)
 
 
 def test_looking_changes_no_loss(tmp_path: Path) -> None:
-    assert losses(WATCHED, run=tmp_path, held_out=sentences(40)) == losses()
+    assert losses(WATCHED, run=tmp_path, held_out=HeldOut(sentences(40))) == losses()
     rows = [row for row in read_log(tmp_path / "log.jsonl") if "geometry" in row]
     assert [row["step"] for row in rows] == [0, 3, 6, 9, 12]
     assert set(rows[0]["geometry"]["h"]) >= {"std_ratio", "eff_rank", "uniformity", "hubness"}
@@ -76,7 +79,7 @@ def test_a_run_that_collapses_is_ended_when_its_patience_is_over(tmp_path: Path)
         WATCHED, steps=400, learning_rate=1e-2, patience=4, diagnose_every=10, schedule="constant"
     )
     with pytest.raises(ArtifactError, match=r"have collapsed: 4 diagnoses in a row.*std_ratio"):
-        losses(config, run=tmp_path, make=collapsing, held_out=sentences(40))
+        losses(config, run=tmp_path, make=collapsing, held_out=HeldOut(sentences(40)))
     rows = [row for row in read_log(tmp_path / "log.jsonl") if "alarms" in row]
     assert "h.std_ratio" in rows[-1]["alarms"]
     ratios = [row["geometry"]["h"]["std_ratio"] for row in rows]
@@ -87,9 +90,10 @@ def test_patience_lets_a_healthy_run_of_few_held_out_texts_go_on() -> None:
     watch = Watch(1)
     few = torch.randn(30, 384, generator=torch.Generator().manual_seed(0)).numpy()
     for step in range(5):
-        watch.alarms({"h": measure_geometry(few)})
+        watch.alarms({"h": Diagnosis(measure_geometry(few))})
         watch.check(step)
-    watch.alarms({"h": measure_geometry(few[:, :1].repeat(384, axis=1))})  # to both ends of a line
+    line = measure_geometry(few[:, :1].repeat(384, axis=1))  # all at one of its two ends
+    watch.alarms({"h": Diagnosis(line)})
     with pytest.raises(ArtifactError, match=r"h\.eff_rank 1\).*or of the texts"):
         watch.check(5)
 
@@ -98,7 +102,7 @@ def test_the_count_of_alarms_survives_a_kill(tmp_path: Path) -> None:
     config = replace(
         WATCHED, steps=400, learning_rate=1e-2, patience=6, diagnose_every=4, schedule="constant"
     )
-    options = {"run": tmp_path, "make": collapsing, "held_out": sentences(40)}
+    options = {"run": tmp_path, "make": collapsing, "held_out": HeldOut(sentences(40))}
     with pytest.raises(ArtifactError) as whole:
         losses(config, **options)  # type: ignore[arg-type]
     end = read_log(tmp_path / "log.jsonl")[-1]["step"]
@@ -112,7 +116,7 @@ def test_the_count_of_alarms_survives_a_kill(tmp_path: Path) -> None:
 
 def test_without_patience_no_run_is_ended() -> None:
     watch = Watch(0)
-    one_point = {"h": measure_geometry(torch.ones(5, 4).numpy())}
+    one_point = {"h": Diagnosis(measure_geometry(torch.ones(5, 4).numpy()))}
     for step in range(20):
         watch.alarms(one_point)
         watch.check(step)
@@ -127,14 +131,15 @@ def test_only_collapse_counts_and_a_good_diagnosis_ends_the_row() -> None:
     point = measure_geometry(torch.ones(5, 4).numpy())
     narrow = replace(spread, mean_cos=0.95)
     for geometry in (point, narrow, point, spread, point):
-        watch.alarms({"h": geometry})
+        watch.alarms({"h": Diagnosis(geometry)})
         watch.check(1)
-    assert watch.alarms({"h": narrow}) == ["h.mean_cos"]
+    assert watch.alarms({"h": Diagnosis(narrow)}) == ["h.mean_cos"]
 
 
 def test_held_out_texts_are_spaced_evenly_and_never_trained_on() -> None:
     source = documents(100)
-    rest, texts = hold_out(source, 5)
+    rest, found = hold_out(source, 5)
+    texts = found.texts
     assert len(rest) == 95
     assert len(texts) == 5
     left = {text for row in range(len(rest)) for text in rest[row].texts}
@@ -147,6 +152,71 @@ def test_held_out_texts_are_spaced_evenly_and_never_trained_on() -> None:
 
 
 def test_no_more_than_a_tenth_is_held_out() -> None:
-    assert len(hold_out(documents(100), 1000).texts) == 10
+    assert len(hold_out(documents(100), 1000).held_out) == 10
     small = documents(9)
-    assert hold_out(small, 5) == (small, [])
+    assert hold_out(small, 5) == (small, HeldOut())
+
+
+def test_of_each_group_the_longest_text_is_held_out_and_its_neighbour_with_it() -> None:
+    groups = [
+        Group("1", ("a title", "the longest sentence", "the last"), lang="en", title=True),
+        Group("2", ("first", "the longest of all"), lang="de"),
+        Group("3", ("alone", " "), lang="de"),
+    ]
+    assert HeldOut.of_groups(groups) == HeldOut(
+        ("the longest sentence", "the longest of all", "alone"),
+        ("the last", "first", ""),
+        ("en", "de", "de"),
+    )
+    triple = Group("4", ("a query", "the answer", "a negative longer than all"))
+    assert HeldOut.of_groups([triple], asked=True) == HeldOut(("the answer",), ("a query",), ("",))
+    both = HeldOut.together([HeldOut.of_groups(groups[:1]), HeldOut.of_groups(groups[1:])])
+    assert both.texts == list(HeldOut.of_groups(groups).texts)
+    assert both.languages == ["en", "de", "de"]
+
+
+class _LookedUp(Mlm):
+    """MLM that shows given vectors of given texts."""
+
+    vectors: dict[str, list[float]]
+
+    def project(
+        self, encoder: SentenceEncoder, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        texts = encoder.tokenizer.batch_decode(ids, skip_special_tokens=True)
+        return torch.tensor([self.vectors[text] for text in texts])
+
+
+def test_partners_and_languages_are_looked_at_where_they_are_known() -> None:
+    encoder = make_encoder()
+    ids = encoder.tokenizer(sentences(140))["input_ids"]
+    texts = list(dict.fromkeys(encoder.tokenizer.batch_decode(ids, True)))[:100]
+    drawn = torch.randn(100, 16, generator=torch.Generator().manual_seed(0))
+    drawn[:25, 0] += 9  # a language in a corner of its own
+    drawn[50:90] = drawn[:40] + 0.01  # the partners, but of ten texts
+    objective = _LookedUp(encoder)
+    objective.vectors = dict(zip(texts, drawn.tolist(), strict=True))
+
+    def relations(*held_out: Sequence[str]) -> Mapping[str, float]:
+        return diagnose(encoder, HeldOut(*held_out), [part])["z:mlm"].relations
+
+    part = Part(objective, documents())
+    languages = ["de"] * 25 + ["en"] * 25
+    found = relations(texts[:50], texts[50:], languages)
+    near = torch.nn.functional.normalize(drawn, dim=1)
+    assert found["alignment"] == pytest.approx(
+        float((near[:50] - near[50:]).square().sum(dim=1).mean()), rel=1e-5
+    )
+    assert 0.8 <= found["partner_recall@10"] < 1  # German all, of the English fifteen and some
+    assert found["lang_probe"] > 0.9
+    assert set(relations(texts[:50], texts[50:])) == {"alignment", "partner_recall@10"}
+    few = [*texts[50:60], *[""] * 40]
+    assert set(relations(texts[:50], few, languages)) == {"lang_probe"}
+    assert relations(texts[:50]) == {}
+
+
+def test_collapsed_vectors_find_no_partner() -> None:
+    assert partner_recall(np.ones((30, 4)), np.ones((30, 4))) == 0
+    rows = np.eye(30)
+    assert partner_recall(rows, rows, neighbours=1) == 1
+    assert partner_recall(rows, np.roll(rows, 1, axis=0), neighbours=1) == 0

@@ -13,7 +13,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.mlm import Mlm
-from pocketquery.server.pretraining import Part
+from pocketquery.server.pretraining import HeldOut, Part
 from pocketquery.server.pretraining.loop import pretrain
 from pocketquery.server.pretraining.run_log import read_log
 from pocketquery.server.pretraining.training_run import (
@@ -30,7 +30,9 @@ WATCHED = replace(CONFIG, diagnose_every=4)
 def run(output: Path, **changes: object) -> TrainingReport:
     encoder = make_encoder()
     config = replace(WATCHED, **changes)  # type: ignore[arg-type]
-    return pretrain_to_folder(encoder, make_parts(encoder), config, output, held_out=sentences(30))
+    return pretrain_to_folder(
+        encoder, make_parts(encoder), config, output, held_out=HeldOut(sentences(30))
+    )
 
 
 def test_the_model_the_log_and_the_curves_lie_in_the_folder(tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_an_interrupted_run_ends_with_the_same_model(tmp_path: Path) -> None:
             make_parts(encoder),
             WATCHED,
             run=work_folder(tmp_path / "cut"),
-            held_out=sentences(30),
+            held_out=HeldOut(sentences(30)),
             on_step=stop,
         )
     resumed = run(tmp_path / "cut")
