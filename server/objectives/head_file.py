@@ -25,8 +25,11 @@ _ROWS = "bias"  # of a head: one entry a token of the vocabulary
 
 
 def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:
-    """Write the first head among ``modules`` and theirs into ``folder``; nothing without one."""
-    head = next(_heads(modules), None)
+    """Write the first head among ``modules`` and theirs into ``folder``; nothing without one.
+
+    A decoder's head is written only where there is no other.
+    """
+    head = min(_heads(modules), key=lambda found: found.of_decoder, default=None)
     if head is not None:
         write_atomic(folder / MLM_HEAD, save(head.state_dict()))
 

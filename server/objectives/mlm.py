@@ -42,10 +42,16 @@ class MlmConfig:
 
 
 class MlmHead(nn.Module):
-    """Token states to vocabulary logits: linear, GELU, layer norm, tied decoder with a bias."""
+    """Token states to vocabulary logits: linear, GELU, layer norm, tied decoder with a bias.
 
-    def __init__(self, encoder: SentenceEncoder) -> None:
+    Args:
+        encoder: whose token table it is tied to.
+        of_decoder: it reads a decoder's states, not the encoder's.
+    """
+
+    def __init__(self, encoder: SentenceEncoder, *, of_decoder: bool = False) -> None:
         super().__init__()
+        self.of_decoder = of_decoder
         table = encoder.backbone.get_input_embeddings().weight
         self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
         self.norm = nn.LayerNorm(table.shape[1])

@@ -99,7 +99,7 @@ class WeakDecoder(nn.Module):
             kind(width, heads, 4 * width, dropout=0.1, activation="gelu", batch_first=True)
             for _ in range(layers)
         )
-        self.head = MlmHead(encoder)
+        self.head = MlmHead(encoder, of_decoder=True)
 
     def inputs(
         self, vectors: torch.Tensor, ids: torch.Tensor, encoder: SentenceEncoder

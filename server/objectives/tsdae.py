@@ -80,7 +80,7 @@ class Tsdae(Objective[str]):
         self.passages = self.config.unit == "passage"
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
-        self.head = MlmHead(encoder)
+        self.head = MlmHead(encoder, of_decoder=True)
         self.decoder: SmallDecoder | TiedDecoder = (
             TiedDecoder(encoder)
             if self.config.tie == "full"

@@ -85,7 +85,7 @@ def gradient_plot(rows: Rows) -> str:
         norms = [(row["step"], row["gradient_norms"].get(name, 0.0)) for row in found]
         _curve(axes, [point for point in norms if point[1] > 0], number, name)
     axes.set_yscale("log")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     _finish(axes, "gradient norm")
     return _svg(figure)
 

@@ -34,6 +34,24 @@ def test_a_head_is_carried_to_every_objective_that_has_one(tmp_path: Path) -> No
         assert torch.equal(tensor, others[0].head.state_dict()[name])
 
 
+@pytest.mark.parametrize("names", [("tsdae", "mlm"), ("mlm", "tsdae"), ("simcse", "mlm", "tsdae")])
+def test_a_decoders_head_is_saved_only_where_there_is_no_other(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    objectives = [
+        mlm(ENCODER) if name == "mlm" else build_objective(name, ENCODER) for name in names
+    ]
+    save_mlm_head(tmp_path, objectives)
+    taken = mlm(ENCODER)
+    assert load_mlm_heads(tmp_path, [taken]) == 1
+    made = objectives[names.index("mlm")]
+    assert isinstance(made, Mlm)
+    assert torch.equal(taken.head.bias, made.head.bias)
+    (tmp_path / MLM_HEAD).unlink()
+    save_mlm_head(tmp_path, [build_objective("tsdae", ENCODER)])
+    assert (tmp_path / MLM_HEAD).is_file()
+
+
 def test_without_a_head_nothing_is_written_and_nothing_changes(tmp_path: Path) -> None:
     save_mlm_head(tmp_path, [build_objective("simcse", ENCODER)])
     assert list(tmp_path.iterdir()) == []
