@@ -97,7 +97,9 @@ class Study:
     settings: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settings = settings_of(self.name)
+        settings = dict(settings_of(self.name))
+        of_corpora = settings.pop("corpora", {})
+        self.settings = settings | of_corpora.get(self.corpus.name, {})
 
     def results(self, arms: Iterable[str] | None = None) -> dict[str, Scores]:
         """Arm -> metric -> float64 (seeds, items); runs what has not been run."""
