@@ -7,8 +7,8 @@ arm is pretrained on the documents and then fine-tuned alike, as a bi-encoder on
 negatives from BM25, with many questions (``mrr@10``, ``recall@100``) and with few (``low_``).
 
 * ``squad``: paragraphs of Wikipedia articles, questions on articles of which fine-tuning saw none.
-* ``scifact``: abstracts of articles, and claims with the abstracts that they cite. Vectors are means
-  of the tokens', elsewhere the first token's.
+* ``scifact``: abstracts of articles, and claims with the abstracts that they cite. Vectors are the
+  mean of the tokens', elsewhere the first token's.
 * ``made_up``: titled documents; a title is the question, its document the passage.
 
 ``common_mass`` is the share of the predicted word distributions on the 100 most frequent pieces,
