@@ -196,3 +196,27 @@ def test_scores_are_not_rounded_to_16_bits(name: str, options: Any, group: Group
 
 def test_a_zero_row_has_cosine_zero() -> None:
     assert cosines(torch.zeros(1, 4), drawn(2, 4)).abs().max() == 0
+
+
+DRAWN = torch.Generator().manual_seed(3)
+FIRST, SECOND, EXTRA = (
+    torch.randn(4, 5, generator=DRAWN, dtype=torch.float64, requires_grad=True) for _ in range(3)
+)
+DROPPED = torch.tensor([[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]], dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda a, b: info_nce(a, b, 0.3),
+        lambda a, b: info_nce(
+            a, b, 0.3, negatives=EXTRA, dropped=torch.cat([DROPPED, ~DROPPED], 1), symmetric=False
+        ),
+        lambda a, b: margin_in_batch(cosines(a, b), 0.4, DROPPED),
+        lambda a, b: additive_margin_softmax(cosines(a, b), 0.3, 5.0, DROPPED),
+        lambda a, b: ranknet(dots(a, b)[:, 0], dots(a, b)[:, 1:]),
+        lambda a, b: negative_cosine(a, EXTRA) + 0 * b.sum(),
+    ],
+)
+def test_gradients_are_those_of_finite_differences(loss: Any) -> None:
+    assert torch.autograd.gradcheck(loss, (FIRST, SECOND))
