@@ -155,7 +155,7 @@ class Study:
         return Trained(arm, seed, encoder.eval(), [part.objective for part in parts])
 
     def _held_out(self) -> HeldOut:
-        """Texts on which the geometry is looked at on the way; they decide nothing."""
+        """Texts, trained on, whose geometry is looked at on the way; they decide nothing."""
         rows = range(0, len(self.corpus.warm), max(1, len(self.corpus.warm) // _LOOKED_AT))
         return HeldOut([" ".join(self.corpus.warm[row].texts[:3]) for row in rows][:_LOOKED_AT])
 

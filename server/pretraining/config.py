@@ -40,7 +40,8 @@ class PretrainingConfig:
         checkpoint_every: steps between checkpoints.
         log_every: steps between lines of the log.
         diagnose_every: steps between diagnoses: of the geometry, where there are held-out texts,
-            and of the losses' gradient norms, where there are several; 0 for none.
+            and of the losses' gradient norms, where a step has several and ``cache_rows`` is 0 (the
+            last micro-batch's, before weighting); 0 for none.
         patience: diagnoses in a row that sound an alarm, after which the run stops; 0 for never.
         workers: processes that prepare batches; does not change the result.
     """

@@ -81,7 +81,7 @@ def _diagnosis(encoder: SentenceEncoder, held_out: HeldOut, look: Project) -> Di
     names = np.array(held_out.languages or [""] * len(held_out))
     rows = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
     relations = _of_partners(encoder, held_out, look, vectors, rows)
-    spoken = {name: vectors[found] for name, found in rows.items() if len(found) >= _LEAST}
+    spoken = {name: vectors[found] for name, found in rows.items() if name and len(found) >= _LEAST}
     if len(spoken) > 1:
         relations["lang_probe"] = language_probe(spoken)
     return Diagnosis(measure_geometry(vectors), relations)

@@ -18,7 +18,7 @@ _MOST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Texts that are not trained on.
+    """Texts that are looked at on the way, best some that are not trained on.
 
     Attributes:
         texts: n of them.
@@ -51,8 +51,8 @@ class HeldOut:
         found = list(several)
         return cls(
             [text for one in found for text in one.texts],
-            [text for one in found for text in one.partners],
-            [name for one in found for name in one.languages],
+            [text for one in found for text in one.partners or [""] * len(one)],
+            [name for one in found for name in one.languages or [""] * len(one)],
         )
 
 
@@ -72,7 +72,7 @@ def hold_out(source: Source, count: int) -> Split:
     """
     usable = np.flatnonzero(source.lengths() > 0)
     count = min(count, int(len(usable) * _MOST_SHARE))
-    if count == 0:
+    if count < 2:  # one text has no geometry
         return Split(source, HeldOut())
     places = np.linspace(0, len(usable) - 1, count).astype(np.int64)
     taken = usable[places]

@@ -132,6 +132,7 @@ def pretrain(
         taken: list[MicroBatch] = []
         loss, pulls = 0.0, dict[str, float]()
         looks = config.diagnose_every > 0 and (step + 1) % config.diagnose_every == 0
+        compares = looks and run is not None and not config.cache_rows  # it would encode again
         for number in _numbers(step, config, processes):
             for piece in next(batches):
                 taken.append(piece)
@@ -139,7 +140,7 @@ def pretrain(
                 if piece.batch is None:
                     continue
                 part = parts[piece.part]
-                with states_given(learner, kept=looks) as states:
+                with states_given(learner, kept=compares) as states:
                     found = _loss(learner, part, piece, number, config)
                 pulls |= gradient_norms(_named(part, found.parts), states)
                 total = found.total * _factor(part, config)

@@ -155,6 +155,8 @@ def test_no_more_than_a_tenth_is_held_out() -> None:
     assert len(hold_out(documents(100), 1000).held_out) == 10
     small = documents(9)
     assert hold_out(small, 5) == (small, HeldOut())
+    few = documents(15)  # a tenth of them is one text, which has no geometry
+    assert hold_out(few, 5) == (few, HeldOut())
 
 
 def test_of_each_group_the_longest_text_is_held_out_and_its_neighbour_with_it() -> None:
@@ -173,6 +175,9 @@ def test_of_each_group_the_longest_text_is_held_out_and_its_neighbour_with_it() 
     both = HeldOut.together([HeldOut.of_groups(groups[:1]), HeldOut.of_groups(groups[1:])])
     assert both.texts == list(HeldOut.of_groups(groups).texts)
     assert both.languages == ["en", "de", "de"]
+    mixed = HeldOut.together([HeldOut(["unknown"]), both])
+    assert mixed.partners == ["", *both.partners]
+    assert mixed.languages == ["", *both.languages]
 
 
 class _LookedUp(Mlm):
@@ -213,6 +218,7 @@ def test_partners_and_languages_are_looked_at_where_they_are_known() -> None:
     few = [*texts[50:60], *[""] * 40]
     assert set(relations(texts[:50], few, languages)) == {"lang_probe"}
     assert relations(texts[:50]) == {}
+    assert "lang_probe" not in relations(texts[:50], few, ["de"] * 25 + [""] * 25)
 
 
 def test_collapsed_vectors_find_no_partner() -> None:

@@ -104,6 +104,9 @@ def test_a_run_logs_them_where_there_are_several_and_changes_nothing(
     assert looked == losses(replace(config, diagnose_every=0), make=make)
     rows = [row for row in read_log(tmp_path / "log.jsonl") if "gradient_norms" in row]
     assert [row["step"] for row in rows] == ([3, 6] if expected else [])
+    cached = replace(config, cache_rows=4)
+    losses(cached, run=tmp_path / "cached", make=make)
+    assert not any("gradient_norms" in row for row in read_log(tmp_path / "cached/log.jsonl"))
     for row in rows:
         assert set(row["gradient_norms"]) == expected
         assert np.isfinite(list(row["gradient_norms"].values())).all()
