@@ -30,7 +30,6 @@ from pocketquery.sdk.documents import (
 )
 from pocketquery.sdk.errors import (
     ArtifactError,
-    ArtifactNotFoundError,
     InvalidInputError,
     SpaceMismatchError,
 )
@@ -107,7 +106,7 @@ def open_index(
     """
     try:
         return Index(Path(path), encoder=encoder, writable=writable)
-    except ArtifactNotFoundError:  # or a build is putting it there, which takes two renames
+    except FileNotFoundError:  # or a build is putting it there, which takes two renames
         time.sleep(_TWO_RENAMES)
         return Index(Path(path), encoder=encoder, writable=writable)
 
