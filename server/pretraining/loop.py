@@ -56,12 +56,12 @@ from pocketquery.server.pretraining.run_state import RunState, run_identity
 
 __all__ = ["pretrain"]
 
+Value = TypeVar("Value")
+
 _ALONE = Processes()
 _NOTHING = HeldOut()
 _PASSAGE = 400  # bytes: some 90 tokens of English
 _BYTES_A_TOKEN = 4  # of English; other scripts have more
-Value = TypeVar("Value")
-
 _BUCKET = 32  # texts of like length that a processor encodes together
 
 
