@@ -22,12 +22,14 @@ __all__ = [
     "SessionTest",
     "articles",
     "exchange_duplicates",
+    "manual",
     "news",
     "question_bodies",
     "scifact",
     "services",
     "squad",
     "tatoeba",
+    "threads",
 ]
 
 
@@ -128,6 +130,16 @@ def squad(data: Path, seed: int = 0) -> Asked:
             document = relevant[number]
             (test if document.rsplit("#", 1)[0] in held else training).append((text, document))
     return Asked(GroupList(groups, "documents"), training, test)
+
+
+def manual(data: Path) -> list[Group]:
+    """The pages of a framework's documentation, in English; a page's title is its file's name."""
+    pages: dict[str, list[str]] = defaultdict(list)
+    for page, _, text in rows(data / "docs_multilingual/en.tsv.gz"):
+        if page.startswith("source/"):
+            pages[page] += split_sentences(text)
+    titled = ((page, Path(page).stem.replace("-", " "), texts) for page, texts in pages.items())
+    return [Group(page, (title, *texts), (), "en", title=True) for page, title, texts in titled]
 
 
 def news(data: Path, languages: tuple[str, ...]) -> GroupList:

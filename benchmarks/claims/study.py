@@ -106,9 +106,14 @@ class Study:
         names = list(arms or self.settings["arms"])
         found: dict[str, Scores] = {}
         for arm in names:
-            runs = [self.run(arm, seed) for seed in self.settings["seeds"]]
+            runs = [self.run(arm, seed) for seed in self._seeds(arm)]
             found[arm] = {metric: np.stack([run[metric] for run in runs]) for metric in runs[0]}
         return found
+
+    def _seeds(self, arm: str) -> list[int]:
+        """The study's seeds; the warm start is one checkpoint, so its seed stands for all."""
+        seeds: list[int] = self.settings["seeds"]
+        return seeds if self.settings["arms"][arm] else seeds[:1] * len(seeds)
 
     def run(self, arm: str, seed: int) -> Scores:
         """One arm from one seed, from its file where it was run before."""
