@@ -11,14 +11,30 @@ import hashlib
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pocketquery.server.corpus.groups import Group, GroupList
 
-__all__ = ["encipher", "make_ciphers"]
+__all__ = ["Ciphers", "encipher", "make_ciphers"]
 
 _GEORGIAN = "აბგდევზთიკლმნოპჟრსტუფქღყშჩ"  # 26 letters
 _LETTERS = str.maketrans(dict(zip("abcdefghijklmnopqrstuvwxyz", _GEORGIAN, strict=True)))
 _WORD = re.compile(r"[a-z]+")
+
+
+@dataclass(frozen=True)
+class Ciphers:
+    """Two languages with the same grammar, ``en`` and ``xx``.
+
+    Attributes:
+        documents: of both, from disjoint halves.
+        unseen: of each, the sentences that ``documents`` has in the other one.
+        pairs: parallel sentences from documents that are in neither half.
+    """
+
+    documents: GroupList
+    unseen: dict[str, list[str]]
+    pairs: list[tuple[str, str]]
 
 
 def encipher(text: str, *, shared: float = 0.05, reverse: bool = False) -> str:
@@ -40,8 +56,8 @@ def make_ciphers(
     held_out: int = 500,
     shared: float = 0.05,
     reverse: bool = False,
-) -> tuple[GroupList, list[tuple[str, str]]]:
-    """Documents of both languages, from disjoint halves, and parallel held-out sentences.
+) -> Ciphers:
+    """Documents of both languages, and parallel held-out sentences.
 
     Args:
         documents: in the first language, lower-cased here.
@@ -59,10 +75,24 @@ def make_ciphers(
             for text in documents[order.pop()].texts
         ]
     half = len(order) // 2
-    first = [_lowered(documents[i]) for i in order[:half]]
-    second = [_ciphered(documents[i], shared, reverse) for i in order[half:]]
+    halves = [documents[i] for i in order[:half]], [documents[i] for i in order[half:]]
+    first, second = (
+        (
+            [_lowered(group) for group in found],
+            [_ciphered(group, shared, reverse) for group in found],
+        )
+        for found in halves
+    )
     distinct = {a: (a, b) for a, b in pairs}
-    return GroupList(first + second, "documents"), list(distinct.values())[:held_out]
+    return Ciphers(
+        GroupList(first[0] + second[1], "documents"),
+        {"en": _texts(second[0]), "xx": _texts(first[1])},
+        list(distinct.values())[:held_out],
+    )
+
+
+def _texts(groups: Sequence[Group]) -> list[str]:
+    return [text for group in groups for text in group.texts]
 
 
 def _word(word: str, shared: float) -> str:

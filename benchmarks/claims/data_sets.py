@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ __all__ = [
     "squad",
     "tatoeba",
     "threads",
+    "unseen_sentences",
 ]
 
 
@@ -53,6 +56,22 @@ def services(data: Path, seed: int = 0) -> tuple[GroupList, SessionTest]:
         queries.append(turns.texts[place])
         answers.append(turns.texts[place + 1])
     return GroupList(train, "sessions"), SessionTest(queries, answers)
+
+
+def threads(data: Path, seed: int = 0, held_out: int = 813) -> tuple[GroupList, SessionTest]:
+    """Help threads of a chat to train on, and held-out ones: who answers the first turn, and how.
+
+    Held out are the 187 of the set's own test and as many more as make a thousand.
+    """
+    folder = data / "ubuntu_irc_threads"
+    train, dev = (
+        [_thread(row) for row in objects(folder / f"{part}.jsonl.gz")] for part in ("train", "dev")
+    )
+    train = [group for group in train if len(group.texts) > 1]
+    random.Random(seed).shuffle(train)
+    asked = [group for group in dev + train[:held_out] if len(group.texts) > 1]
+    test = SessionTest([group.texts[0] for group in asked], [group.texts[1] for group in asked])
+    return GroupList(train[held_out:], "sessions"), test
 
 
 def question_bodies(data: Path) -> tuple[GroupList, list[CandidateList]]:
@@ -147,18 +166,41 @@ def news(data: Path, languages: tuple[str, ...]) -> GroupList:
 
     The articles are dealt to the languages in turn, so that no translation is ever trained on.
     """
-    folder = data / "ntrex"
-    ids = (folder / "document_ids.txt").read_text(encoding="utf-8").split()
-    order = {name: place for place, name in enumerate(dict.fromkeys(ids))}
     groups = []
     for turn, language in enumerate(languages):
-        lines = gzip.decompress((folder / f"{language}.txt.gz").read_bytes()).decode().splitlines()
-        found = defaultdict(list)
-        for name, line in zip(ids, lines, strict=True):
-            if order[name] % len(languages) == turn:
-                found[name].append(line)
-        groups += [Group(f"{n}.{language}", tuple(t), (), language) for n, t in found.items()]
+        found = _news_articles(data, language)
+        dealt = list(found.items())[turn :: len(languages)]
+        groups += [Group(f"{n}.{language}", tuple(t), (), language) for n, t in dealt]
     return GroupList(groups, "documents")
+
+
+def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[str]]:
+    """Sentences of each language that :func:`news` does not give, none of them in both languages.
+
+    Each language's are from the articles it was not dealt, from half of XQuAD's articles with their
+    questions, and half of xSID's requests.
+    """
+    found: dict[str, list[str]] = {}
+    for turn, language in enumerate(languages):
+        short = {"eng": "en", "deu": "de", "zho-CN": "zh"}[language]
+        other = 1 - turn
+        articles = list(_news_articles(data, language).values())[other :: len(languages)]
+        paragraphs = objects(data / f"xquad/{short}.corpus.jsonl.gz")
+        questions = table(data / f"xquad/{short}.queries.tsv.gz")
+        answered = {row[0]: row[1] for row in table(data / "xquad/qrels.tsv")}
+        requests = list(table(data / f"xsid/{short}.tsv"))[1:]  # below the header
+        found[language] = [
+            *(text for texts in articles for text in texts),
+            *(
+                text
+                for row in paragraphs
+                if _half(row["_id"]) == turn
+                for text in split_sentences(row["text"])
+            ),
+            *(text for number, text in questions if _half(answered[number]) == turn),
+            *(row[2] for row in requests if int(row[0]) % 2 == turn),
+        ]
+    return found
 
 
 def tatoeba(data: Path, language: str) -> list[tuple[str, str]]:
@@ -168,9 +210,42 @@ def tatoeba(data: Path, language: str) -> list[tuple[str, str]]:
     return [(first, second) for first, second in pairs]
 
 
+def _news_articles(data: Path, language: str) -> dict[str, list[str]]:
+    """Name -> sentences, in the order of the file."""
+    folder = data / "ntrex"
+    ids = (folder / "document_ids.txt").read_text(encoding="utf-8").split()
+    lines = gzip.decompress((folder / f"{language}.txt.gz").read_bytes()).decode().splitlines()
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, line in zip(ids, lines, strict=True):
+        found[name].append(line)
+    return found
+
+
+def _half(paragraph: str) -> int:
+    """0 or 1, the same for all paragraphs of an article."""
+    return zlib.crc32(paragraph.rsplit("#", 1)[0].encode()) % 2
+
+
 def _dialogue(row: dict[str, Any]) -> Group:
     roles = {"U": "user", "S": "agent"}
     spoken = [(roles[speaker], text) for speaker, text in row["turns"] if text.strip()]
+    return _session(str(row["id"]), spoken)
+
+
+def _thread(row: dict[str, Any]) -> Group:
+    """Who began is the user, all others are agents; names at the head of a message are dropped."""
+    began = row["turns"][0][0]
+    names = "|".join(re.escape(name) for name in sorted({name for name, _ in row["turns"]}))
+    addressed = re.compile(rf"^\s*(?:{names})\s*[:,]\s*", re.IGNORECASE)
+    spoken = [
+        ("user" if name == began else "agent", addressed.sub("", text))
+        for name, text in row["turns"]
+    ]
+    return _session(row["id"], [(role, text) for role, text in spoken if text.strip()])
+
+
+def _session(name: str, spoken: list[tuple[str, str]]) -> Group:
+    """Turns; what one says in several messages is one turn."""
     merged: list[tuple[str, str]] = []
     for role, text in spoken:
         if merged and merged[-1][0] == role:
@@ -178,7 +253,7 @@ def _dialogue(row: dict[str, Any]) -> Group:
         else:
             merged.append((role, text))
     found, texts = zip(*merged, strict=True)
-    return Group(str(row["id"]), texts, found, "en")
+    return Group(name, texts, found, "en")
 
 
 def _forum_texts(folder: Path) -> Iterator[str]:

@@ -15,9 +15,9 @@ substring. ``GUR-X`` is the full objective minus X: here ``no_lm``, ``no_cl``, `
 * ``made_up``: titled documents; a title is to find the sentence that repeats some of it, classes
   are topics.
 
-``lm_loss`` is the infilling loss on held-out pairs. The arm ``bm25`` is no training at all: BM25 in
-the encoder's place, ``random`` the encoder as drawn. ``low_recall@10`` and ``high_recall@10`` are over the questions that share the
-fewest and the most words with their passage.
+``lm_loss`` is the infilling loss on held-out pairs. Two arms are no training at all: ``random`` is
+the weights as drawn, ``bm25`` BM25 in the encoder's place. ``low_recall@10`` and ``high_recall@10``
+are over the questions that share the fewest and the most words with their passage.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Study:
 
     def results(self, arms: Iterable[str] | None = None) -> dict[str, Scores]:
         """Arm -> metric -> float64 (seeds, items); runs what has not been run."""
-        names = list(arms or self.settings["arms"])
+        names = list(arms or self.settings.get("only", self.settings["arms"]))
         found: dict[str, Scores] = {}
         for arm in names:
             runs = [self.run(arm, seed) for seed in self._seeds(arm)]
@@ -113,12 +113,13 @@ class Study:
     def _seeds(self, arm: str) -> list[int]:
         """The study's seeds; the warm start is one checkpoint, so its seed stands for all."""
         seeds: list[int] = self.settings["seeds"]
-        return seeds if self.settings["arms"][arm] else seeds[:1] * len(seeds)
+        settings = self.settings["arms"][arm]
+        drawn = "objectives" in settings or "start" in settings or "kind" in settings
+        return seeds if drawn else seeds[:1] * len(seeds)
 
     def run(self, arm: str, seed: int) -> Scores:
         """One arm from one seed, from its file where it was run before."""
-        key = self._key(arm)
-        path = WORK / self.name / self.corpus.name / f"{arm}-{seed}-{key}.npz"
+        path = self.path(arm, seed)
         if not path.is_file():
             run = path.with_suffix("")
             trained = self.train(arm, seed, run)
@@ -134,11 +135,14 @@ class Study:
         with np.load(path) as saved:
             return {metric: saved[metric] for metric in saved.files}
 
+    def path(self, arm: str, seed: int) -> Path:
+        """Where a run's scores are kept; its log lies beside them, as ``.jsonl``."""
+        return WORK / self.name / self.corpus.name / f"{arm}-{seed}-{self._key(arm)}.npz"
+
     def _key(self, arm: str) -> str:
         """Of the arm's settings: a changed arm is another run."""
-        shared = {
-            name: value for name, value in self.settings.items() if name not in ("arms", "seeds")
-        }
+        others = ("arms", "seeds", "only")
+        shared = {name: value for name, value in self.settings.items() if name not in others}
         whole = json.dumps([shared, self.settings["arms"][arm], self.corpus.name], sort_keys=True)
         return hashlib.sha256(whole.encode()).hexdigest()[:8]
 
