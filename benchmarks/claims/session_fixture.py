@@ -68,12 +68,21 @@ class _Intent:
 
 @dataclass(frozen=True)
 class KnowledgeTest:
-    """Held-out wordings of users, and the knowledge base they are to be answered from."""
+    """Held-out wordings of users, and the knowledge base they are to be answered from.
+
+    Attributes:
+        queries: what is asked, in wordings that no session has.
+        query_entries: the entry that answers each.
+        questions: the knowledge base, every entry in two wordings, one after the other.
+        question_entries: the entry of each.
+        asked: wordings that sessions have too, each with its entry: to learn from.
+    """
 
     queries: list[str]
     query_entries: list[str]
     questions: list[str]
     question_entries: list[str]
+    asked: list[tuple[str, str]]
 
 
 def make_sessions(count: int, seed: int) -> tuple[GroupList, KnowledgeTest]:
@@ -89,6 +98,7 @@ def make_sessions(count: int, seed: int) -> tuple[GroupList, KnowledgeTest]:
         [number for number, _ in queries],
         [text for _, text in questions],
         [number for number, _ in questions],
+        [(intent.fill(template), number) for number, intent in numbered for template in _USER],
     )
     return GroupList(sessions, "sessions"), test
 

@@ -111,11 +111,9 @@ class Study:
         return found
 
     def _seeds(self, arm: str) -> list[int]:
-        """The study's seeds; the warm start is one checkpoint, so its seed stands for all."""
-        seeds: list[int] = self.settings["seeds"]
-        settings = self.settings["arms"][arm]
-        drawn = "objectives" in settings or "start" in settings or "kind" in settings
-        return seeds if drawn else seeds[:1] * len(seeds)
+        """The arm's own seeds, of arms that differ by nothing else, or the study's."""
+        seeds: list[int] = self.settings["arms"][arm].get("seeds", self.settings["seeds"])
+        return seeds
 
     def run(self, arm: str, seed: int) -> Scores:
         """One arm from one seed, from its file where it was run before."""
@@ -140,10 +138,11 @@ class Study:
         return WORK / self.name / self.corpus.name / f"{arm}-{seed}-{self._key(arm)}.npz"
 
     def _key(self, arm: str) -> str:
-        """Of the arm's settings: a changed arm is another run."""
+        """Of the arm's settings but its seeds: a changed arm is another run."""
         others = ("arms", "seeds", "only")
         shared = {name: value for name, value in self.settings.items() if name not in others}
-        whole = json.dumps([shared, self.settings["arms"][arm], self.corpus.name], sort_keys=True)
+        own = {name: value for name, value in self.settings["arms"][arm].items() if name != "seeds"}
+        whole = json.dumps([shared, own, self.corpus.name], sort_keys=True)
         return hashlib.sha256(whole.encode()).hexdigest()[:8]
 
     def train(self, arm: str, seed: int, run: Path | None = None) -> Trained:
