@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
+from pocketquery.server.modeling.precision import wide
 from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.mlm import masked_positions
 from pocketquery.server.objectives.primitives import margin_in_batch
@@ -84,8 +85,7 @@ def auto_encoding_loss(
         Scalar; 0 where nothing was masked.
     """
     target = labels[labels != IGNORED]  # (n,)
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    total = functional.cross_entropy(wide, target, reduction="sum")
+    total = functional.cross_entropy(wide(logits), target, reduction="sum")
     count = len(target) if reduction == "token_mean" else len(labels)
     return total / max(count, 1)
 

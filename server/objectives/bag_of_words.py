@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.precision import wide
 from pocketquery.server.objectives.masking import IGNORED
 
 __all__ = ["BagDecoder", "bag_f1", "multi_hot", "rare_recall", "reconstruction_loss"]
@@ -77,9 +78,9 @@ def reconstruction_loss(
     Returns:
         Scalar: the mean over the texts.
     """
-    wide = logits if logits.dtype == torch.float64 else logits.float()
+    logits = wide(logits)
     each = functional.binary_cross_entropy_with_logits(
-        wide, present.to(wide.dtype), weight=weights, reduction="none"
+        logits, present.to(logits.dtype), weight=weights, reduction="none"
     )  # (n, pieces)
     if reduction == "mean":
         return each.mean()

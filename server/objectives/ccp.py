@@ -16,6 +16,7 @@ import torch
 
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.precision import wide
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.asymmetric_norm import NormMode, ProjectionHead
 from pocketquery.server.objectives.bank_staleness import BankStaleness, text_code
@@ -102,7 +103,7 @@ class Ccp(Objective[Neighbours]):
     def _pooled(
         self, encoder: SentenceEncoder, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        return pool(encoder.states(ids, mask), mask, self.pooling).float()
+        return wide(pool(encoder.states(ids, mask), mask, self.pooling))
 
     @torch.no_grad()
     def _warm_up(self, encoder: SentenceEncoder, batch: Batch) -> None:

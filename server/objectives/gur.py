@@ -21,10 +21,11 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.gur_batches import GurBatches
 from pocketquery.server.objectives.gur_config import HIGHEST_RATE, GurConfig
+from pocketquery.server.objectives.gur_contrast import gur_contrast
 from pocketquery.server.objectives.gur_decoder import DecoderShape, GurDecoder, save_decoder
 from pocketquery.server.objectives.gur_examples import GurExample, draw_example
-from pocketquery.server.objectives.gur_losses import gur_contrast, infilling_loss
 from pocketquery.server.objectives.hump_spans import span_budget
+from pocketquery.server.objectives.mlm import masked_cross_entropy
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
 from pocketquery.server.objectives.sentinels import sentinel_ids
 
@@ -138,7 +139,7 @@ class Gur(Objective[GurExample]):
         """Loss and accuracy of writing the hidden spans."""
         assert self.decoder is not None
         written = self.decoder(batch["inputs"], states, batch["attention_mask"], encoder)
-        return infilling_loss(
+        return masked_cross_entropy(
             written, batch["labels"], partial(self.decoder.logits, encoder=encoder)
         )
 

@@ -18,6 +18,8 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from pocketquery.server.modeling.precision import wide
+
 __all__ = [
     "js_contrast",
     "log_distribution",
@@ -43,8 +45,7 @@ def log_distribution(logits: torch.Tensor) -> torch.Tensor:
     Returns:
         (n, vocabulary), float32 or wider, finite for all finite logits.
     """
-    wide = logits if logits.dtype == torch.float64 else logits.float()
-    return functional.logsigmoid(wide).log_softmax(dim=-1)
+    return functional.logsigmoid(wide(logits)).log_softmax(dim=-1)
 
 
 def pairwise_js(log_p: torch.Tensor, *, elements: int | None = None) -> torch.Tensor:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -17,11 +18,19 @@ from torch.nn import functional
 
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.precision import wide
 from pocketquery.server.objectives.masking import IGNORED, bert_mask
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_share
 
-__all__ = ["Mlm", "MlmConfig", "MlmHead", "masked_positions", "mlm_loss"]
+__all__ = [
+    "Mlm",
+    "MlmConfig",
+    "MlmHead",
+    "masked_cross_entropy",
+    "masked_positions",
+    "mlm_loss",
+]
 
 
 @dataclass(frozen=True)
@@ -71,27 +80,39 @@ def masked_positions(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return rows, columns
 
 
+def masked_cross_entropy(
+    states: torch.Tensor,
+    labels: torch.Tensor,
+    logits_of: Callable[[torch.Tensor], torch.Tensor],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Mean cross entropy over the positions that have a label, whose logits alone are computed.
+
+    .. math:: L = \frac1n \sum_{i: y_i \neq \mathrm{ignored}} -\log p(y_i)
+
+    Padding, and rows without a label, never count.
+
+    Args:
+        states: float (rows, length, width), of an encoder or a decoder.
+        labels: int64 (rows, length), :data:`IGNORED` where there is no loss.
+        logits_of: states (n, width) to logits (n, vocabulary).
+
+    Returns:
+        The loss, in [0, inf) and 0 where nothing counts, float32 or wider; and the share of the
+        labels predicted rightly, without gradient.
+    """
+    rows, columns = masked_positions(labels)
+    logits = logits_of(states[rows, columns])  # (n, vocabulary)
+    target = labels[rows, columns]
+    total = functional.cross_entropy(wide(logits), target, reduction="sum")
+    right = (logits.argmax(dim=-1) == target).sum()
+    return total / max(len(target), 1), right.detach() / max(len(target), 1)
+
+
 def mlm_loss(
     states: torch.Tensor, labels: torch.Tensor, head: MlmHead, encoder: SentenceEncoder
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean cross entropy over the chosen positions, whose logits alone are computed.
-
-    Args:
-        states: token states (rows, length, width) of the masked texts.
-        labels: int64 (rows, length), :data:`IGNORED` where there is no loss.
-        head: to the vocabulary.
-        encoder: whose table the head is tied to.
-
-    Returns:
-        The loss, 0 where nothing was chosen, and the share of the positions predicted rightly
-        (without gradient).
-    """
-    rows, columns = masked_positions(labels)
-    logits = head(states[rows, columns], encoder)  # (n, vocabulary)
-    target = labels[rows, columns]
-    total = functional.cross_entropy(logits.float(), target, reduction="sum")
-    right = (logits.argmax(dim=-1) == target).sum()
-    return total / max(len(target), 1), right.detach() / max(len(target), 1)
+    """:func:`masked_cross_entropy` by a head that is tied to the encoder's table."""
+    return masked_cross_entropy(states, labels, partial(head, encoder=encoder))
 
 
 class Mlm(Objective[str]):

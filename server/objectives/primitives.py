@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
+from pocketquery.server.modeling.precision import wide
+
 __all__ = [
     "additive_margin_softmax",
     "cosines",
@@ -14,6 +16,7 @@ __all__ = [
     "negative_cosine",
     "ranknet",
     "same_text_mask",
+    "unit",
 ]
 
 _EPSILON = 1e-8
@@ -35,16 +38,12 @@ def cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def dots(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """All dot products between the rows of two matrices, in float32 or wider: (n, m)."""
     with torch.autocast(a.device.type, enabled=False):  # it would multiply in 16 bits
-        return _wide(a) @ _wide(b).T
+        return wide(a) @ wide(b).T
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
     """Rows of unit length, float32 or wider, like ``x``."""
-    return functional.normalize(_wide(x), dim=-1, eps=_EPSILON)
-
-
-def _wide(x: torch.Tensor) -> torch.Tensor:
-    return x if x.dtype == torch.float64 else x.float()
+    return functional.normalize(wide(x), dim=-1, eps=_EPSILON)
 
 
 def info_nce(

@@ -23,6 +23,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation.identity import Identity
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.precision import wide
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.byol import byol_loss, std_ratio
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, Rate, tokenize
@@ -108,8 +109,8 @@ class QueryBert(Objective[Views]):
     def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
         ids, mask, views = batch["input_ids"], batch["attention_mask"], batch["views"]
         pooled, online = _projections(encoder, self.projector, ids, mask, views)
-        predictions = torch.stack([self.predictor(z) for z in online]).float()
-        aims = self._aims(online, ids, mask, views).float()
+        predictions = wide(torch.stack([self.predictor(z) for z in online]))
+        aims = wide(self._aims(online, ids, mask, views))
         loss = byol_loss(predictions, aims, self.config.reverse_weight if views == 4 else 0.0)
         stats = {"h_std_ratio": std_ratio(pooled), "z_std_ratio": std_ratio(online[0])}
         return LossParts(loss, {"byol": loss}, stats | batch["identity_rates"])

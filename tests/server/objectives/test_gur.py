@@ -18,12 +18,12 @@ from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.gur import Gur, GurConfig
+from pocketquery.server.objectives.gur_contrast import gur_contrast
 from pocketquery.server.objectives.gur_examples import (
     GurExample,
     draw_example,
     false_negatives,
 )
-from pocketquery.server.objectives.gur_losses import gur_contrast, infilling_loss
 from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.sentinels import fill_spans, read_spans
@@ -269,25 +269,6 @@ def test_collating_is_a_pure_function_of_its_arguments() -> None:
 # The language model.
 
 
-def test_the_language_model_loss_by_hand_and_nothing_else_counts() -> None:
-    torch.manual_seed(0)
-    states = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(7, 5, dtype=torch.float64)
-    labels = torch.tensor([[3, 6, IGNORED], [IGNORED] * 3])
-    loss, accuracy = infilling_loss(states, labels, lambda rows: rows @ weight.T)
-    by_hand = 0.0
-    for column, label in ((0, 3), (1, 6)):
-        logits = (weight @ states[0, column]).tolist()
-        by_hand += math.log(sum(math.exp(x) for x in logits)) - logits[label]
-    assert float(loss.detach()) == pytest.approx(by_hand / 2, rel=1e-6)  # logits are float32
-    assert 0 <= float(accuracy) <= 1
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert states.grad is not None
-    assert (states.grad.abs().sum(dim=-1) > 0).nonzero().tolist() == [[0, 0], [0, 1]]
-    nothing, _ = infilling_loss(states, labels[1:].expand(2, 3), lambda rows: rows @ weight.T)
-    assert float(nothing.detach()) == 0
-
-
 def padded(batch: Batch, columns: int) -> Batch:
     def widened(name: str, value: int) -> torch.Tensor:
         return functional.pad(batch[name], (0, columns), value=value)
@@ -393,31 +374,6 @@ def test_titles_to_write_leave_the_contrast_as_it_is(cl_input: str) -> None:
     )
     assert float(mixed["cl"].detach()) == pytest.approx(float(alone["cl"].detach()), abs=1e-5)
     assert float(mixed["lm"].detach()) != pytest.approx(float(alone["lm"].detach()), abs=1e-3)
-
-
-@pytest.mark.parametrize("part", ["lm", "cl"])
-def test_gradients_are_right(part: str) -> None:
-    """In float64, by differences: decoder, cross-attention, projector, and the table they share."""
-    encoder, gur = objective(bert_teacher(layers=1, width=8), vector_size=3, decoder_layers=1)
-    encoder.double()
-    gur.double()
-    batch = gur.collate(pairs(2), np.random.default_rng(0))
-    gur.loss(encoder, batch).parts[part].backward()  # type: ignore[no-untyped-call]
-    checked = 0
-    for parameter in (*encoder.parameters(), *gur.parameters()):
-        if parameter.grad is None or float(parameter.grad.abs().max()) < 1e-6:
-            continue  # the other part's
-        place = int(parameter.grad.abs().argmax())
-        values = []
-        for shift in (1e-6, -1e-6):
-            with torch.no_grad():
-                parameter.view(-1)[place] += shift
-                values.append(float(gur.loss(encoder, batch).parts[part]))
-                parameter.view(-1)[place] -= shift
-        slope = float(parameter.grad.flatten()[place])
-        assert (values[0] - values[1]) / 2e-6 == pytest.approx(slope, rel=1e-4)
-        checked += 1
-    assert checked > 15
 
 
 @pytest.mark.parametrize("kind", ["electra", "xlmr"])

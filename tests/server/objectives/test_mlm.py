@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
 import torch
 
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.masking import IGNORED, bert_mask, delete_tokens, special_mask
-from pocketquery.server.objectives.mlm import mlm_loss
+from pocketquery.server.objectives.mlm import masked_cross_entropy, mlm_loss
 from pocketquery.server.objectives.objective import tokenize
 from tests.tiny_models import bert_teacher, sentences
 
@@ -58,6 +61,58 @@ def test_deleting_keeps_the_order_the_specials_and_at_least_one_token() -> None:
     assert (ordinary >= 1).all()
     assert (left[:, 0] == TEACHER.tokenizer.cls_token_id).all()
     assert torch.equal(mask, (left != TEACHER.tokenizer.pad_token_id).long())
+
+
+def test_the_loss_by_hand_and_nothing_else_counts() -> None:
+    torch.manual_seed(0)
+    states = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(7, 5, dtype=torch.float64)
+    labels = torch.tensor([[3, 6, IGNORED], [IGNORED] * 3])
+    loss, accuracy = masked_cross_entropy(states, labels, lambda rows: rows @ weight.T)
+    by_hand = 0.0
+    for column, label in ((0, 3), (1, 6)):
+        logits = (weight @ states[0, column]).tolist()
+        by_hand += math.log(sum(math.exp(x) for x in logits)) - logits[label]
+    assert float(loss.detach()) == pytest.approx(by_hand / 2, rel=1e-12)
+    assert 0 <= float(accuracy) <= 1
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert states.grad is not None
+    assert (states.grad.abs().sum(dim=-1) > 0).nonzero().tolist() == [[0, 0], [0, 1]]
+    nothing, _ = masked_cross_entropy(states, labels[1:].expand(2, 3), lambda rows: rows @ weight.T)
+    assert float(nothing.detach()) == 0
+
+
+def test_the_loss_is_the_slow_twins() -> None:
+    """Against cross entropy over the logits of every position, in one sum of Python floats."""
+    objective = build_objective("mlm", TEACHER)
+    batch = objective.collate(sentences(12), np.random.default_rng(0))
+    found = objective.loss(TEACHER.eval(), batch).parts["mlm"]
+    states = TEACHER.states(batch["input_ids"], batch["attention_mask"])
+    logits = objective.head(states, TEACHER).double().tolist()  # type: ignore[operator]
+    costs = []
+    for row, labels in enumerate(batch["labels"].tolist()):
+        for column, label in enumerate(labels):
+            if label != IGNORED:
+                scores = logits[row][column]
+                most = max(scores)
+                total = most + math.log(sum(math.exp(score - most) for score in scores))
+                costs.append(total - scores[label])
+    assert len(costs) >= 12
+    assert float(found.detach()) == pytest.approx(sum(costs) / len(costs), rel=1e-5)
+
+
+def test_padding_changes_no_loss() -> None:
+    objective = build_objective("mlm", TEACHER)
+    batch = objective.collate(sentences(6), np.random.default_rng(0))
+    fills = {"input_ids": TEACHER.tokenizer.pad_token_id, "attention_mask": 0, "labels": IGNORED}
+    padded = {
+        name: torch.nn.functional.pad(batch[name], (0, 7), value=fill)
+        for name, fill in fills.items()
+    }
+    plain, wider = (
+        float(objective.loss(TEACHER.eval(), one).total.detach()) for one in (batch, padded)
+    )
+    assert wider == pytest.approx(plain, rel=1e-5)
 
 
 def test_no_loss_reaches_positions_that_were_not_chosen() -> None:
