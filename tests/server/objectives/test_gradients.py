@@ -98,15 +98,15 @@ def test_gradients_are_those_of_finite_differences(name: str, options: dict[str,
 
 
 def prepared(name: str, options: dict[str, Any]) -> tuple[SentenceEncoder, Objective[Any], Batch]:
-    """A tiny encoder and objective in float64 without dropout, and a batch."""
+    """A tiny encoder and objective in float64, as they are trained, and a batch."""
     encoder = bert_teacher(layers=1, width=16)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         objective = build_objective(name, encoder, options)
     source: Source = GroupList(list(GROUPS[objective.kinds[0]]()), objective.kinds[0])
     objective.prepare(source, encoder.tokenizer)
-    encoder.eval().double()
-    objective.eval().double()
+    encoder.train().double()
+    objective.train().double()
     rng = random.Random(0)
     drawn = (objective.draw(source[row], rng) for row in range(len(source)))
     examples = [example for example in drawn if example is not None]
