@@ -10,6 +10,7 @@ from pocketquery.server.corpus.lines import bad_line, numbered_lines
 
 __all__ = ["CandidateList", "read_askubuntu", "read_askubuntu_texts", "read_candidate_table"]
 
+_BODY = 100  # words of a body that are read, in the protocol of Lei et al.
 _HEADER = ["query_id", "candidate_id", "relevance", "query", "candidate"]
 
 
@@ -74,7 +75,7 @@ def read_askubuntu(path: Path | str, texts: Mapping[str, str]) -> list[Candidate
 
 
 def read_askubuntu_texts(path: Path | str, *, body: bool = False) -> dict[str, str]:
-    """Read AskUbuntu's text_tokenized.txt: id -> title, or title and body.
+    """Read AskUbuntu's text_tokenized.txt: id -> title, or title and the body's first 100 words.
 
     Raises:
         ArtifactNotFoundError: there is no such file.
@@ -85,7 +86,8 @@ def read_askubuntu_texts(path: Path | str, *, body: bool = False) -> dict[str, s
         fields = line.split("\t")
         if len(fields) != 3:
             raise bad_line(path, number, f"{len(fields)} fields", "id, title and body, by tabs")
-        texts[fields[0]] = " ".join(fields[1:] if body else fields[1:2])
+        words = fields[2].split()[:_BODY] if body else []
+        texts[fields[0]] = " ".join([fields[1], *words])
     return texts
 
 

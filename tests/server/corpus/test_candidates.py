@@ -55,6 +55,13 @@ def test_askubuntu_annotations_and_texts(tmp_path: Path) -> None:
     assert read_askubuntu_texts(texts, body=True)["7"] == "title seven body seven"
 
 
+def test_a_body_is_cut_at_a_hundred_words_and_a_title_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "text_tokenized.txt"
+    path.write_text(f"7\t{'t ' * 119}t\t{'b ' * 149}b\n", encoding="utf-8")
+    assert read_askubuntu_texts(path, body=True)["7"].split() == ["t"] * 120 + ["b"] * 100
+    assert read_askubuntu_texts(path)["7"].split() == ["t"] * 120
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.candidates import read_askubuntu
 from pocketquery.server.evaluation.candidates import score_candidates
+
+DATA = Path(os.environ.get("POCKETQUERY_DATA", Path(__file__).resolve().parents[3] / "data"))
+ASKUBUNTU = DATA / "askubuntu_ids_only"
 
 
 def falling(relevance: list[int]) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -79,6 +83,28 @@ def test_askubuntus_first_stage_is_measured_from_its_annotations_alone(tmp_path:
     assert found.means() == pytest.approx(
         {"map": 25 / 36, "mrr": 7 / 9, "p@1": 2 / 3, "p@5": 1 / 3}
     )
+
+
+@pytest.mark.skipif(not ASKUBUNTU.is_dir(), reason="AskUbuntu's annotations are not here")
+@pytest.mark.parametrize(
+    ("part", "left_out", "expected"),
+    [
+        ("dev", 11, {"map": 0.5203, "mrr": 0.6599, "p@1": 0.5185, "p@5": 0.4212}),
+        ("test", 14, {"map": 0.5599, "mrr": 0.6803, "p@1": 0.5376, "p@5": 0.4247}),
+    ],
+)
+def test_askubuntus_published_first_stage(
+    part: str, left_out: int, expected: dict[str, float]
+) -> None:
+    """Lei et al. (2016), the row of BM25, in percent: 52.0, 66.0, 51.9, 42.1; 56.0, 68.0, 53.8, 42.5.
+
+    Equal scores stand in the file's order there, where ours are shuffled: scored by that order.
+    """
+    lists = read_askubuntu(ASKUBUNTU / f"{part}.txt", {})
+    order = [-np.arange(len(one.relevant), dtype=np.float64) for one in lists]
+    found = score_candidates(order, [np.array(one.relevant) for one in lists])
+    assert found.left_out == left_out
+    assert found.means() == pytest.approx(expected, abs=5e-5)
 
 
 @pytest.mark.parametrize(
