@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.schedule import warmup_constant, warmup_linear
 
 __all__ = ["make_optimizer", "own_rates", "set_learning_rate", "trained_parameters"]
+
+_POSITIONS = re.compile(r"(^|\.)(position_embeddings|positions)\.")  # an encoder's, a decoder's
 
 
 def trained_parameters(modules: Iterable[nn.Module]) -> dict[str, nn.Parameter]:
@@ -54,7 +57,7 @@ def make_optimizer(
         (Rate(), False): [],
     }
     for name, parameter in parameters.items():
-        decays = parameter.ndim > 1 and "position_embeddings" not in name
+        decays = parameter.ndim > 1 and not _POSITIONS.search(name)
         rate = (rates or {}).get(id(parameter), Rate())
         groups.setdefault((rate, decays), []).append(parameter)
     chosen: list[dict[str, Any]] = [

@@ -96,7 +96,7 @@ def test_askubuntus_first_stage_is_measured_from_its_annotations_alone(tmp_path:
 def test_askubuntus_published_first_stage(
     part: str, left_out: int, expected: dict[str, float]
 ) -> None:
-    """Lei et al. (2016), the row of BM25, in percent: 52.0, 66.0, 51.9, 42.1; 56.0, 68.0, 53.8, 42.5.
+    """The row of BM25 of Lei et al. (2016): 52.0, 66.0, 51.9, 42.1 and 56.0, 68.0, 53.8, 42.5 %.
 
     Equal scores stand in the file's order there, where ours are shuffled: scored by that order.
     """

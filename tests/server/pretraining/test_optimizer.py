@@ -32,6 +32,16 @@ def test_biases_norms_and_positions_do_not_decay_and_matrices_do() -> None:
     assert len(decaying["params"]) + len(kept["params"]) == len(list(encoder.parameters()))
 
 
+@pytest.mark.parametrize("name", ["gur", "seed", "tsdae"])
+def test_a_decoders_positions_do_not_decay_either(name: str) -> None:
+    encoder = make_encoder()
+    parameters = trained_parameters([encoder, build_objective(name, encoder)])
+    decaying, kept = make_optimizer(parameters, CONFIG).param_groups
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    assert any(names[id(p)].startswith("1.") and "position" in names[id(p)] for p in kept["params"])
+    assert not any("position" in names[id(p)] for p in decaying["params"])
+
+
 def test_every_weight_is_trained_once_and_targets_never() -> None:
     encoder = make_encoder()
     target = nn.Linear(2, 2).requires_grad_(requires_grad=False)
