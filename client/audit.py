@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from pocketquery.client.text_units import cut
 from pocketquery.client.views import View
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["Audit", "Tally", "audit"]
+__all__ = ["Audit", "Tally", "alarming", "audit"]
 
 _ALARM = 0.2
 _BINS = 20
@@ -99,6 +99,15 @@ def _cosines(before: NDArray[np.float32], after: NDArray[np.float32]) -> tuple[i
     return tuple(counts.tolist())
 
 
+def alarming(rates: Mapping[str, float]) -> list[str]:
+    """Augmenters that left more than a fifth unchanged, but ``dropout_view``, whose purpose it is.
+
+    Args:
+        rates: identity rates by augmenter, see :meth:`Tally.identity_rates`.
+    """
+    return [name for name in rates if name != "dropout_view" and rates[name] > _ALARM]
+
+
 @dataclass
 class Tally:
     """How often each augmenter left a query as it was. Views equal to the query teach nothing."""
@@ -117,6 +126,5 @@ class Tally:
         return {name: self.unchanged[name] / self.drawn[name] for name in sorted(self.drawn)}
 
     def alarms(self) -> list[str]:
-        """Augmenters that left more than a fifth unchanged."""
-        rates = self.identity_rates()
-        return [name for name in rates if name != "dropout_view" and rates[name] > _ALARM]
+        """See :func:`alarming`."""
+        return alarming(self.identity_rates())

@@ -126,6 +126,13 @@ class Objective(nn.Module, ABC, Generic[Example]):
             steps: of the whole run.
         """
 
+    def alarms(self, figures: Mapping[str, float]) -> list[str]:
+        """Names of what is alarming in the means of its parts and stats since the log's last line.
+
+        They are logged with those of the geometry, and stop no run.
+        """
+        return []
+
     def project(
         self, encoder: SentenceEncoder, input_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> torch.Tensor:

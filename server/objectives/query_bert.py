@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.client.audit import Tally
+from pocketquery.client.audit import Tally, alarming
 from pocketquery.client.augmenter_choice import Maker
 from pocketquery.client.views import View
 from pocketquery.sdk.errors import InvalidInputError
@@ -39,6 +39,8 @@ from pocketquery.server.objectives.query_views import QueryViews, augmenters_of
 from pocketquery.server.objectives.targets import momentum_at, update_target
 
 __all__ = ["QueryBert", "QueryBertConfig"]
+
+_IDENTITY = "identity_"  # before an augmenter's name
 
 Views = tuple[View, ...]
 
@@ -98,7 +100,7 @@ class QueryBert(Objective[Views]):
         tally = Tally()
         for views in examples:
             tally.add(views)
-        rates = {f"identity_{name}": rate for name, rate in tally.identity_rates().items()}
+        rates = {_IDENTITY + name: rate for name, rate in tally.identity_rates().items()}
         return {
             "input_ids": ids,
             "attention_mask": mask,
@@ -114,6 +116,15 @@ class QueryBert(Objective[Views]):
         loss = byol_loss(predictions, aims, self.config.reverse_weight if views == 4 else 0.0)
         stats = {"h_std_ratio": std_ratio(pooled), "z_std_ratio": std_ratio(online[0])}
         return LossParts(loss, {"byol": loss}, stats | batch["identity_rates"])
+
+    def alarms(self, figures: Mapping[str, float]) -> list[str]:
+        """Augmenters that leave too many queries as they were: equal views teach nothing."""
+        rates = {
+            name.removeprefix(_IDENTITY): rate
+            for name, rate in figures.items()
+            if name.startswith(_IDENTITY)
+        }
+        return [_IDENTITY + name for name in alarming(rates)]
 
     def project(
         self, encoder: SentenceEncoder, input_ids: torch.Tensor, attention_mask: torch.Tensor

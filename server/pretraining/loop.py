@@ -122,8 +122,8 @@ def pretrain(
     batches = _batches(stream, config, processes, start)
     _tell_left_out(stream.languages_left_out(), run, processes, start)
     if config.diagnose_every and held_out and start == 0:
-        _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0))
-    meter, starvation = Meter(), Starvation(parts)
+        _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0, {}))
+    meter, figures, starvation = Meter(), dict[str, float](), Starvation(parts)
     bar = _bar(config, start, show_progress_bar and processes.first)
     learner.train()
     objectives.train()
@@ -167,12 +167,13 @@ def pretrain(
         meter.count(tokens=tokens, examples=examples, skipped=skipped)
         save = now % config.checkpoint_every == 0 or now == config.steps
         if save or now % config.log_every == 0:
-            _log(run, processes, now, {"learning_rate": rate, **meter.read()})
+            figures = meter.read()
+            _log(run, processes, now, {"learning_rate": rate, **figures})
             meter = Meter()
         if looks and len(pulls) > 1:
             _log(run, processes, now, {"gradient_norms": pulls})
         if looks and held_out:
-            _log(run, processes, now, _geometry(learner, held_out, parts, watch, now))
+            _log(run, processes, now, _geometry(learner, held_out, parts, watch, now, figures))
             learner.train()
             objectives.train()
             watch.check(now)
@@ -308,11 +309,21 @@ def _after_step(
 
 
 def _geometry(
-    encoder: SentenceEncoder, held_out: HeldOut, parts: Sequence[Part], watch: Watch, step: int
+    encoder: SentenceEncoder,
+    held_out: HeldOut,
+    parts: Sequence[Part],
+    watch: Watch,
+    step: int,
+    figures: Mapping[str, float],
 ) -> dict[str, Any]:
+    """What the vectors look like, and all that is alarming, also in the last logged figures."""
     found = diagnose(encoder, held_out, parts)
-    figures = {view: diagnosis.figures() for view, diagnosis in found.items()}
-    return {"geometry": figures, "alarms": watch.alarms(found, counts=step > 0)}
+    alarms = watch.alarms(found, counts=step > 0)
+    for part in parts:
+        prefix = f"{part.objective.name}/"
+        own = {n.removeprefix(prefix): v for n, v in figures.items() if n.startswith(prefix)}
+        alarms += [f"{part.objective.name}.{name}" for name in part.objective.alarms(own)]
+    return {"geometry": {view: one.figures() for view, one in found.items()}, "alarms": alarms}
 
 
 def _log(run: Path | None, processes: Processes, step: int, row: Mapping[str, Any]) -> None:

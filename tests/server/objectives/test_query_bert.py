@@ -297,6 +297,12 @@ def test_unchanged_views_are_counted_by_augmenter() -> None:
     assert float(objective.loss(encoder, batch_of(objective)).stats["identity_shuffle"]) < 0.2
 
 
+def test_an_augmenter_that_leaves_too_many_queries_as_they_were_is_alarming() -> None:
+    _, objective = tiny()
+    figures = {"byol": 0.9, "identity_typo": 0.21, "identity_shuffle": 0.2}
+    assert objective.alarms(figures | {"identity_dropout_view": 1.0}) == ["identity_typo"]
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from pocketquery.sdk.errors import ArtifactError
-from pocketquery.server.corpus.groups import Group
+from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.evaluation.geometry import measure_geometry, partner_recall
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.mlm import Mlm
 from pocketquery.server.objectives.objective import Batch, LossParts
 from pocketquery.server.pretraining import Part
@@ -84,6 +85,21 @@ def test_a_run_that_collapses_is_ended_when_its_patience_is_over(tmp_path: Path)
     assert "h.std_ratio" in rows[-1]["alarms"]
     ratios = [row["geometry"]["h"]["std_ratio"] for row in rows]
     assert ratios[-1] < 0.5 * ratios[0]
+
+
+def test_an_objectives_own_alarms_are_logged_with_the_others(tmp_path: Path) -> None:
+    def make() -> tuple[SentenceEncoder, list[Part]]:
+        encoder = make_encoder()
+        torch.manual_seed(0)
+        still = {"heavy": '[{"name": "typo", "rate": 0.0}]', "light": "dropout_view"}
+        queries = GroupList([Group(str(i), (t,)) for i, t in enumerate(sentences(60))], "queries")
+        return encoder, [Part(build_objective("query_bert", encoder, still), queries)]
+
+    losses(WATCHED, run=tmp_path, make=make, held_out=HeldOut(sentences(40)))
+    rows = [row["alarms"] for row in read_log(tmp_path / "log.jsonl") if "alarms" in row]
+    assert "query_bert.identity_typo" not in rows[0]  # nothing was drawn yet
+    assert all("query_bert.identity_typo" in row for row in rows[1:])
+    assert not any("dropout_view" in name for row in rows for name in row)
 
 
 def test_patience_lets_a_healthy_run_of_few_held_out_texts_go_on() -> None:
