@@ -28,7 +28,7 @@ class Ciphers:
 
     Attributes:
         documents: of both, from disjoint halves.
-        unseen: of each, the sentences that ``documents`` has in the other one.
+        unseen: of each, sentences that ``documents`` has in the other one alone.
         pairs: parallel sentences from documents that are in neither half.
     """
 
@@ -50,7 +50,7 @@ def encipher(text: str, *, shared: float = 0.05, reverse: bool = False) -> str:
 
 
 def make_ciphers(
-    documents: Sequence[Group],
+    source: Sequence[Group],
     seed: int,
     *,
     held_out: int = 500,
@@ -60,22 +60,22 @@ def make_ciphers(
     """Documents of both languages, and parallel held-out sentences.
 
     Args:
-        documents: in the first language, lower-cased here.
+        source: documents in the first language, lower-cased here.
         seed: of the split.
         held_out: sentences kept for the test, from documents that are not trained on.
         shared: see :func:`encipher`.
         reverse: see :func:`encipher`.
     """
     rng = random.Random(seed)
-    order = rng.sample(range(len(documents)), len(documents))
+    order = rng.sample(range(len(source)), len(source))
     pairs: list[tuple[str, str]] = []
     while order and len(pairs) < held_out:
         pairs += [
             (text.lower(), encipher(text, shared=shared, reverse=reverse))
-            for text in documents[order.pop()].texts
+            for text in source[order.pop()].texts
         ]
     half = len(order) // 2
-    halves = [documents[i] for i in order[:half]], [documents[i] for i in order[half:]]
+    halves = [source[i] for i in order[:half]], [source[i] for i in order[half:]]
     first, second = (
         (
             [_lowered(group) for group in found],
@@ -84,9 +84,14 @@ def make_ciphers(
         for found in halves
     )
     distinct = {a: (a, b) for a, b in pairs}
+    documents = first[0] + second[1]
+    trained = set(_texts(documents))
     return Ciphers(
-        GroupList(first[0] + second[1], "documents"),
-        {"en": _texts(second[0]), "xx": _texts(first[1])},
+        GroupList(documents, "documents"),
+        {
+            language: [text for text in _texts(groups) if text not in trained]
+            for language, groups in (("en", second[0]), ("xx", first[1]))
+        },
         list(distinct.values())[:held_out],
     )
 

@@ -9,7 +9,7 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,20 +58,27 @@ def services(data: Path, seed: int = 0) -> tuple[GroupList, SessionTest]:
     return GroupList(train, "sessions"), SessionTest(queries, answers)
 
 
-def threads(data: Path, seed: int = 0, held_out: int = 813) -> tuple[GroupList, SessionTest]:
-    """Help threads of a chat to train on, and held-out ones: who answers the first turn, and how.
+def threads(data: Path, seed: int = 0, held_out: int = 800) -> tuple[GroupList, SessionTest]:
+    """Help threads of a chat to train on; of held-out days the first turn and the next one's.
 
-    Held out are the 187 of the set's own test and as many more as make a thousand.
+    Held out are the set's dev part and whole days of its train part with ``held_out`` threads. A
+    first turn that training has as well, such as a call for the bot, is not asked.
     """
     folder = data / "ubuntu_irc_threads"
-    train, dev = (
-        [_thread(row) for row in objects(folder / f"{part}.jsonl.gz")] for part in ("train", "dev")
-    )
-    train = [group for group in train if len(group.texts) > 1]
-    random.Random(seed).shuffle(train)
-    asked = [group for group in dev + train[:held_out] if len(group.texts) > 1]
-    test = SessionTest([group.texts[0] for group in asked], [group.texts[1] for group in asked])
-    return GroupList(train[held_out:], "sessions"), test
+    train, dev = (list(objects(folder / f"{part}.jsonl.gz")) for part in ("train", "dev"))
+    days: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in train:
+        days[row["id"].rsplit(".", 1)[0]].append(row)
+    order = random.Random(seed).sample(sorted(days), len(days))
+    asked = dev
+    while order and len(asked) < len(dev) + held_out:
+        asked = asked + days[order.pop()]
+    groups = [_thread(row) for day in order for row in days[day]]
+    sessions = GroupList([group for group in groups if len(group.texts) > 1], "sessions")
+    known = {text for group in groups for text in group.texts}
+    pairs = [texts[:2] for texts in (_thread(row).texts for row in asked) if len(texts) > 1]
+    new = [(query, answer) for query, answer in pairs if query not in known]
+    return sessions, SessionTest([query for query, _ in new], [answer for _, answer in new])
 
 
 def question_bodies(data: Path) -> tuple[GroupList, list[CandidateList]]:
@@ -175,11 +182,13 @@ def news(data: Path, languages: tuple[str, ...]) -> GroupList:
 
 
 def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[str]]:
-    """Sentences of each language that :func:`news` does not give, none of them in both languages.
+    """Some two thousand sentences of each language that :func:`news` does not give.
 
-    Each language's are from the articles it was not dealt, from half of XQuAD's articles with their
-    questions, and half of xSID's requests.
+    None is there in both languages: each language's are from the articles it was not dealt, from
+    half of XQuAD's articles with their questions, and half of xSID's requests.
     """
+    documents = news(data, languages)
+    trained = {text for row in range(len(documents)) for text in documents[row].texts}
     found: dict[str, list[str]] = {}
     for turn, language in enumerate(languages):
         short = {"eng": "en", "deu": "de", "zho-CN": "zh"}[language]
@@ -189,7 +198,7 @@ def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[s
         questions = table(data / f"xquad/{short}.queries.tsv.gz")
         answered = {row[0]: row[1] for row in table(data / "xquad/qrels.tsv")}
         requests = list(table(data / f"xsid/{short}.tsv"))[1:]  # below the header
-        found[language] = [
+        texts = [
             *(text for texts in articles for text in texts),
             *(
                 text
@@ -200,6 +209,7 @@ def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[s
             *(text for number, text in questions if _half(answered[number]) == turn),
             *(row[2] for row in requests if int(row[0]) % 2 == turn),
         ]
+        found[language] = [text for text in texts if text not in trained]
     return found
 
 
@@ -233,19 +243,23 @@ def _dialogue(row: dict[str, Any]) -> Group:
 
 
 def _thread(row: dict[str, Any]) -> Group:
-    """Who began is the user, all others are agents; names at the head of a message are dropped."""
+    """Who began is the user, all others are agents."""
     began = row["turns"][0][0]
+    merged = _session(row["id"], _messages(row))
+    roles = tuple("user" if name == began else "agent" for name in merged.roles)
+    return replace(merged, roles=roles)
+
+
+def _messages(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Speaker and text, without the name that a message begins with."""
     names = "|".join(re.escape(name) for name in sorted({name for name, _ in row["turns"]}))
     addressed = re.compile(rf"^\s*(?:{names})\s*[:,]\s*", re.IGNORECASE)
-    spoken = [
-        ("user" if name == began else "agent", addressed.sub("", text))
-        for name, text in row["turns"]
-    ]
-    return _session(row["id"], [(role, text) for role, text in spoken if text.strip()])
+    spoken = [(name, addressed.sub("", text)) for name, text in row["turns"]]
+    return [(name, text) for name, text in spoken if text.strip()]
 
 
 def _session(name: str, spoken: list[tuple[str, str]]) -> Group:
-    """Turns; what one says in several messages is one turn."""
+    """Turns; what one speaker, or role, says in a row is one turn."""
     merged: list[tuple[str, str]] = []
     for role, text in spoken:
         if merged and merged[-1][0] == role:

@@ -7,9 +7,9 @@ substring. ``GUR-X`` is the full objective minus X: here ``no_lm``, ``no_cl``, `
 
 * ``wiki``: pairs mined from Wikipedia paragraphs, but the held-out articles', and from a manual of
   software. Asked are SQuAD's questions on the held-out articles over all paragraphs; classes are
-  those articles, told by their titles (``zero_shot``) or from 10 or 100 sentences each
-  (``few_shot``, ``hundred_shot``: by a linear classifier on vectors that stay as they are;
-  ``few_tuned``, ``hundred_tuned``: by fine-tuning all of the encoder).
+  the six of those articles that have enough sentences, told by their titles (``zero_shot``) or
+  from 10 or 100 sentences each (``few_shot``, ``hundred_shot``: by a linear classifier on vectors
+  that stay as they are; ``few_tuned``, ``hundred_tuned``: by fine-tuning all of the encoder).
 * ``scifact``: pairs mined from SciFact's abstracts, Wikipedia articles and the manual. Asked are
   SciFact's claims; the classes are those of ``wiki``, without fine-tuning.
 * ``made_up``: titled documents; a title is to find the sentence that repeats some of it, classes

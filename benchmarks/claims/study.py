@@ -3,7 +3,8 @@
 The arms, budgets and seeds stand in ``arms.toml``, written down before the runs. All arms of
 a study share the tokenizer, the warm start by masked language modelling (one checkpoint), the
 processed sequences and the learning rate. A run (corpus, arm, seed) is kept in ``runs/claims``:
-killed and started again, a study goes on with the next run.
+killed and started again, a study goes on with the next run. A changed arm is another run; of
+changed texts or code the files know nothing, and have to be deleted.
 """
 
 from __future__ import annotations

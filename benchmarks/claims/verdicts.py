@@ -153,4 +153,6 @@ def table(title: str, results: Results, metrics: Sequence[str]) -> str:
 
 def _cell(scores: NDArray[np.float64]) -> str:
     seeds = scores.mean(axis=1)
+    if len(seeds) == 1:
+        return f"{seeds.mean():.3f}"
     return f"{seeds.mean():.3f} ({seeds.min():.3f} to {seeds.max():.3f})"
