@@ -56,12 +56,16 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("cpdae", {"variant": "cpdae_r"}),
     ("query_bert", {"projector": "mlp"}),
     ("ccp", {"bn_mode": "none", "normalize": False}),
+    ("ccp", {"mlm_probability": 0.999}),
 ]
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=lambda case: str(case))
 def test_gradients_are_those_of_finite_differences(name: str, options: dict[str, Any]) -> None:
-    """Along one drawn direction a parameter tensor, which touches all of its entries."""
+    """Along one direction a parameter tensor, which touches all of its entries.
+
+    A parameter without a gradient may not move the loss either.
+    """
     encoder, objective, batch = prepared(name, options)
     kept = {name: buffer.clone() for name, buffer in objective.named_buffers()}
 
@@ -76,15 +80,13 @@ def test_gradients_are_those_of_finite_differences(name: str, options: dict[str,
     trained = [p for p in (*encoder.parameters(), *objective.parameters()) if p.requires_grad]
     at_hand = {id(p): p for p in trained}
     total().backward()  # type: ignore[no-untyped-call]
-    checked = 0
-    for parameter in at_hand.values():
-        if parameter.grad is None or float(parameter.grad.norm()) < 1e-7:
-            continue  # what only moves all logits alike, or is not used by this variant
-        direction = torch.randn(
-            parameter.shape, generator=torch.Generator().manual_seed(checked), dtype=torch.float64
-        )
-        direction = parameter.grad / parameter.grad.norm() + 0.1 * direction / direction.norm()
-        slope = float((parameter.grad * direction).sum())
+    for number, parameter in enumerate(at_hand.values()):
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        generator = torch.Generator().manual_seed(number)
+        direction = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        direction /= 10 * direction.norm()
+        if float(gradient.norm()) > 1e-7:  # else nothing depends on it: a slope of 0 is expected
+            direction += gradient / gradient.norm()
         values = []
         for shift in (STEP, -STEP):
             with torch.no_grad():
@@ -92,9 +94,8 @@ def test_gradients_are_those_of_finite_differences(name: str, options: dict[str,
             values.append(float(total().detach()))
             with torch.no_grad():
                 parameter.sub_(direction, alpha=shift)
-        assert (values[0] - values[1]) / (2 * STEP) == pytest.approx(slope, rel=1e-4, abs=1e-8)
-        checked += 1
-    assert checked >= 15  # a layer of the encoder has that many
+        slope = float((gradient * direction).sum())
+        assert (values[0] - values[1]) / (2 * STEP) == pytest.approx(slope, rel=1e-4, abs=1e-7)
 
 
 def prepared(name: str, options: dict[str, Any]) -> tuple[SentenceEncoder, Objective[Any], Batch]:
