@@ -191,7 +191,7 @@ def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[s
     trained = {text for row in range(len(documents)) for text in documents[row].texts}
     found: dict[str, list[str]] = {}
     for turn, language in enumerate(languages):
-        short = {"eng": "en", "deu": "de", "zho-CN": "zh"}[language]
+        short = {"eng": "en", "deu": "de"}[language]
         other = 1 - turn
         articles = list(_news_articles(data, language).values())[other :: len(languages)]
         paragraphs = objects(data / f"xquad/{short}.corpus.jsonl.gz")
