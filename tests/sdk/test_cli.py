@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -233,9 +234,21 @@ def test_an_interruption_exits_130_without_a_traceback(tiny_bundle: Path) -> Non
         process.stdin.write(b"the sea\n")
         process.stdin.flush()
         wait_until_drained(process.stdin.fileno())
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert interrupted(process) == 130
         assert process.stderr.read() == b""
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> int:
+    """The exit status after an interruption, repeated as a person would where it was not heard.
+
+    Python looks at signals between its instructions and where a read is broken off: one that comes
+    just before the read begins waits for the next. On a busy machine that does happen.
+    """
+    for _ in range(4):
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(10)
+    pytest.fail("the command heard none of four interruptions in 40 s")
 
 
 def wait_until_drained(pipe: int) -> None:
