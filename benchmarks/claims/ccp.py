@@ -19,7 +19,6 @@ neither training nor the test has. ``rsim`` is the relational similarity of the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +37,7 @@ from pocketquery.server.evaluation.translation import (
     relational_similarity,
     two_way,
 )
+from pocketquery.server.pretraining.run_log import read_log
 
 _CIPHERS = ("cipher", "cipher_reversed")
 _CALIBRATED = [name for name, arm in settings_of("ccp")["arms"].items() if "calibrate" in arm]
@@ -153,11 +153,9 @@ class CcpStudy(Study):
     def run(self, arm: str, seed: int) -> Scores:
         scores = super().run(arm, seed)
         log = self.path(arm, seed).with_suffix(".jsonl")
-        if log.is_file():
-            lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-            found = [line["ccp/ccp"] for line in lines if "ccp/ccp" in line]
-            if found:
-                scores["loss"] = np.array([np.mean(found[-_LAST:])])
+        found = [line["ccp/ccp"] for line in read_log(log) if "ccp/ccp" in line]
+        if found:
+            scores["loss"] = np.array([np.mean(found[-_LAST:])])
         return scores
 
 

@@ -189,6 +189,7 @@ def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[s
     """
     documents = news(data, languages)
     trained = {text for row in range(len(documents)) for text in documents[row].texts}
+    answered = {row[0]: row[1] for row in table(data / "xquad/qrels.tsv")}
     found: dict[str, list[str]] = {}
     for turn, language in enumerate(languages):
         short = {"eng": "en", "deu": "de"}[language]
@@ -196,7 +197,6 @@ def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[s
         articles = list(_news_articles(data, language).values())[other :: len(languages)]
         paragraphs = objects(data / f"xquad/{short}.corpus.jsonl.gz")
         questions = table(data / f"xquad/{short}.queries.tsv.gz")
-        answered = {row[0]: row[1] for row in table(data / "xquad/qrels.tsv")}
         requests = list(table(data / f"xsid/{short}.tsv"))[1:]  # below the header
         texts = [
             *(text for texts in articles for text in texts),
