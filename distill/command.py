@@ -50,6 +50,13 @@ def distill(subparsers: Any) -> None:
     add("--steps", type=int, default=1000, help="optimiser steps (default: 1000)")
     add("--batch-size", type=int, default=64, help="texts a step (default: 64)")
     add("--learning-rate", type=float, default=3e-4, help="peak (default: 3e-4)")
+    add(
+        "--quantised-share",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="last part of the steps, which computes as the int8 file will (default: 0)",
+    )
     add("--seed", type=int, default=0, help="of everything random (default: 0)")
     add("--device", default="cpu", help="torch device (default: cpu)")
     add("--bfloat16", action="store_true", help="autocast: accelerators, processors with AMX")
@@ -84,6 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
             learning_rate=arguments.learning_rate,
             typo_share=arguments.typos,
             typo_rate=arguments.typo_rate,
+            quantised_share=arguments.quantised_share,
             seed=arguments.seed,
             bfloat16=arguments.bfloat16,
         ),

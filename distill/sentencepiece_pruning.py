@@ -50,6 +50,7 @@ class SentencePieceVocabulary:
         }
         self.closed = all(len(normal[number]) == 1 for number in normal.keys() - droppable)
         self.required = set(self.pieces) - {number + self._shift for number in droppable}
+        self.characters = {n + self._shift for n, piece in normal.items() if len(piece) == 1}
 
     @property
     def _shift(self) -> int:

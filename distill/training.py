@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 
 from pocketquery.distill.batches import Batch, BatchStream
 from pocketquery.distill.losses import cosine_loss, ranking_loss
+from pocketquery.distill.quantization_noise import quantised_forward
 from pocketquery.distill.targets import Targets
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
@@ -44,6 +45,8 @@ class TrainingConfig:
         random_documents: documents drawn at random, per step.
         typo_share: share of a batch that is mistyped; 0 leaves noise out.
         typo_rate: errors per letter in a mistyped text.
+        quantised_share: the last part of the steps, which computes with the rounded values of the
+            int8 file, in full precision otherwise; see quantization_noise.py.
         train_vocabulary: also train the vocabulary table; without it a step takes three quarters
             of the time and the table stays the teacher's (or its principal components).
         seed: of start weights, order, noise and document samples.
@@ -66,6 +69,7 @@ class TrainingConfig:
     random_documents: int = 256
     typo_share: float = 0.0
     typo_rate: float = 0.08
+    quantised_share: float = 0.0
     train_vocabulary: bool = True
     seed: int = 0
     bfloat16: bool = False
@@ -79,7 +83,7 @@ class TrainingConfig:
         for name in ("random_documents", "workers", "weight_decay"):
             if getattr(self, name) < 0:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 or more")
-        for name in ("typo_share", "typo_rate", "warmup"):
+        for name in ("typo_share", "typo_rate", "warmup", "quantised_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 to 1")
         for name in ("learning_rate", "temperature", "max_gradient_norm"):
@@ -133,7 +137,7 @@ def train(
     for step, batch in _batches(student, texts, config, start):
         # 2. Both views of the batch: the student's, and the teacher's on the clean text.
         rows = batch.rows.to(device, non_blocking=True)
-        with _autocast(config, device):
+        with _forward(student, step, config):
             online = student(
                 batch.input_ids.to(device, non_blocking=True),
                 batch.attention_mask.to(device, non_blocking=True),
@@ -210,9 +214,14 @@ def _document_sample(
     return sample
 
 
-def _autocast(config: TrainingConfig, device: torch.device) -> Any:
+def _forward(
+    student: SentenceEncoder, step: int, config: TrainingConfig
+) -> AbstractContextManager[None]:
+    """How this step computes: rounded as in the file at the end, before that as configured."""
+    if step >= config.steps * (1 - config.quantised_share):
+        return quantised_forward(student)
     if config.bfloat16:
-        return torch.autocast(device.type, torch.bfloat16)
+        return torch.autocast(student.device.type, torch.bfloat16)
     return nullcontext()
 
 

@@ -34,11 +34,8 @@ class WordPieceVocabulary:
         spelled = {piece: self._spelled(piece) for piece in ordinary}
         stuck = {p for p, forms in spelled.items() if not all(f in self._ids for f in forms)}
         self.closed = not stuck
-        self.required = specials | {
-            number
-            for piece, number in ordinary.items()
-            if len(spelled[piece]) == 1 or piece in stuck
-        }
+        self.characters = {n for piece, n in ordinary.items() if len(spelled[piece]) == 1}
+        self.required = specials | self.characters | {ordinary[piece] for piece in stuck}
 
     def words(self, text: str) -> list[str]:
         """The normalised words; literals of added tokens are always kept and not counted."""
