@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
-from pocketquery.client.typing_noise import mistype
+from pocketquery.client.views.typing_noise import mistype
 
 __all__ = ["Batch", "BatchStream"]
 

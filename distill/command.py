@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from pocketquery.sdk.documents import Document
+    from pocketquery.sdk.index.documents import Document
 
 __all__ = ["distill"]
 
@@ -69,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.distill.distillation import distill
     from pocketquery.distill.texts import query_like_texts, unique_texts
     from pocketquery.distill.training import TrainingConfig
-    from pocketquery.sdk.documents import content
+    from pocketquery.sdk.index.documents import content
     from pocketquery.server.modeling import SentenceEncoder
 
     corpus = _corpus(arguments)
@@ -118,7 +118,7 @@ def _corpus(arguments: argparse.Namespace) -> list[Document]:
 
 def _queries(arguments: argparse.Namespace) -> list[str]:
     from pocketquery.server.corpus import read_queries
-    from pocketquery.server.corpus.lines import numbered_lines
+    from pocketquery.server.corpus.readers.lines import numbered_lines
 
     found = [query.text for query in read_queries(arguments.queries)] if arguments.queries else []
     if arguments.texts:

@@ -24,7 +24,7 @@ class Draft:
         tokenizer_file: the new tokenizer's file.
         cut: a word to new ids.
         unknown: the new id of the unknown token.
-        options: what :func:`pocketquery.sdk.tokenizer.open_tokenizer` needs beside the file.
+        options: what ``open_tokenizer`` (sdk/tokenizers/tokenizer.py) needs beside the file.
     """
 
     kept: list[int]

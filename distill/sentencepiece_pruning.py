@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from pocketquery.distill.piece_selection import Draft
 from pocketquery.distill.sentencepiece_proto import SentencePieceModel
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.sentencepiece_model import SentencePieceTokenizer
+from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 
 __all__ = ["SentencePieceVocabulary"]
 

@@ -40,7 +40,7 @@ class PrunedVocabulary:
         statistics: ``size_before``, ``size_after``, ``words``, ``distinct_words``, ``coverage``
             (share of the corpus's pieces that were kept), and for ``before`` and ``after`` the
             ``pieces_per_word`` and the ``unknown_rate`` (share of pieces that are unknown).
-        options: what :func:`pocketquery.sdk.tokenizer.open_tokenizer` needs beside the file.
+        options: what ``open_tokenizer`` (sdk/tokenizers/tokenizer.py) needs beside the file.
     """
 
     kept: NDArray[np.int64]
@@ -70,7 +70,7 @@ def prune_vocabulary(
         coverage: share of the corpus's pieces to keep, in (0, 1]; unused with ``target_size``.
         least_character: single characters that ``texts`` have less often may go, and words with
             them become unknown; 0 keeps all. Scripts nobody types take a third of a small table.
-        layout: of a sentencepiece model, see :mod:`pocketquery.sdk.sentencepiece_model`.
+        layout: of a sentencepiece model, see :mod:`pocketquery.sdk.tokenizers.sentencepiece_model`.
         mode: for a sentencepiece model, ``"rebuild"`` cuts texts anew with the pieces that are
             left (unigram models only), ``"remap"`` cuts them as before and makes the dropped
             pieces unknown.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pocketquery.distill.piece_selection import Draft
-from pocketquery.sdk.wordpiece import WordPieceTokenizer
+from pocketquery.sdk.tokenizers.wordpiece import WordPieceTokenizer
 
 __all__ = ["WordPieceVocabulary"]
 

@@ -143,8 +143,8 @@ def _distil(
 
 
 def _export(name: str, texts: PresetTexts, student: Path) -> None:
-    from pocketquery.export.bundling import export_bundle
-    from pocketquery.export.ranking_gate import GateData
+    from pocketquery.export.bundle.bundling import export_bundle
+    from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.corpus import Query
 
     teacher = SentenceEncoder.load(TEACHER)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.distill.texts import query_like_texts, unique_texts
-from pocketquery.sdk.documents import Document, content
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index.documents import Document, content
 
 __all__ = ["LICENCE", "PresetTexts", "preset_texts"]
 

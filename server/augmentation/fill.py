@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tqdm.auto import tqdm
 
-from pocketquery.client.augmenters import Augmenter
+from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation.identity import Identity

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pocketquery.client.augmenters import Strength
+from pocketquery.client.views.augmenters import Strength
 from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation.local_models import load_model, missing_model

@@ -18,7 +18,7 @@ from transformers import BertConfig, BertModel
 
 from pocketquery.distill.vocabulary import PrunedVocabulary, prune_vocabulary, slice_embeddings
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.tokenizer import Tokenizer, open_tokenizer
+from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from tests.sdk.diverse_text import SPECIALS, added_token, diverse_strings, rich_wordpiece
 from tests.sdk.multilingual_model import made_up_texts, train_model
 
