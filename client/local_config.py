@@ -12,8 +12,8 @@ from pocketquery.client.training.step import Hyperparameters
 from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.views import ViewPlan
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["ClientInit", "LocalConfig"]
 

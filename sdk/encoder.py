@@ -24,12 +24,12 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.signature import Key
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.progress import progress
 from pocketquery.sdk.texts import check_text, check_texts
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["AdapterSource", "Encoder"]
 

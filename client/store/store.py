@@ -32,8 +32,8 @@ from pocketquery.client.store.rows import (
     set_opened,
     size_of,
 )
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["Example", "QueryStore"]
 

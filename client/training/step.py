@@ -28,13 +28,13 @@ from pocketquery.client.training.step_values import (
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, TRAINING_STATE_FILE, TRAINING_STEP_FILE
 from pocketquery.sdk.bundle.safetensors import parse
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
     SpaceMismatchError,
 )
+from pocketquery.sdk.validation import check_count
 
 if TYPE_CHECKING:
     import onnxruntime

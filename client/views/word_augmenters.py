@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from pocketquery.client.views.augmenters import Rule, Strength, check_share
 from pocketquery.client.views.text_units import cut
-from pocketquery.sdk.counts import check_count
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["NeighbourSwap", "Shuffle", "WordDrop"]
 

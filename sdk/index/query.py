@@ -8,10 +8,10 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["CheckedQuery", "Mode", "QueryEncoder", "check_query"]
 

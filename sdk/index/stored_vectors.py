@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.index.documents import find_rows
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["StoredVectors"]
 

@@ -12,8 +12,8 @@ import torch
 from pocketquery.client.views.augmenters import Strength, check_share
 from pocketquery.client.views.text_units import Units, cut, is_unspaced
 from pocketquery.client.views.word_edges import bare, dressed
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 from pocketquery.server.augmentation.local_models import (
     load_masked_model,
     load_teacher,

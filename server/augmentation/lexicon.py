@@ -11,9 +11,9 @@ import numpy as np
 
 from pocketquery.client.views.synonyms import SynonymTable
 from pocketquery.client.views.text_units import is_unspaced
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.validation import check_count
 from pocketquery.server.objectives.word_vectors import WordVectors, words_of
 
 __all__ = ["LexiconConfig", "nearest_words", "write_lexicon"]
