@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pocketquery.server.pretraining.run_log import (
+from pocketquery.server.training.log import (
     Meter,
     append_line,
-    left_out_of,
-    name_left_out,
     read_log,
     trim_log,
 )
@@ -42,15 +40,3 @@ def test_a_log_goes_on_after_the_step_it_resumes_from(tmp_path: Path) -> None:
 def test_without_a_log_there_is_nothing_to_read_or_trim(tmp_path: Path) -> None:
     trim_log(tmp_path / "none", 3)
     assert read_log(tmp_path / "none") == []
-
-
-def test_languages_left_out_are_read_back_and_named(tmp_path: Path) -> None:
-    left_out = {"ccp": {"sw": 1, "": 0}, "auto_mlm": {"ti": 2}}
-    append_line(tmp_path / "log.jsonl", {"step": 0, "languages_left_out": left_out})
-    append_line(tmp_path / "log.jsonl", {"step": 2, "loss": 1.0})
-    assert left_out_of(read_log(tmp_path / "log.jsonl")) == left_out
-    assert left_out_of([{"step": 2, "loss": 1.0}]) == {}
-    assert name_left_out(left_out) == (
-        "ccp: sw (1 usable group), texts without one (0 usable groups); "
-        "auto_mlm: ti (2 usable groups)"
-    )

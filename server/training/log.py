@@ -1,10 +1,10 @@
-"""What a run says on its way: a line of JSON at a time, of means since the line before."""
+"""What a training run says on its way: a line of JSON at a time, of means since the line before."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from pocketquery.sdk.files import write_atomic
 
-__all__ = ["Meter", "append_line", "left_out_of", "name_left_out", "read_log", "trim_log"]
+__all__ = ["Meter", "append_line", "read_log", "trim_log"]
 
 
 class Meter:
@@ -71,26 +71,6 @@ def trim_log(log: Path, step: int) -> None:
     if log.exists():
         kept = [row for row in read_log(log) if row["step"] <= step]
         write_atomic(log, "".join(json.dumps(row) + "\n" for row in kept))
-
-
-def left_out_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """What the log of a run says of the languages it left out, by objective; groups of each."""
-    found: dict[str, dict[str, int]] = next(
-        (row["languages_left_out"] for row in rows if "languages_left_out" in row), {}
-    )
-    return found
-
-
-def name_left_out(left_out: Mapping[str, Mapping[str, int]]) -> str:
-    """``"ccp: sw (1 usable group), ti (0 usable groups)"``, for a person."""
-    return "; ".join(
-        f"{objective}: {', '.join(_language(*entry) for entry in languages.items())}"
-        for objective, languages in left_out.items()
-    )
-
-
-def _language(name: str, groups: int) -> str:
-    return f"{name or 'texts without one'} ({groups} usable group{'s' * (groups != 1)})"
 
 
 def _short(value: Any) -> Any:

@@ -9,11 +9,12 @@ from torch import nn
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import PretrainingConfig
-from pocketquery.server.pretraining.optimizer import (
+from pocketquery.server.pretraining.loop import own_rates
+from pocketquery.server.training.optimizer import (
     make_optimizer,
-    own_rates,
     set_learning_rate,
     trained_parameters,
+    warmup_linear,
 )
 from tests.server.pretraining.small_run import CONFIG, make_encoder, make_parts
 
@@ -58,7 +59,7 @@ def test_every_weight_is_trained_once_and_targets_never() -> None:
 def test_the_rate_rises_and_then_falls_or_stays(schedule: str, rates: list[float]) -> None:
     config = replace(CONFIG, steps=5, warmup=0.4, learning_rate=1.0, schedule=schedule)
     optimizer = make_optimizer({"weight": nn.Parameter(torch.zeros(1, 1))}, config)
-    found = [set_learning_rate(optimizer, step, config) for step in range(5)]
+    found = [set_learning_rate(optimizer, step, config, schedule) for step in range(5)]
     assert found == pytest.approx(rates)
     assert optimizer.param_groups[0]["lr"] == found[-1]
 
@@ -90,14 +91,27 @@ def test_a_predictor_may_learn_faster_and_without_decay(fixed: bool, rates: list
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 0}, "steps is 0; expected at least 1"),
-        ({"token_budget": -1}, "token_budget is -1; expected 0 or more"),
-        ({"learning_rate": float("nan")}, "learning_rate is nan; expected above 0"),
-        ({"warmup": 1.5}, "warmup is 1.5; expected 0 to 1"),
+        ({"steps": 0}, "steps is 0, expected a whole number from 1"),
+        ({"token_budget": -1}, "token_budget is -1, expected a whole number from 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan, expected a number above 0"),
+        ({"warmup": 1.5}, "warmup is 1.5, expected a number from 0 to 1"),
         ({"weight_decay": -0.1}, "weight_decay is -0.1"),
-        ({"schedule": "cosine"}, 'schedule is "cosine"; expected linear or constant'),
+        ({"schedule": "cosine"}, "schedule is 'cosine', expected one of linear, constant"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         PretrainingConfig(**options)  # type: ignore[arg-type]
+
+
+def test_it_rises_then_falls_and_is_never_zero() -> None:
+    factors = [warmup_linear(step, 100, 0.1) for step in range(100)]
+    assert factors[0] == 0.1
+    assert factors[9] == factors[10] == 1.0 or max(factors) == 1.0
+    assert factors[:10] == sorted(factors[:10])
+    assert factors[10:] == sorted(factors[10:], reverse=True)
+    assert min(factors) > 0
+
+
+def test_a_single_step_is_taken_at_the_full_rate() -> None:
+    assert warmup_linear(0, 1) == 1.0

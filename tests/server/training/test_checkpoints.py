@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
-from pocketquery.server.pretraining import load_checkpoint, save_checkpoint
+from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
 
 
 def test_a_checkpoint_returns_what_was_saved(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_damaged_checkpoint_says_so(tmp_path: Path) -> None:
 _WRITER = """
 import sys, torch
 from pathlib import Path
-from pocketquery.server.pretraining import save_checkpoint
+from pocketquery.server.training.checkpoints import save_checkpoint
 print("ready", flush=True)
 step = 0
 while True:
