@@ -16,14 +16,33 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bm25", "create_postings", "document_lengths", "insert_postings", "renumber_postings"]
+from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.sqlite_file import Schema
+
+__all__ = [
+    "POSTINGS_TABLE",
+    "bm25",
+    "check_postings",
+    "create_postings",
+    "document_lengths",
+    "insert_postings",
+    "renumber_postings",
+]
+
+_COLUMNS = (
+    "CREATE TABLE postings (term TEXT NOT NULL, first_row INTEGER NOT NULL,"
+    " rows BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (term, first_row))"
+)
+# Without rowid the records of a term lie side by side, and no index repeats the terms: a long query
+# reads them in a third of the time. Indexes of the first days have them with one.
+POSTINGS_TABLE: Schema = {"postings": [f"{_COLUMNS} WITHOUT ROWID", _COLUMNS]}
 
 _K1 = 1.2
 _B = 0.75
@@ -33,15 +52,8 @@ _MOST = np.iinfo(np.uint16).max
 
 
 def create_postings(connection: sqlite3.Connection) -> None:
-    """The table of the postings, empty; rows are relative to their segment's first.
-
-    Without rowid the records of a term lie side by side, and no index repeats the terms: a long
-    query reads them in a third of the time.
-    """
-    connection.execute(
-        "CREATE TABLE postings (term TEXT NOT NULL, first_row INTEGER NOT NULL,"
-        " rows BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (term, first_row)) WITHOUT ROWID"
-    )
+    """The table of the postings, empty; rows are relative to their segment's first."""
+    connection.execute(POSTINGS_TABLE["postings"][0])
 
 
 def insert_postings(
@@ -88,6 +100,9 @@ def bm25(
 
     Returns:
         float32 (n,), 0 where a row has none of the terms.
+
+    Raises:
+        CorruptArtifactError: postings that cannot be of these documents.
     """
     scores = np.zeros(len(lengths), np.float32)
     if not len(lengths):
@@ -95,7 +110,7 @@ def bm25(
     mean = max(float(lengths.mean()), 1.0)
     norms = _K1 * (1 - _B + _B / mean * lengths)
     for term, in_query in terms.items():
-        rows, counts = _postings(connection, term)
+        rows, counts = _postings(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
         scores[rows] += np.float32(in_query * idf * (_K1 + 1)) * counts / (counts + norms[rows])
     return scores
@@ -116,7 +131,7 @@ def _merged(
 ) -> Iterator[tuple[str, bytes, bytes]]:
     cursor = connection.execute("SELECT * FROM old_postings ORDER BY term, first_row")
     for term, records in groupby(cursor, itemgetter(0)):
-        rows, counts = _unpack([record[1:] for record in records])
+        rows, counts = _unpack([record[1:] for record in records], len(new_rows))
         rows = new_rows[rows]
         kept = rows >= 0
         if kept.any():
@@ -126,22 +141,70 @@ def _merged(
 _Record = tuple[int, bytes, bytes]  # a segment's first row, packed rows, packed counts
 
 
+def check_postings(
+    connection: sqlite3.Connection, lengths: NDArray[np.float32], first_rows: Iterable[int]
+) -> None:
+    """Read every posting and compare their sum with the documents' lengths.
+
+    Args:
+        connection: on the snapshot that ``lengths`` belongs to.
+        lengths: float32 (n,), terms in each document.
+        first_rows: the first row of each segment.
+
+    Raises:
+        CorruptArtifactError: a record that cannot be one of ours, or a document with another
+            number of terms than recorded.
+    """
+    totals = np.zeros(len(lengths), np.float64)
+    clipped = np.zeros(len(lengths), bool)
+    segments = set(first_rows)
+    cursor = connection.execute("SELECT * FROM postings ORDER BY term, first_row")
+    for term, records in groupby(cursor, itemgetter(0)):
+        some = [record[1:] for record in records]
+        rows, counts = _unpack(some, len(lengths))
+        strange = any(first_row not in segments for first_row, _, _ in some)
+        if strange or not isinstance(term, str) or (np.diff(rows) <= 0).any() or not counts.all():
+            raise _damaged()
+        totals[rows] += counts
+        clipped[rows[counts == _MOST]] = True
+    if not np.array_equal(totals[~clipped].astype(np.float32), lengths[~clipped]):
+        raise _damaged()
+
+
 def _postings(
-    connection: sqlite3.Connection, term: str
+    connection: sqlite3.Connection, term: str, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     sql = "SELECT first_row, rows, counts FROM postings WHERE term = ?"
-    return _unpack(connection.execute(sql, (term,)).fetchall())
+    return _unpack(connection.execute(sql, (term,)).fetchall(), count)
 
 
-def _unpack(records: Sequence[_Record]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Rows of the index, int64 (m,), and counts, float32 (m,), of one term's records.
+def _unpack(
+    records: Sequence[_Record], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Rows of the index, int64 (m,), below ``count``, and counts, float32 (m,), of one term's
+    records.
 
     Joined before numpy sees them: a long query meets hundreds of short records.
     """
-    rows = np.frombuffer(b"".join([packed for _, packed, _ in records]), _ROW).astype(np.int64)
-    counts = np.frombuffer(b"".join([packed for _, _, packed in records]), _COUNT)
-    rows += np.repeat(
-        np.array([first_row for first_row, _, _ in records], np.int64),
-        [len(packed) // _ROW.itemsize for _, packed, _ in records],
-    )
+    try:
+        sizes = [len(packed) // _ROW.itemsize for _, packed, _ in records]
+        rows = np.frombuffer(b"".join([packed for _, packed, _ in records]), _ROW).astype(np.int64)
+        counts = np.frombuffer(b"".join([packed for _, _, packed in records]), _COUNT)
+        first = np.repeat(np.array([first_row for first_row, _, _ in records], np.int64), sizes)
+        matched = sizes == [len(packed) // _COUNT.itemsize for _, _, packed in records]
+    except (TypeError, ValueError, OverflowError) as error:  # a text, a number, a cut blob
+        raise _damaged() from error
+    if not matched or not len(first) == len(rows) == len(counts):
+        raise _damaged()
+    rows += first
+    # One pass: a negative row is a huge one without its sign.
+    if len(rows) > count or (len(rows) and int(rows.view(np.uint64).max()) >= count):
+        raise _damaged()
     return rows, counts.astype(np.float32)
+
+
+def _damaged() -> CorruptArtifactError:
+    return CorruptArtifactError(
+        "the index's database has postings that are cut, out of order or of documents that are not "
+        "there; expected a count for each row of a document. Copy the index anew or build it again"
+    )

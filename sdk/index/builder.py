@@ -27,15 +27,18 @@ from pocketquery.sdk.index.documents import (
     has_document,
     stream_documents,
 )
-from pocketquery.sdk.index.folder import DATABASE, seal, space_record
+from pocketquery.sdk.index.folder import DATABASE, check_contents, seal, space_record
 from pocketquery.sdk.index.segments import (
+    SCHEMA,
     append_segments,
     create_segments,
     drop_segments,
-    load_snapshot,
     row_count,
+    vectors_name,
 )
-from pocketquery.sdk.index.vectors import unit_rows
+from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, unit_rows
+from pocketquery.sdk.plain_files import check_own_file
+from pocketquery.sdk.texts import check_text
 
 __all__ = ["IndexBuilder", "check_rows", "create_index"]
 
@@ -60,10 +63,10 @@ def create_index(
         ArtifactError: another process is building the same index; the disk is full.
     """
     path = Path(path)
-    if dimension < 1 or not space_id:
+    if not 1 <= dimension <= MOST_DIMENSIONS or not check_text(space_id, "the space id"):
         raise InvalidInputError(
-            f"the dimension is {dimension} and the space id {space_id!r}; expected at least 1 and "
-            "the id of the encoder's space"
+            f"the dimension is {dimension} and the space id {space_id!r}; expected 1 to "
+            f"{MOST_DIMENSIONS} and the id of the encoder's space"
         )
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"{path} is a file; an index is a folder, choose another path")
@@ -111,7 +114,7 @@ class IndexBuilder:
     def known(self, ids: Iterable[str]) -> list[str]:
         """Those of ``ids`` that are committed."""
         with self._database.reading() as connection:
-            return [one for one in ids if has_document(connection, one)]
+            return [one for one in ids if has_document(connection, check_text(one, "an id"))]
 
     def stored(self) -> Iterator[list[Document]]:
         """The committed documents, segment by segment, in their order."""
@@ -190,8 +193,11 @@ def _begin(folder: Path, space_id: str, dimension: int, resume: bool) -> Databas
         with contextlib.suppress(ArtifactError):
             return _reopen(folder, space, dimension)
     for file in folder.iterdir():
-        file.unlink()
-    database = Database(folder / DATABASE, writable=True, create=True)
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+    database = Database(folder / DATABASE, writable=True, create=True, schema=SCHEMA)
     try:
         with database.writing() as connection:
             create_segments(connection, folder, dimension)
@@ -203,12 +209,13 @@ def _begin(folder: Path, space_id: str, dimension: int, resume: bool) -> Databas
 
 
 def _reopen(folder: Path, space: str, dimension: int) -> Database:
-    database = Database(folder / DATABASE, writable=True)
+    database = Database(folder / DATABASE, writable=True, schema=SCHEMA)
     try:
         with database.reading() as connection:
             if get_meta(connection, "space") != space:
                 raise ArtifactError(f"{folder} was begun for another space")
-            load_snapshot(connection, folder, dimension)
+            check_own_file(folder / vectors_name(connection))
+            check_contents(connection, folder, dimension)  # or the seal would call damage good
     except BaseException:
         database.close()
         raise
@@ -217,6 +224,8 @@ def _reopen(folder: Path, space: str, dimension: int) -> Database:
 
 def _hold(folder: Path) -> int | None:
     """Make ``folder`` and keep other processes from building in it; a kill lets go."""
+    if folder.is_symlink():  # what it leads to would be emptied
+        raise ArtifactError(f"{folder} is a link, expected a folder of our own; remove it")
     folder.mkdir(exist_ok=True)
     if os.name == "nt":  # there a folder with open files cannot be renamed or emptied anyway
         return None

@@ -19,30 +19,25 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from pocketquery.sdk.errors import (
-    ArtifactError,
-    ArtifactNotFoundError,
-    CorruptArtifactError,
-    InvalidInputError,
-    UnsupportedVersionError,
+from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.plain_files import plain_size
+from pocketquery.sdk.sqlite_file import (
+    Connection,
+    Schema,
+    check_beside,
+    check_schema,
+    connect,
+    explain,
+    identity,
 )
 
-__all__ = ["Connection", "Database", "get_meta", "held", "set_meta"]
+__all__ = ["META", "Connection", "Database", "get_meta", "held", "set_meta"]
 
+META: Schema = {"meta": ["CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"]}
 _APPLICATION_ID = 0x50514958  # "PQIX", in the file's header
 _VERSION = 1
-_WAIT_SECONDS = 60.0
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
-
-
-class Connection(sqlite3.Connection):
-    """A connection that knows which file it has open.
-
-    Attributes:
-        file: the file's identity, whatever path leads to it.
-    """
-
-    file: tuple[int, int] | None = None
+_LEAST_LIMIT = 1 << 25  # bytes: what a query itself may bring, a filter's values above all
+_MOST_LIMIT = 1_000_000_000  # SQLite's own
 
 
 class Database:
@@ -52,31 +47,32 @@ class Database:
         path: the file; it is made where ``create`` is set.
         writable: whether :meth:`writing` may be used.
         create: make a new, empty one.
+        schema: its tables, and no other.
 
     Raises:
         ArtifactNotFoundError: no such file.
         CorruptArtifactError: not a database of this format.
         UnsupportedVersionError: a newer version of the format.
+        ArtifactError: ``writable``, and the file is a link.
     """
 
-    def __init__(self, path: Path, *, writable: bool = False, create: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, writable: bool = False, create: bool = False, schema: Schema = META
+    ) -> None:
         self.path = path
         self.writable = writable
-        # A reader opens for writing too (where it may): only so can SQLite undo the commit in which
-        # a writer was killed. What a reader runs is kept from writing by query_only.
-        self._mode = "rwc" if create else "rw"
+        self._schema = schema
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
         self._closed = False
-        if not create and not path.is_file():
-            raise ArtifactNotFoundError(f"{path} is missing; build the index again or copy it anew")
-        with self._connection() as connection:
-            if create:
-                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
-                connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID")
-            _check_format(connection, path)
-            _check_size(connection, path)
+        if create:
+            self._create()
+        try:
+            with self.reading() as connection:  # so that nobody changes the size meanwhile
+                _check_size(connection, path)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def closed(self) -> bool:
@@ -103,10 +99,17 @@ class Database:
             yield connection
             connection.execute("COMMIT")
 
-    def vacuum(self) -> None:
-        """Give the space of what was deleted back to the disk."""
+    def vacuum(self, file: tuple[int, int] | None) -> None:
+        """Give the space of what was deleted back to the disk; not of another file than ``file``,
+        which a build may have put in its place."""
         with self._connection() as connection:
-            connection.execute("VACUUM")
+            if connection.file != file:
+                return
+            connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 1)  # the copy SQLite makes
+            try:
+                connection.execute("VACUUM")
+            finally:
+                connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
 
     def close(self) -> None:
         """Close every connection, those in use when they are given back."""
@@ -123,13 +126,13 @@ class Database:
         connection = self._idle_one()
         try:
             connection = connection or self._connect()
-            while begin and not _begun(connection, begin, self.path):
+            while begin and not self._begun(connection, begin):
                 connection.close()
                 connection = None
                 connection = self._connect()
             yield connection
         except sqlite3.DatabaseError as error:
-            raise _explain(error, self.path) from error
+            raise explain(error, self.path) from error
         finally:
             if connection is not None:
                 self._give_back(connection)
@@ -140,21 +143,37 @@ class Database:
                 raise InvalidInputError(f"the index {self.path.parent} is closed; open it again")
             return self._idle.pop() if self._idle else None
 
+    def _create(self) -> None:
+        try:
+            connection = connect(self.path, writable=True, application_id=None, version=_VERSION)
+            with contextlib.closing(connection):
+                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                connection.execute("BEGIN IMMEDIATE")
+                for texts in self._schema.values():
+                    connection.execute(texts[0])
+                connection.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            raise explain(error, self.path) from error
+
     def _connect(self) -> Connection:
-        file = _identity(self.path)  # before opening: a file that comes between is noticed later
-        connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={self._mode}",
-            uri=True,
-            timeout=_WAIT_SECONDS,
-            isolation_level=None,  # transactions are begun and ended here, nowhere else
-            check_same_thread=False,
-            factory=Connection,
+        return connect(
+            self.path, writable=self.writable, application_id=_APPLICATION_ID, version=_VERSION
         )
-        connection.file = file
-        connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA cache_spill = OFF")
-        connection.execute(f"PRAGMA query_only = {not self.writable}")
-        return connection
+
+    def _begun(self, connection: Connection, begin: str) -> bool:
+        """Begin a transaction; False where another file is at the path than ``connection`` has
+        open. Where none is there, the folder was removed: what is open can still be read.
+        """
+        check_beside(connection.place)
+        connection.execute(begin)
+        check_schema(connection, self._schema, self.path)  # BEGIN alone locks nothing
+        if identity(self.path) not in (connection.file, None):
+            return False
+        # No value is longer than its file, whatever a damaged page says of it.
+        most = _MOST_LIMIT if self.writable else max(_file_size(self.path), _LEAST_LIMIT)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(most, _MOST_LIMIT))
+        return True
 
     def _give_back(self, connection: Connection) -> None:
         if connection.in_transaction:
@@ -173,34 +192,38 @@ def held(path: Path) -> Iterator[None]:
     Raises:
         ArtifactError: somebody has used it for a minute on end.
     """
-    if os.name == "nt" or not path.is_file():  # there an open file keeps its folder in place anyway
+    connection = None
+    if os.name != "nt":  # there an open file keeps its folder in place anyway
+        with contextlib.suppress(ArtifactError):  # damaged, or may not be written: nobody writes it
+            connection = connect(
+                path, writable=False, application_id=_APPLICATION_ID, version=_VERSION
+            )
+    if connection is None:
         yield
         return
-    connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
-    try:
+    with contextlib.closing(connection):
         try:
+            connection.execute("PRAGMA query_only = OFF")
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise _explain(error, path) from error
-            # Else it is damaged or may not be written: nobody is writing to it.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise explain(error, path) from error
         yield
-    finally:
-        connection.close()
 
 
 def get_meta(connection: sqlite3.Connection, key: str) -> str:
     """The value of ``key``.
 
     Raises:
-        CorruptArtifactError: there is none, though every index has it.
+        CorruptArtifactError: there is none, though every index has it, or it is no text.
     """
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    if found is None:
+    if found is None or not isinstance(found[0], str):
         raise CorruptArtifactError(
-            f"the index's database lacks {key!r}; copy the index anew or build it again"
+            f"the index's database lacks {key!r}, or has it as another thing than a text; "
+            "copy the index anew or build it again"
         )
-    return str(found[0])
+    return found[0]
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
@@ -208,48 +231,11 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file is at ``path``; None where there is none."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _begun(connection: Connection, begin: str, path: Path) -> bool:
-    """Begin a transaction; False where another file is at ``path`` than ``connection`` has open.
-
-    Where none is there, the folder was removed: what is open can still be read.
-    """
-    connection.execute(begin)
-    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # BEGIN alone locks nothing
-    return _identity(path) in (connection.file, None)
-
-
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != _APPLICATION_ID:
-        raise CorruptArtifactError(
-            f"{path} is a database, but not of a pocketquery index; build the index again"
-        )
-    if version > _VERSION:
-        raise UnsupportedVersionError(
-            f"{path} is of version {version}, this release reads up to {_VERSION}; "
-            "upgrade pocketquery"
-        )
-
-
 def _check_size(connection: sqlite3.Connection, path: Path) -> None:
     """SQLite itself notices a missing page only when it reads it."""
-    connection.execute("BEGIN")  # so that nobody changes the size meanwhile
-    try:
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-        found = path.stat().st_size
-    finally:
-        connection.execute("ROLLBACK")
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    found = plain_size(path)
     if found < pages * size:
         raise CorruptArtifactError(
             f"{path} has {found} bytes, expected {pages * size}: it is truncated; "
@@ -257,9 +243,8 @@ def _check_size(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _explain(error: sqlite3.DatabaseError, path: Path) -> ArtifactError:
-    if error.sqlite_errorcode & 0xFF in _DAMAGED:
-        return CorruptArtifactError(
-            f"{path} is damaged or not a database ({error}); copy the index anew or build it again"
-        )
-    return ArtifactError(f"{path}: {error}; nothing was changed")
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # removed, and open all the same
+        return _MOST_LIMIT

@@ -11,15 +11,18 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.sqlite_file import Schema
 from pocketquery.sdk.texts import check_text
 
 __all__ = [
+    "DOCUMENT_TABLES",
     "Document",
     "content",
     "check_document",
+    "check_tables",
     "create_tables",
     "insert_documents",
     "delete_documents",
@@ -30,7 +33,19 @@ __all__ = [
     "stream_documents",
 ]
 
+# Texts lie apart so that a filter reads no text.
+DOCUMENT_TABLES: Schema = {
+    "documents": [
+        "CREATE TABLE documents"
+        " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, metadata TEXT NOT NULL)"
+    ],
+    "texts": ["CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)"],
+    "tombstones": ["CREATE TABLE tombstones (row INTEGER PRIMARY KEY)"],
+}
 _AT_A_TIME = 500  # SQLite allows 999 parameters in old builds
+_MOST_CHARACTERS = 1 << 27  # of an id, a text or metadata: SQLite's limit is 10**9 bytes
+_NESTING = (Mapping, list, tuple)
+_MOST_DEPTH = 100  # lists and mappings within each other; SQLite and Python read more, not all do
 
 
 @dataclass(frozen=True)
@@ -60,19 +75,21 @@ def check_document(document: Document, where: str = "the document") -> None:
         raise InvalidInputError(f"{where} is a {type(document).__name__}, expected a Document")
     if not check_text(document.id, f"the id of {where}"):
         raise InvalidInputError(f"the id of {where} is empty; expected a unique text")
-    where = f"{where} ({document.id!r})"
+    where = f"{where} ({document.id[:80]!r})"
     check_text(document.text, f"the text of {where}")
-    _to_json(document.metadata, where)
+    metadata = _to_json(document.metadata, where)
+    for text, what in ((document.id, "id"), (document.text, "text"), (metadata, "metadata")):
+        if len(text) > _MOST_CHARACTERS:
+            raise InvalidInputError(
+                f"the {what} of {where} has {len(text)} characters, expected at most "
+                f"{_MOST_CHARACTERS}; cut it into several documents"
+            )
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """The tables of the documents, empty. Texts lie apart so that a filter reads no text."""
-    connection.execute(
-        "CREATE TABLE documents"
-        " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, metadata TEXT NOT NULL)"
-    )
-    connection.execute("CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)")
-    connection.execute("CREATE TABLE tombstones (row INTEGER PRIMARY KEY)")
+    """The tables of the documents, empty."""
+    for texts in DOCUMENT_TABLES.values():
+        connection.execute(texts[0])
 
 
 def insert_documents(
@@ -90,6 +107,8 @@ def insert_documents(
                 "INSERT INTO documents VALUES (?, ?, ?)", (row, document.id, metadata)
             )
         except sqlite3.IntegrityError as error:
+            if not has_document(connection, document.id):  # a row that should be free
+                raise
             raise InvalidInputError(
                 f"the id {document.id!r} is in the index already; ids are unique. "
                 "Delete the old document first, or give this one another id"
@@ -165,13 +184,78 @@ def stream_documents(
         yield _document(*fields)
 
 
-def _document(identifier: str, text: str, metadata: str) -> Document:
-    return Document(identifier, text, json.loads(metadata))
+def check_tables(connection: sqlite3.Connection, rows: int) -> None:
+    """Read every document, and whether each of ``rows`` rows has one or is a deleted one's.
+
+    Raises:
+        CorruptArtifactError: a row has neither or both, or something that is no document.
+    """
+    for document in stream_documents(connection, 0, rows):
+        if not document.id:
+            _fail("a document with an empty id", "a unique text")
+    for found, what in (
+        ("SELECT count(*) FROM documents", "documents"),
+        ("SELECT count(*) FROM texts", "texts"),
+        ("SELECT count(*) FROM documents JOIN texts USING (row)", "documents with a text"),
+    ):
+        (count,) = connection.execute(
+            f"SELECT ({found}) + (SELECT count(*) FROM tombstones)"
+        ).fetchone()
+        if count != rows:
+            _fail(f"{count} {what} and deleted documents", f"{rows}, the number of rows")
+    (both,) = connection.execute(
+        "SELECT count(*) FROM documents JOIN tombstones USING (row)"
+    ).fetchone()
+    if both:
+        _fail(f"{both} documents that are deleted, too", "none")
+
+
+def _document(identifier: object, text: object, metadata: object) -> Document:
+    """A stored document, where it is one; SQLite keeps any type in any column."""
+    if not (isinstance(identifier, str) and isinstance(text, str) and isinstance(metadata, str)):
+        _fail("a document whose id, text or metadata is a blob or a number", "texts")
+    try:
+        values = json.loads(metadata, parse_constant=_no_constant)
+        if "\\u" in metadata:  # an escape can be half a character, which no text of SQLite's is
+            json.dumps(values, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        _fail(f"metadata of {identifier[:80]!r} that cannot be read ({error})", "JSON")
+    if not isinstance(values, dict):
+        _fail(f"metadata of {identifier[:80]!r} that is a {type(values).__name__}", "an object")
+    return Document(identifier, text, values)
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _fail(found: str, expected: str) -> NoReturn:
+    raise CorruptArtifactError(
+        f"the index's database has {found}, expected {expected}; copy the index anew or build it "
+        "again"
+    )
+
+
+def _depth(value: object) -> int:
+    """How many lists and mappings lie within each other, level by level."""
+    depth, level = 0, [value]
+    while (level := [one for one in level if isinstance(one, _NESTING)]) and depth <= _MOST_DEPTH:
+        depth += 1
+        once = {id(one): one for one in level}.values()  # what holds itself would never end
+        level = [
+            item for one in once for item in (one.values() if isinstance(one, Mapping) else one)
+        ]
+    return depth
 
 
 def _to_json(metadata: Mapping[str, Any], where: str) -> str:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise InvalidInputError(f"the metadata of {where} is not a mapping with names as keys")
+    if _depth(metadata) > _MOST_DEPTH:
+        raise InvalidInputError(
+            f"the metadata of {where} is nested more than {_MOST_DEPTH} deep; expected lists and "
+            "mappings of fewer levels"
+        )
     try:
         text = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

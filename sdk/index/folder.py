@@ -3,33 +3,52 @@
 ``index.json`` names the space and gives the size and SHA-256 of the files in the state
 ("generation") that was sealed last: when the index was built, and when a writer closed it. Opening
 compares sizes and headers, so a large index opens at once; :func:`verify_index` reads everything.
+
+Sealing calls what is there good, so it must not be reached with damage: whoever begins to write
+into a sealed index compares the hashes first and then marks it as being written
+(:func:`begin_writing`); what such a mark is found on, left by a writer that was killed, is read
+whole before more is written. Without the mark no other generation than the sealed one is right.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
     UnsupportedVersionError,
 )
+from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import present_folder, write_atomic
-from pocketquery.sdk.index.database import Database, get_meta
-from pocketquery.sdk.index.segments import generation_of, row_count, verify_segments
-from pocketquery.sdk.index.vectors import file_size
+from pocketquery.sdk.index.database import Connection, Database, get_meta
+from pocketquery.sdk.index.segments import (
+    SCHEMA,
+    generation_of,
+    is_vectors_name,
+    next_generation,
+    row_count,
+    vectors_name,
+    verify_segments,
+)
+from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, file_size
+from pocketquery.sdk.plain_files import check_own_file, plain_size
+from pocketquery.sdk.sqlite_file import sha256_of_first
 
 __all__ = [
     "DATABASE",
+    "INFO",
     "FileRecord",
     "IndexInfo",
+    "begin_writing",
+    "check_contents",
     "check_sizes",
+    "mark_writing",
     "read_info",
     "seal",
     "space_record",
@@ -40,7 +59,10 @@ INFO = "index.json"
 DATABASE = "documents.sqlite"
 _FORMAT = "pocketquery-index"
 _VERSION = 1
-_PIECE = 1 << 20
+_MOST_BYTES = 1 << 16  # of index.json, which has a few hundred
+_SEALED, _WRITING = "sealed", "writing"
+_UNKNOWN = ""  # sealed before there was a mark: it cannot be told whether a writer was killed since
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -60,12 +82,15 @@ class IndexInfo:
         dimension: of the vectors.
         generation: the state that was sealed.
         files: that state's files by name.
+        state: "sealed", or "writing" from the first change after it on; empty where a release
+            that did not record it wrote the index last.
     """
 
     space_id: str
     dimension: int
     generation: int
     files: Mapping[str, FileRecord]
+    state: str = _UNKNOWN
 
 
 def read_info(folder: Path) -> IndexInfo:
@@ -81,37 +106,53 @@ def read_info(folder: Path) -> IndexInfo:
         raise ArtifactNotFoundError(
             f"there is no index at {folder}; build one with: pocketquery index"
         )
-    if not path.is_file():
-        raise ArtifactNotFoundError(f"{path} is missing, so {folder} is not a complete index")
-    try:
-        return _parse(json.loads(path.read_bytes()), path)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    if plain_size(path) > _MOST_BYTES:
         raise CorruptArtifactError(
-            f"{path} is not an index's description ({type(error).__name__}: {error}); "
-            "copy the index anew or build it again"
-        ) from error
+            f"{path} has more than {_MOST_BYTES} bytes, expected a few hundred; copy the index "
+            "anew or build it again"
+        )
+    return _parse(Fields.of_json(path.read_bytes(), str(path)), path)
 
 
-def _parse(fields: dict[str, Any], path: Path) -> IndexInfo:
-    if fields["format"] != _FORMAT:
+def _parse(fields: Fields, path: Path) -> IndexInfo:
+    if fields.text("format") != _FORMAT:
         raise CorruptArtifactError(
-            f"{path} has the format {fields['format']!r}, expected {_FORMAT!r}; "
+            f"{path} has the format {fields.text('format')[:40]!r}, expected {_FORMAT!r}; "
             "is it another artefact?"
         )
-    if int(fields["format_version"]) > _VERSION:
+    if fields.integer("format_version") > _VERSION:
         raise UnsupportedVersionError(
-            f"{path} is of format version {fields['format_version']}, this release reads up to "
-            f"{_VERSION}; upgrade pocketquery"
+            f"{path} is of format version {fields.integer('format_version')}, this release reads "
+            f"up to {_VERSION}; upgrade pocketquery"
         )
-    return IndexInfo(
-        space_id=str(fields["space"]["id"]),
-        dimension=int(fields["space"]["dimension"]),
-        generation=int(fields["generation"]),
-        files={
-            name: FileRecord(str(record["sha256"]), int(record["bytes"]))
-            for name, record in fields["files"].items()
-        },
+    space, records = fields.child("space"), fields.child("files")
+    files = {}
+    for name in records:
+        record = records.child(name)
+        files[name] = FileRecord(record.text("sha256"), record.integer("bytes"))
+    info = IndexInfo(
+        space_id=space.text("id"),
+        dimension=space.integer("dimension"),
+        generation=fields.integer("generation"),
+        files=files,
+        state=fields.choice("state", (_SEALED, _WRITING)) if "state" in fields else _UNKNOWN,
     )
+    vectors = [name for name in files if name != DATABASE]
+    if (
+        fields.integer("format_version") < 1
+        or not 1 <= info.dimension <= MOST_DIMENSIONS
+        or info.generation < 0
+        or len(files) != 2
+        or len(vectors) != 1
+        or not is_vectors_name(vectors[0])
+        or not all(_SHA256.fullmatch(one.sha256) and one.bytes >= 0 for one in files.values())
+    ):
+        raise CorruptArtifactError(
+            f"{path} has values that no index has; expected a dimension from 1 to "
+            f"{MOST_DIMENSIONS}, a generation from 0, and size and SHA-256 of {DATABASE} and one "
+            "vector file (vectors-0.u8). Copy the index anew or build it again"
+        )
+    return info
 
 
 def space_record(space_id: str, dimension: int) -> str:
@@ -122,96 +163,166 @@ def space_record(space_id: str, dimension: int) -> str:
     return f"{dimension} {space_id}"
 
 
-def seal(folder: Path, database: Database) -> None:
-    """Write ``index.json`` for the present state, with sizes and hashes."""
+def seal(folder: Path, database: Database, written: tuple[int, int] | None = None) -> None:
+    """Write ``index.json`` for the present state, with sizes and hashes.
+
+    Args:
+        folder: the index's.
+        database: writable.
+        written: the database file that was begun to be written; where another one has taken its
+            place, or another writer has sealed what both wrote, there is nothing to seal.
+    """
     with database.writing() as connection:  # holds other writers off while the files are read
+        if written is not None and (
+            connection.file != written or read_info(folder).state == _SEALED
+        ):
+            return
         number, _, space_id = get_meta(connection, "space").partition(" ")
         dimension = int(number)
-        vectors = get_meta(connection, "vectors")
+        vectors = vectors_name(connection)
         sizes = {
-            DATABASE: (folder / DATABASE).stat().st_size,
+            DATABASE: plain_size(folder / DATABASE),
             vectors: file_size(dimension, row_count(connection)),
         }
-        fields = {
-            "format": _FORMAT,
-            "format_version": _VERSION,
-            "space": {"id": space_id, "dimension": dimension},
-            "generation": generation_of(connection),
-            "files": {
-                name: {"sha256": _sha256_of_first(folder / name, size), "bytes": size}
-                for name, size in sizes.items()
-            },
+        files = {
+            name: FileRecord(sha256_of_first(folder / name, size), size)
+            for name, size in sizes.items()
         }
-        write_atomic(folder / INFO, json.dumps(fields, indent=2) + "\n")
+        generation = generation_of(connection)
+        _write_info(folder, IndexInfo(space_id, dimension, generation, files, _SEALED))
 
 
 def check_sizes(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -> None:
     """Compare the files' sizes with those sealed, where the index is still in that state.
 
     Raises:
-        ArtifactNotFoundError, CorruptArtifactError: name the file.
+        ArtifactNotFoundError, CorruptArtifactError: name the file, or what cannot have come after
+            the state that was sealed.
     """
-    if generation_of(connection) == info.generation:
+    if _is_as_sealed(folder, info, connection):
         for name, record in info.files.items():
             _check_size(folder / name, record)
+
+
+def begin_writing(folder: Path, connection: Connection, checked: tuple[int, int] | None) -> None:
+    """Before a change: what is there must be what was written, for it will be sealed again.
+
+    Args:
+        folder: the index's.
+        connection: in the transaction that is to change it.
+        checked: the database file this was called on before, if it was.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError: name the file.
+        ArtifactError: one of the files is a link.
+    """
+    info = read_info(folder)
+    check_own_file(folder / DATABASE)
+    check_own_file(folder / vectors_name(connection))
+    as_sealed = _is_as_sealed(folder, info, connection)
+    if info.state == _WRITING and checked == connection.file:
+        return
+    if as_sealed:
+        for name, record in info.files.items():
+            _check_hash(folder / name, record)
+    else:
+        check_contents(connection, folder, info.dimension)
+    if info.state != _WRITING:
+        _write_info(folder, replace(info, state=_WRITING))
+
+
+def mark_writing(folder: Path, connection: Connection) -> None:
+    """Take back a seal that another writer set before the bytes of the same state changed."""
+    info = read_info(folder)
+    if info.state != _WRITING:
+        next_generation(connection)
+        _write_info(folder, replace(info, state=_WRITING))
+
+
+def check_contents(connection: sqlite3.Connection, folder: Path, dimension: int) -> None:
+    """Read everything and hold the parts against each other; no recorded hash of a file is needed.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError: name the file.
+    """
+    (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if answer != "ok":
+        raise CorruptArtifactError(f"{folder / DATABASE} is damaged: {answer}; copy the index anew")
+    verify_segments(connection, folder, dimension)
 
 
 def verify_index(path: Path | str) -> IndexInfo:
     """Read every byte of the index at ``path`` and compare it with what was recorded.
 
-    The files' SHA-256 where the index is in the state that was sealed last; where a writer was
-    killed after that, SQLite's own integrity check and the hash of every segment's vectors.
+    The files' SHA-256 where the index is in the state that was sealed last. In any case SQLite's
+    own integrity check, the hash of every segment's vectors, and documents against postings.
 
     Raises:
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: naming the file.
     """
     folder = present_folder(Path(path))
     read_info(folder)  # says best what is wrong with a folder that is none
-    database = Database(folder / DATABASE)
+    database = Database(folder / DATABASE, schema=SCHEMA)
     try:
         with database.reading() as connection:
             info = read_info(folder)  # from here on no other index takes this one's place
-            if generation_of(connection) == info.generation:
+            if _is_as_sealed(folder, info, connection):
                 for name, record in info.files.items():
                     _check_hash(folder / name, record)
-            _check_database(connection, folder / DATABASE)
-            verify_segments(connection, folder, info.dimension)
+            check_contents(connection, folder, info.dimension)
     finally:
         database.close()
     return info
 
 
-def _check_size(path: Path, record: FileRecord) -> None:
-    if not path.is_file():
-        raise ArtifactNotFoundError(f"{path} is missing; copy the index anew or build it again")
-    # More is no damage: rows that a writer was adding when it was killed.
-    if path.stat().st_size < record.bytes:
+def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -> bool:
+    """Whether the index is in the state that was sealed, and not in a later one."""
+    found, vectors = generation_of(connection), vectors_name(connection)
+    if found == info.generation:
+        if vectors not in info.files:
+            raise CorruptArtifactError(
+                f"{folder / DATABASE} names the vectors {vectors!r}, {INFO} others; expected the "
+                "same. Files of two indexes were mixed, copy it anew"
+            )
+        return True
+    if found < info.generation or info.state == _SEALED:
         raise CorruptArtifactError(
-            f"{path} has {path.stat().st_size} bytes, expected {record.bytes}: it is truncated; "
+            f"{folder / DATABASE} is at generation {found}, but {INFO} was sealed at "
+            f"{info.generation} and not written since; files of two states were mixed, copy the "
+            "index anew or build it again"
+        )
+    return False
+
+
+def _write_info(folder: Path, info: IndexInfo) -> None:
+    fields = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "state": info.state,
+        "space": {"id": info.space_id, "dimension": info.dimension},
+        "generation": info.generation,
+        "files": {
+            name: {"sha256": record.sha256, "bytes": record.bytes}
+            for name, record in info.files.items()
+        },
+    }
+    write_atomic(folder / INFO, json.dumps(fields, indent=2) + "\n")
+
+
+def _check_size(path: Path, record: FileRecord) -> None:
+    # More is no damage: rows that a writer was adding when it was killed.
+    if (found := plain_size(path)) < record.bytes:
+        raise CorruptArtifactError(
+            f"{path} has {found} bytes, expected {record.bytes}: it is truncated; "
             "copy the index anew or build it again"
         )
 
 
 def _check_hash(path: Path, record: FileRecord) -> None:
     _check_size(path, record)
-    found = _sha256_of_first(path, record.bytes)
+    found = sha256_of_first(path, record.bytes)
     if found != record.sha256:
         raise CorruptArtifactError(
             f"{path} was changed after it was written: its SHA-256 is {found}, expected "
             f"{record.sha256}; copy the index anew or build it again"
         )
-
-
-def _check_database(connection: sqlite3.Connection, path: Path) -> None:
-    (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if answer != "ok":
-        raise CorruptArtifactError(f"{path} is damaged: {answer}; copy the index anew")
-
-
-def _sha256_of_first(path: Path, size: int) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while size > 0 and (piece := file.read(min(size, _PIECE))):
-            digest.update(piece)
-            size -= len(piece)
-    return digest.hexdigest()

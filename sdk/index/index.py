@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import (
     ArtifactError,
+    CorruptArtifactError,
     InvalidInputError,
     SpaceMismatchError,
 )
@@ -40,7 +41,9 @@ from pocketquery.sdk.index.documents import (
 from pocketquery.sdk.index.filters import Condition, compile_filter
 from pocketquery.sdk.index.folder import (
     DATABASE,
+    begin_writing,
     check_sizes,
+    mark_writing,
     read_info,
     seal,
     space_record,
@@ -49,6 +52,7 @@ from pocketquery.sdk.index.folder import (
 from pocketquery.sdk.index.fusion import CANDIDATES, fuse
 from pocketquery.sdk.index.query import CheckedQuery, Mode, QueryEncoder, check_query
 from pocketquery.sdk.index.segments import (
+    SCHEMA,
     Snapshot,
     append_segments,
     compact_segments,
@@ -132,9 +136,9 @@ class Index:
             )
         self._encoder = encoder
         self._analyzer = Analyzer()
-        self._changed = False
+        self._written: tuple[int, int] | None = None  # the database file, once it was changed
         self._loaded: tuple[tuple[object, int], Snapshot] | None = None
-        self._database = Database(self.path / DATABASE, writable=writable)
+        self._database = Database(self.path / DATABASE, writable=writable, schema=SCHEMA)
         with self._opening(), self._database.reading() as connection:
             self._current(connection)
             # Read again: now no other index takes this one's place any more.
@@ -186,6 +190,7 @@ class Index:
             allowed = snapshot.alive
             if condition is not None:
                 allowed = _matching(connection, condition, len(snapshot.vectors))
+                allowed = allowed if snapshot.alive is None else allowed & snapshot.alive
             return _hits(connection, *self._rank(connection, snapshot, request, allowed))
 
     def add(self, documents: Iterable[Document], vectors: NDArray[Any]) -> None:
@@ -196,9 +201,12 @@ class Index:
             vectors: float (n, dimension), encoded by the index's document encoder; stored at
                 length 1.
 
+        The first change after opening reads the files and compares them with what was sealed.
+
         Raises:
             InvalidInputError: an id twice or already there, a vector or text that cannot be used.
-            ArtifactError: the disk is full; the index is as it was.
+            CorruptArtifactError: the files are not what was sealed; nothing is changed.
+            ArtifactError: the disk is full, or a file is a link; the index is as it was.
         """
         checked, rows = check_rows(documents, vectors, self.dimension)
         with self._writing() as connection:
@@ -224,12 +232,14 @@ class Index:
         """Drop what deleted documents left behind, and merge what many adds wrote."""
         with self._writing() as connection:
             compact_segments(connection, self.path, self.dimension)
+        with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger
+            self._database.vacuum(self._written)
         with self._database.writing() as connection:  # no other writer's file is a stray one
+            if connection.file == self._written:
+                mark_writing(self.path, connection)
             for path in stray_files(connection, self.path):
                 with contextlib.suppress(PermissionError):  # Windows: a reader has it open yet
                     path.unlink(missing_ok=True)
-        with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger
-            self._database.vacuum()
 
     def verify(self) -> None:
         """Read every byte and compare, see :func:`verify_index`."""
@@ -238,9 +248,9 @@ class Index:
     def close(self) -> None:
         """Close the files. Closing twice is harmless."""
         try:
-            if self._changed:
-                self._changed = False
-                seal(self.path, self._database)
+            written, self._written = self._written, None
+            if written is not None:
+                seal(self.path, self._database, written)
         finally:
             self._database.close()
             self._analyzer.close()
@@ -310,7 +320,8 @@ class Index:
     def _writing(self) -> Iterator[Connection]:
         with self._database.writing() as connection:
             self._check_space(connection)
-            self._changed = True
+            begin_writing(self.path, connection, self._written)
+            self._written = connection.file
             yield connection
 
 
@@ -319,12 +330,7 @@ def _matching(
 ) -> NDArray[np.bool_]:
     """Which rows meet the condition, bool (count,); deleted documents meet none."""
     sql = f"SELECT row FROM documents WHERE {condition.sql}"
-    try:
-        rows = connection.execute(sql, condition.parameters).fetchall()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
-            raise
-        raise InvalidInputError(f"the filter is too large for SQLite ({error})") from error
+    rows = connection.execute(sql, condition.parameters).fetchall()
     matching = np.zeros(count, bool)
     matching[[row for (row,) in rows]] = True
     return matching
@@ -332,6 +338,11 @@ def _matching(
 
 def _hits(connection: sqlite3.Connection, rows: NDArray[np.intp], scores: Floats) -> list[Hit]:
     documents = read_documents(connection, rows.tolist())
+    if len(documents) != len(rows):
+        raise CorruptArtifactError(
+            f"the index's database has {len(documents)} of {len(rows)} documents that were found; "
+            "expected all. Copy the index anew or build it again"
+        )
     found = [
         (documents[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
     ]

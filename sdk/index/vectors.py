@@ -29,15 +29,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import (
-    ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import sync_folder
 from pocketquery.sdk.index.integer_product import SAFE_LIMIT, integer_product
+from pocketquery.sdk.plain_files import open_own_file, plain_size
 
-__all__ = ["Vectors", "append_vectors", "create_vectors", "file_size", "quantize", "unit_rows"]
+__all__ = [
+    "MOST_DIMENSIONS",
+    "Vectors",
+    "append_vectors",
+    "create_vectors",
+    "file_size",
+    "quantize",
+    "unit_rows",
+]
+
+MOST_DIMENSIONS = 1 << 16  # 255 * SAFE_LIMIT * this fits into the product's 32 bits
 
 Rows = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -49,6 +59,7 @@ _FIELDS = struct.Struct("<8sII44s")
 _ZERO = 128
 _SCALE_BYTES = 4
 _RESCORED = 100
+_MOST_SCALE = 1.001 / 127  # of a vector of length 1, however it was rounded
 
 
 def unit_rows(vectors: object, dimension: int, what: str) -> Floats:
@@ -112,8 +123,9 @@ def append_vectors(path: Path, first_row: int, rows: Rows) -> None:
 
     Raises:
         OSError: the disk is full; rows before ``first_row`` are as they were.
+        ArtifactError: the file is a link; it is left alone.
     """
-    with path.open("r+b") as file:
+    with open_own_file(path) as file:
         file.seek(_HEADER + first_row * rows.shape[1])
         file.write(np.ascontiguousarray(rows).data)
         file.truncate()
@@ -140,11 +152,25 @@ class Vectors:
 
     @cached_property
     def _scales(self) -> Floats:
-        return _scales(self._rows)
+        return _scales(self._rows, self.path)
+
+    def check_scales(self) -> None:
+        """Look at every row's scale, as the first search does.
+
+        Raises:
+            CorruptArtifactError: one that no vector of length 1 has: NaN, 0, negative, too large.
+        """
+        _scales(self._rows, self.path)
 
     def floats(self, rows: NDArray[np.integer] | slice) -> Floats:
-        """The stored vectors of ``rows``, float32 (m, d)."""
-        return _floats(self._rows[rows])
+        """The stored vectors of ``rows``, float32 (m, d).
+
+        Raises:
+            CorruptArtifactError: the file was changed: a row has no possible scale.
+        """
+        some = self._rows[rows]
+        codes = some[:, :-_SCALE_BYTES].astype(np.float32)
+        return (codes - _ZERO) * _scales(some, self.path)[:, None]
 
     def scores(self, query: Floats) -> Floats:
         """Inner products of float32 (d,) with every row, float32 (n,), to about 0.01."""
@@ -204,7 +230,7 @@ def _map(path: Path, dimension: int, count: int) -> Rows:
     _check_header(path, dimension)
     stride = dimension + _SCALE_BYTES
     expected = file_size(dimension, count)
-    size = path.stat().st_size
+    size = plain_size(path)
     if size < expected:
         raise CorruptArtifactError(
             f"{path} has {size} bytes, expected at least {expected} for {count} vectors of "
@@ -216,8 +242,7 @@ def _map(path: Path, dimension: int, count: int) -> Rows:
 
 
 def _check_header(path: Path, dimension: int) -> None:
-    if not path.is_file():
-        raise ArtifactNotFoundError(f"{path} is missing; build the index again or copy it anew")
+    plain_size(path)
     with path.open("rb") as file:
         header = file.read(_HEADER)
     if len(header) < _HEADER or header[:8] != _MAGIC:
@@ -239,9 +264,12 @@ def _check_header(path: Path, dimension: int) -> None:
         )
 
 
-def _scales(rows: Rows) -> Floats:
-    return np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
-
-
-def _floats(rows: Rows) -> Floats:
-    return (rows[:, :-_SCALE_BYTES].astype(np.float32) - _ZERO) * _scales(rows)[:, None]
+def _scales(rows: Rows, path: Path) -> Floats:
+    scales = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
+    if len(scales) and not (scales.min() > 0 and scales.max() <= _MOST_SCALE):  # NaN is neither
+        raise CorruptArtifactError(
+            f"{path} was changed after it was written: a row's scale is not above 0 and at most "
+            f"{_MOST_SCALE:.5f}, so its scores would mean nothing. Copy the index anew or build it "
+            "again"
+        )
+    return scales

@@ -1,0 +1,69 @@
+"""Files in a folder that came from elsewhere: plain ones only, and written only under one name.
+
+A name in the folder may be a link, or a pipe that whoever reads it waits on for ever. Reading
+follows a link to a plain file (a cache that keeps files by their hash lays folders out so), and
+writing does not: what it leads to, or what another name of the same file stands for, is not ours.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
+
+__all__ = ["check_own_file", "has_one_name", "open_own_file", "plain_size"]
+
+
+def plain_size(path: Path) -> int:
+    """The size in bytes of the plain file at ``path``.
+
+    Raises:
+        ArtifactNotFoundError: nothing is there.
+        CorruptArtifactError: a folder, a pipe or a device.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:  # a link in a circle too
+        raise ArtifactNotFoundError(
+            f"{path} is missing; build the index again or copy it anew"
+        ) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise CorruptArtifactError(
+            f"{path} is {stat.filemode(found.st_mode)}, expected a plain file; copy the index anew"
+        )
+    return found.st_size
+
+
+def has_one_name(path: Path) -> bool:
+    """Whether ``path`` is no link and the file has no other name (hard link)."""
+    found = path.lstat()
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
+def check_own_file(path: Path) -> None:
+    """Raise where writing to ``path`` would change something outside its folder, too.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError: as :func:`plain_size`.
+        ArtifactError: a link.
+    """
+    plain_size(path)
+    if not has_one_name(path):
+        raise ArtifactError(
+            f"{path} is a link, expected a file of this folder alone: what is written to it would "
+            "change another file. Copy the index and open the copy"
+        )
+
+
+def open_own_file(path: Path) -> BinaryIO:
+    """Open the file at ``path`` for reading and writing; never through a link.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError, ArtifactError: as :func:`check_own_file`.
+    """
+    check_own_file(path)
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(path, flags), "r+b")
