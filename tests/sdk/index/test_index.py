@@ -491,7 +491,7 @@ def test_closing_when_the_disk_is_full_closes_all_the_same(
 
     index = open_index(path, writable=True)
     index.delete(["doc-1"])
-    monkeypatch.setattr("pocketquery.sdk.index.seal", full)
+    monkeypatch.setattr("pocketquery.sdk.index.index.seal", full)
     with pytest.raises(OSError, match="No space"):
         index.close()
     with pytest.raises(InvalidInputError, match="closed"):
