@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
+from pocketquery.sdk.commands import add_public_key, public_key_of
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ examples:
   pocketquery index --corpus corpus.jsonl.gz --output index
   pocketquery index --corpus corpus.jsonl --teacher BAAI/bge-small-en-v1.5 --output index
   pocketquery index --corpus corpus.jsonl --bundle bundle --output index --json
+  pocketquery index --corpus corpus.jsonl --output index --signing-key publisher.pem
 
 Killed and run again with the same corpus, it continues where it was.
 """
@@ -101,6 +103,8 @@ def index(subparsers: Any) -> None:
     add("--output", required=True, metavar="FOLDER", help="the index; one there is replaced")
     add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
     add("--bundle", help="check before encoding that this bundle lives in the teacher's space")
+    add_public_key(parser)
+    add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
     add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
     add("--device", default="cpu", help="torch device (default: cpu)")
     add("--json", action="store_true", help="print one JSON object")
@@ -192,7 +196,7 @@ def _index(arguments: argparse.Namespace) -> int:
 
     teacher = SentenceEncoder.load(arguments.teacher, device=arguments.device)
     if arguments.bundle:
-        manifest = Bundle.open(arguments.bundle).manifest
+        manifest = Bundle.open(arguments.bundle, public_key=public_key_of(arguments)).manifest
         _check_space(f"the bundle {arguments.bundle}", manifest.space.id, teacher)
     report = build_index(
         read_documents(arguments.corpus),
@@ -202,6 +206,7 @@ def _index(arguments: argparse.Namespace) -> int:
         dimension=teacher.dimension,
         batch_size=arguments.batch_size,
         show_progress_bar=sys.stderr.isatty(),
+        signing_key=arguments.signing_key,
     )
     if arguments.json:
         print(json.dumps(dataclasses.asdict(report)))
@@ -211,6 +216,8 @@ def _index(arguments: argparse.Namespace) -> int:
     if report.resumed:
         print(f"  resumed    {report.resumed} documents were encoded by an earlier run")
     print(f"  time       {report.seconds:.1f} s")
+    if report.signature_key_id:
+        print(f"  signed by  {report.signature_key_id}")
     return 0
 
 

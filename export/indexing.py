@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import CorpusError, InvalidInputError, MissingExtraError
 from pocketquery.sdk.index.builder import IndexBuilder, create_index
 from pocketquery.sdk.index.documents import Document, check_document, content
@@ -45,6 +46,7 @@ class IndexReport:
         dimension: of the vectors.
         bytes: of all files.
         seconds: that it took.
+        signature_key_id: of the key it was signed with; None where it was not.
     """
 
     path: str
@@ -54,6 +56,7 @@ class IndexReport:
     dimension: int
     bytes: int
     seconds: float
+    signature_key_id: str | None = None
 
 
 def build_index(
@@ -65,6 +68,7 @@ def build_index(
     dimension: int,
     batch_size: int = 64,
     show_progress_bar: bool = False,
+    signing_key: Key | None = None,
 ) -> IndexReport:
     """Encode ``documents`` and build an index of them at ``output``.
 
@@ -76,6 +80,8 @@ def build_index(
         dimension: of its vectors.
         batch_size: texts a call of ``encode``; they come sorted by length.
         show_progress_bar: documents done, rate and time left, on stderr.
+        signing_key: an Ed25519 private key to sign the index with: 32 raw bytes, 64 hexadecimal
+            digits or a PEM file.
 
     Raises:
         CorpusError: no documents, or an id comes twice; names it. What was encoded is kept for the
@@ -89,7 +95,9 @@ def build_index(
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
     start = time.perf_counter()
     total = len(documents) if isinstance(documents, Sized) else None
-    with create_index(output, space_id=space_id, dimension=dimension, resume=True) as builder:
+    with create_index(
+        output, space_id=space_id, dimension=dimension, resume=True, signing_key=signing_key
+    ) as builder:
         left, resumed = _resume(builder, iter(documents))
         bar = _bar(total, resumed, show_progress_bar)
         while chunk := list(islice(left, _COMMITTED_TOGETHER)):
@@ -111,6 +119,7 @@ def build_index(
         dimension=dimension,
         bytes=sum(file.stat().st_size for file in Path(output).iterdir()),
         seconds=time.perf_counter() - start,
+        signature_key_id=None if signing_key is None else key_id(public_key_of(signing_key)),
     )
 
 

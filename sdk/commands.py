@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 
 if TYPE_CHECKING:
+    from pocketquery.sdk.bundle.verification import VerificationReport
     from pocketquery.sdk.encoder import Encoder
 
-__all__ = ["encode", "search", "verify"]
+__all__ = ["add_public_key", "encode", "public_key_of", "search", "verify"]
 
 _Subparsers: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse gives it no public name
@@ -39,6 +40,7 @@ examples:
     parser.add_argument("texts", nargs="*", help="the texts; without any, the lines of stdin")
     _add_bundle(parser)
     _add_adapter(parser)
+    add_public_key(parser)
     parser.add_argument("--prompt-name", help="which prompt of the bundle to put before each text")
     parser.add_argument("--json", action="store_true", help="print one JSON object, whole vectors")
 
@@ -55,13 +57,20 @@ examples:
   pocketquery search --bundle demo/bundle --index demo/index "sugar" -k 3 --mode lexical
   pocketquery search --bundle demo/bundle --index demo/index "sugar" \\
       --filter '{"year": {"$gte": 2000}}' --json
+  pocketquery search --bundle bundle.zip --public-key publisher.pub.pem --index index "sugar"
 """,
         _search,
     )
     parser.add_argument("query", help="what to look for")
     _add_bundle(parser)
     _add_adapter(parser)
+    add_public_key(parser)
     parser.add_argument("--index", required=True, help="the index, a folder")
+    parser.add_argument(
+        "--index-public-key",
+        metavar="KEY",
+        help="the index must be signed by this key too; hashes its files first",
+    )
     parser.add_argument("-k", type=int, default=10, help="how many hits (default: 10)")
     parser.add_argument(
         "--mode",
@@ -86,12 +95,12 @@ examples:
         _verify,
     )
     parser.add_argument("path", help="the bundle (folder or zip) or the index (folder)")
-    parser.add_argument("--public-key", help="Ed25519: 64 hexadecimal digits or a PEM file")
+    add_public_key(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _encode(options: argparse.Namespace) -> int:
-    encoder = _load(options.bundle, options.adapter)
+    encoder = _load(options)
     texts = options.texts or _stdin_lines()
     vectors = encoder.encode(texts, prompt_name=options.prompt_name)
     if options.json:
@@ -113,8 +122,9 @@ def _encode(options: argparse.Namespace) -> int:
 def _search(options: argparse.Namespace) -> int:
     from pocketquery.sdk.index.index import open_index
 
-    encoder = _load(options.bundle, options.adapter)
-    with open_index(options.index, encoder=encoder) as index:
+    encoder = _load(options)
+    key = options.index_public_key
+    with open_index(options.index, encoder=encoder, public_key=key) as index:
         hits = index.search(options.query, options.k, filter=options.filter, mode=options.mode)
     if options.json:
         _print_json(
@@ -139,7 +149,7 @@ def _search(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     from pocketquery.sdk.bundle.verification import verify as verify_artifact
 
-    report = verify_artifact(options.path, public_key=options.public_key)
+    report = verify_artifact(options.path, public_key=public_key_of(options))
     if options.json:
         _print_json(report.to_dict())
         return 0
@@ -155,9 +165,15 @@ def _verify(options: argparse.Namespace) -> int:
             f"{report.golden.least_cosine:.6f}, largest difference "
             f"{report.golden.largest_difference:.1e}"
         )
-        signed = f"by the key {report.signed_by}" if report.signed_by else "not checked (no key)"
-        print(f"  signature  {signed}")
+    print(f"  signature  {_signature(report)}")
     return 0
+
+
+def _signature(report: VerificationReport) -> str:
+    if report.signed_by:
+        return f"by the key {report.signed_by}"
+    claimed = f"; it says: by {report.claimed_key_id}" if report.claimed_key_id else ""
+    return f"not checked (no key{claimed})"
 
 
 def _add(
@@ -190,15 +206,37 @@ def _add_adapter(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _load(path: str | None, adapter: str | None) -> Encoder:
+def add_public_key(parser: argparse.ArgumentParser) -> None:
+    """Add the option that every command that opens a bundle has."""
+    parser.add_argument(
+        "--public-key",
+        metavar="KEY",
+        help="what is not signed by this Ed25519 key is refused: 64 hexadecimal digits or a PEM "
+        "file (default: $POCKETQUERY_PUBLIC_KEY)",
+    )
+
+
+def public_key_of(options: argparse.Namespace) -> str | None:
+    """The key of :func:`add_public_key`'s option, or of the environment; None where neither is.
+
+    Raises:
+        InvalidInputError: the environment's is set and empty.
+    """
+    from pocketquery.sdk.loading import key_named
+
+    key: str | None = options.public_key
+    return key_named() if key is None else key
+
+
+def _load(options: argparse.Namespace) -> Encoder:
     from pocketquery.sdk.loading import BUNDLE_VARIABLE, load
 
-    path = path or os.environ.get(BUNDLE_VARIABLE)
+    path = options.bundle or os.environ.get(BUNDLE_VARIABLE)
     if not path:
         raise ArtifactNotFoundError(
             f"no bundle is named: pass --bundle, or set {BUNDLE_VARIABLE} to its path"
         )
-    return load(path, adapter=adapter)
+    return load(path, adapter=options.adapter, public_key=public_key_of(options))
 
 
 def _stdin_lines() -> list[str]:

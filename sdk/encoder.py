@@ -23,7 +23,7 @@ from pocketquery.sdk.bundle.adapter_tensors import Tensors
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import parse
-from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.progress import progress
@@ -65,7 +65,7 @@ class Encoder:
         tokenizer: Tokenizer,
         serving: _Serving,
         own_adapter: Tensors,
-        public_key: Key | None,
+        public_key: bytes | None,
     ) -> None:
         self._manifest = manifest
         self._tokenizer = tokenizer
@@ -84,8 +84,11 @@ class Encoder:
         adapter: AdapterSource | None = None,
         public_key: Key | None = None,
     ) -> Encoder:
-        """The encoder in ``bundle``. Arguments and errors as :func:`pocketquery.sdk.load`, but
-        that the key is for the adapter alone: the bundle was opened with it, or without."""
+        """The encoder in ``bundle``. Arguments and errors as :func:`pocketquery.sdk.load`; without
+        a key, the one the bundle was opened with, if any, counts."""
+        if public_key is not None:
+            bundle = bundle.checked_by(public_key)
+        public_key = bundle.public_key
         manifest = bundle.manifest
         own = (
             parse(bundle.read(ADAPTER_FILE, verify_hash=verify_hashes), ADAPTER_FILE)
@@ -118,6 +121,12 @@ class Encoder:
     def manifest(self) -> Manifest:
         """The whole manifest of the bundle."""
         return self._manifest
+
+    @property
+    def signed_by(self) -> str | None:
+        """The id of the key the bundle's signature was checked with; None where no key was given,
+        whatever the manifest says (``manifest.signature_key_id``)."""
+        return None if self._public_key is None else key_id(self._public_key)
 
     @property
     def name(self) -> str:
@@ -183,7 +192,8 @@ class Encoder:
             chosen = _Adapter(self._own_adapter, self._manifest.encoder_version)
             present = self._serving.graph
             if adapter is not None:
-                chosen = _resolved(adapter, self._manifest, public_key or self._public_key)
+                key = self._public_key if public_key is None else public_key
+                chosen = _resolved(adapter, self._manifest, key)
                 _check_complete(chosen, present, self._manifest)
             self._serving = _Serving(present.with_adapter(chosen.tensors), chosen.version)
 

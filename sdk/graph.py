@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.onnx_model import open_session
 from pocketquery.sdk.validation import check_count
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ __all__ = ["Graph"]
 
 _INPUTS = ("input_ids", "attention_mask")
 _OUTPUT = "sentence_embedding"
-_PROVIDERS = ["CPUExecutionProvider"]
 _SILENT = 4  # onnxruntime logs what it then also raises; the exception is enough
 
 
@@ -119,23 +120,23 @@ class Graph:
                 f"{max(ids, default=0)}); they are of different vocabularies. Export the bundle "
                 f"again. onnxruntime says: {error}"
             ) from error
+        if vector.shape != (self._dimension,):
+            raise CorruptArtifactError(
+                f"{self._source}: the encoder gives a vector of shape {vector.shape}, the manifest "
+                f"says {self._dimension} dimensions"
+            )
         return vector
 
 
 def _open(
     model: bytes, adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int, source: str
 ) -> onnxruntime.InferenceSession:
-    import onnxruntime  # here: it takes 25 ms, and help or a wrong path need none of it
-
-    options = _options(adapter, num_threads)
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=_PROVIDERS)
-    except Exception as error:  # onnxruntime's exceptions share no base class
+        session = open_session(model, _options(adapter, num_threads), f"{source}: {ENCODER_FILE}")
+    except CorruptArtifactError:
         if adapter:  # find out whether it was the adapter, and which tensor
             _check_adapter(_open(model, {}, num_threads, source), adapter, source)
-        raise CorruptArtifactError(
-            f"{source}: onnxruntime cannot load encoder.onnx: {error}"
-        ) from error
+        raise
     _check_adapter(session, adapter, source)
     return session
 
@@ -143,7 +144,7 @@ def _open(
 def _options(
     adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int
 ) -> onnxruntime.SessionOptions:
-    import onnxruntime
+    import onnxruntime  # here: it takes 25 ms, and help or a wrong path need none of it
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads

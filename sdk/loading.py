@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import AdapterSource, Encoder
-from pocketquery.sdk.errors import ArtifactNotFoundError
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE"]
+__all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE", "KEY_VARIABLE", "key_named"]
 
 BUNDLE_VARIABLE = "POCKETQUERY_BUNDLE"
+KEY_VARIABLE = "POCKETQUERY_PUBLIC_KEY"
 
 
 class _Opened:
@@ -28,7 +29,7 @@ class _Opened:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.last: Encoder | None = None
-        self.named: tuple[str, Encoder] | None = None
+        self.named: tuple[tuple[str, str | None], Encoder] | None = None
 
 
 _opened = _Opened()
@@ -60,15 +61,12 @@ def load(
             The adapter is for another ``encoder.onnx``; names both.
         SpaceMismatchError: the adapter is of another space; names both.
         UnsupportedVersionError: written in a newer format version.
-        SignatureError: a key is given and the signature is absent or not made by it.
+        SignatureError: a key is given and the signature is absent or not made by it; or the
+            manifest names a key and there is no signature.
     """
     bundle = Bundle.open(path, public_key=public_key)
     encoder = Encoder.of_bundle(
-        bundle,
-        num_threads=num_threads,
-        verify_hashes=verify_hashes,
-        adapter=adapter,
-        public_key=public_key,
+        bundle, num_threads=num_threads, verify_hashes=verify_hashes, adapter=adapter
     )
     _opened.last = encoder
     return encoder
@@ -80,8 +78,11 @@ def encode(
     """Encode with the bundle named by the environment's ``POCKETQUERY_BUNDLE``, else the last one
     loaded. Arguments, results and errors as :meth:`Encoder.encode`.
 
+    Where ``POCKETQUERY_PUBLIC_KEY`` names a key too, the bundle must be signed by it.
+
     Raises:
         ArtifactNotFoundError: no bundle is named and none was loaded.
+        SignatureError: a key is named and the signature is absent or not made by it.
     """
     return _encoder().encode(sentences, prompt_name=prompt_name, prompt=prompt)
 
@@ -93,17 +94,42 @@ def encode_query(
     return _encoder().encode_query(sentences, prompt_name=prompt_name, prompt=prompt)
 
 
+def key_named() -> str | None:
+    """The public key that the environment's ``POCKETQUERY_PUBLIC_KEY`` names; None: it is not set.
+
+    Raises:
+        InvalidInputError: it is set and empty, so that a key that got lost on its way is noticed.
+    """
+    key = os.environ.get(KEY_VARIABLE)
+    if key == "":
+        raise InvalidInputError(
+            f"{KEY_VARIABLE} is set and empty; set it to a public key (64 hexadecimal digits or "
+            "the path of a PEM file), or unset it"
+        )
+    return key
+
+
 def _encoder() -> Encoder:
-    path = os.environ.get(BUNDLE_VARIABLE)
+    path, key = os.environ.get(BUNDLE_VARIABLE), key_named()
     if not path:
-        if _opened.last is None:
-            raise ArtifactNotFoundError(
-                f"no bundle is open: {BUNDLE_VARIABLE} is not set and nothing was loaded. Set it "
-                'to a bundle\'s path, or call pocketquery.sdk.load("path/of/bundle") first'
-            )
-        return _opened.last
+        return _last_loaded(key)
     with _opened.lock:
-        if _opened.named is None or _opened.named[0] != path:
-            bundle = Bundle.open(path)
-            _opened.named = (path, Encoder.of_bundle(bundle))
+        if _opened.named is None or _opened.named[0] != (path, key):
+            bundle = Bundle.open(path, public_key=key)
+            _opened.named = ((path, key), Encoder.of_bundle(bundle))
         return _opened.named[1]
+
+
+def _last_loaded(key: str | None) -> Encoder:
+    encoder = _opened.last
+    if encoder is None:
+        raise ArtifactNotFoundError(
+            f"no bundle is open: {BUNDLE_VARIABLE} is not set and nothing was loaded. Set it "
+            'to a bundle\'s path, or call pocketquery.sdk.load("path/of/bundle") first'
+        )
+    if key is not None and encoder.signed_by != key_id(key):
+        raise SignatureError(
+            f"{KEY_VARIABLE} names the key {key_id(key)}, and the bundle {encoder.name!r} was "
+            f"loaded with {encoder.signed_by or 'none'}; pass it: sdk.load(..., public_key=...)"
+        )
+    return encoder

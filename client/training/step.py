@@ -34,6 +34,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     SpaceMismatchError,
 )
+from pocketquery.sdk.onnx_model import open_session
 from pocketquery.sdk.validation import check_count
 
 if TYPE_CHECKING:
@@ -170,10 +171,7 @@ def _open(model: bytes, num_threads: int, source: str) -> onnxruntime.InferenceS
     # A plan made for one length does not serve the next. The arena stays: without it the heap was
     # left in pieces, and 3x384 peaked at 430 MB instead of 250 over batches of varying length.
     options.enable_mem_pattern = False
-    try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions share no base class
-        raise CorruptArtifactError(f"{source}: onnxruntime cannot load it: {error}") from error
+    return open_session(model, options, source)
 
 
 def _check_bundle(description: StepDescription, bundle: Bundle, source: str) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,9 @@ from pocketquery.sdk.bundle.adapter_tensors import Tensors, halves_of, tensors_s
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.bundle.signature import Key, check_signature, key_id, public_key_of, sign
+from pocketquery.sdk.bundle.storage import read_file
 from pocketquery.sdk.errors import (
+    ArtifactError,
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
@@ -34,7 +36,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.fields import Fields
+from pocketquery.sdk.fields import Fields, shortened
 from pocketquery.sdk.files import sha256_bytes, write_atomic
 
 __all__ = [
@@ -53,6 +55,8 @@ LARGEST_RELEASE = 100_000
 """Bytes; what a device downloads a round."""
 
 _UNSIGNED = ("signature", "content_sha256")
+_MOST_CHARACTERS = 1024  # of a version, an id
+_MOST_DIGITS = 20
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class AdapterRelease:
         tensors: float32, by name; their values are float16's.
         tensors_sha256: the digest of the tensors.
         signature_key_id: which key it says it is signed by; None where it is not signed.
+        signed_by: the id of the key its signature was checked with; None where no key was given.
         sha256: of the whole file.
         bytes: size of the file.
     """
@@ -80,6 +85,7 @@ class AdapterRelease:
     signature_key_id: str | None
     sha256: str
     bytes: int
+    signed_by: str | None = None
 
 
 def pack_adapter(
@@ -183,9 +189,8 @@ def read_adapter(
     """
     data = source if isinstance(source, bytes) else _read(Path(source))
     name = name if isinstance(source, bytes) else str(source)
-    release = parse_adapter(data, name)
-    if public_key is not None:
-        _check_signed(parse_metadata(data, name), public_key, name)
+    signed_by = None if public_key is None else _check_signed(data, public_key, name)
+    release = replace(parse_adapter(data, name), signed_by=signed_by)
     _check_fits(release, manifest, name)
     return release
 
@@ -197,25 +202,22 @@ def parse_adapter(data: bytes, name: str = "the adapter") -> AdapterRelease:
         CorruptArtifactError: it was changed or is no release.
         UnsupportedVersionError: written in a newer format version.
     """
-    if len(data) > LARGEST_RELEASE:
-        raise CorruptArtifactError(
-            f"{name}: more than {LARGEST_RELEASE} bytes, which no adapter release has"
-        )
-    halves, metadata = parse(data, name), parse_metadata(data, name)
+    metadata = _metadata(data, name)
     fields = Fields(metadata, name)
     _check_format(fields, name)
+    halves = parse(data, name)
     try:
         _check_digests(data, halves, metadata, name)
     except UnicodeEncodeError as error:  # JSON can hold half of a character, UTF-8 cannot
         raise CorruptArtifactError(f"{name}: a text in it is no text: {error}") from error
     return AdapterRelease(
-        version=fields.text("encoder_version"),
-        parent_version=fields.text_or_none("parent_version"),
-        space_id=fields.text("space_id"),
-        encoder_sha256=fields.text("encoder_sha256"),
+        version=fields.text("encoder_version", _MOST_CHARACTERS),
+        parent_version=fields.text_or_none("parent_version", _MOST_CHARACTERS),
+        space_id=fields.text("space_id", _MOST_CHARACTERS),
+        encoder_sha256=fields.text("encoder_sha256", _MOST_CHARACTERS),
         tensors=widened(halves, name),
         tensors_sha256=metadata["tensors_sha256"],
-        signature_key_id=fields.text_or_none("signature_key_id"),
+        signature_key_id=fields.text_or_none("signature_key_id", _MOST_CHARACTERS),
         sha256=sha256_bytes(data),
         bytes=len(data),
     )
@@ -223,13 +225,20 @@ def parse_adapter(data: bytes, name: str = "the adapter") -> AdapterRelease:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_RELEASE + 1)
-    except (FileNotFoundError, IsADirectoryError, ValueError) as error:  # ValueError: a NUL in it
+        return read_file(path, LARGEST_RELEASE + 1)
+    except (ArtifactError, ValueError) as error:  # ValueError: a NUL in it
         raise ArtifactNotFoundError(
             f"{os.fspath(path)!r}: found no adapter release there, expected a file that rounds or "
-            "pocketquery releases wrote"
+            f"pocketquery releases wrote ({error})"
         ) from error
+
+
+def _metadata(data: bytes, name: str) -> dict[str, str]:
+    if len(data) > LARGEST_RELEASE:
+        raise CorruptArtifactError(
+            f"{name}: more than {LARGEST_RELEASE} bytes, which no adapter release has"
+        )
+    return parse_metadata(data, name)
 
 
 def _canonical(metadata: Mapping[str, str]) -> bytes:
@@ -243,12 +252,12 @@ def _without(metadata: Mapping[str, str], *names: str) -> dict[str, str]:
 
 
 def _check_format(fields: Fields, name: str) -> None:
-    if fields.text("format") != ADAPTER_FORMAT:
+    found = fields.text("format", _MOST_CHARACTERS)
+    if found != ADAPTER_FORMAT:
         raise CorruptArtifactError(
-            f"{name}: found {fields.text('format')!r}, expected an adapter release "
-            f"({ADAPTER_FORMAT!r})"
+            f"{name}: found {found!r}, expected an adapter release ({ADAPTER_FORMAT!r})"
         )
-    version = fields.text("format_version")
+    version = fields.text("format_version", _MOST_DIGITS)
     if version == str(ADAPTER_VERSION):
         return
     if version.isdecimal() and int(version) > ADAPTER_VERSION:
@@ -268,9 +277,10 @@ def _check_digests(data: bytes, halves: Tensors, metadata: Mapping[str, str], na
     }
     for digest, value in found.items():
         if metadata.get(digest) != value:
+            said = shortened(str(metadata.get(digest)))
             raise CorruptArtifactError(
-                f"{name}: {digest} is {metadata.get(digest)!r}, its content gives {value!r}; it "
-                "was changed. Fetch it again"
+                f"{name}: {digest} is {said!r}, its content gives {value!r}; it was changed. Fetch "
+                "it again"
             )
     if serialize(halves, metadata) != data:
         raise CorruptArtifactError(
@@ -278,11 +288,13 @@ def _check_digests(data: bytes, halves: Tensors, metadata: Mapping[str, str], na
         )
 
 
-def _check_signed(metadata: Mapping[str, str], public_key: Key, name: str) -> None:
+def _check_signed(data: bytes, public_key: Key, name: str) -> str:
+    """The id of ``public_key``, where the metadata, which holds the tensors' digest, is signed by
+    it; before anything else of the file is read."""
+    metadata, expected = _metadata(data, name), key_id(public_key)
     if "signature" not in metadata:
         raise SignatureError(
-            f"{name}: the adapter is not signed, expected a signature by the key "
-            f"{key_id(public_key)}"
+            f"{name}: the adapter is not signed, expected a signature by the key {expected}"
         )
     try:
         signature = bytes.fromhex(metadata["signature"])
@@ -291,10 +303,11 @@ def _check_signed(metadata: Mapping[str, str], public_key: Key, name: str) -> No
         if isinstance(error, InvalidInputError):  # the key is none
             raise
         raise SignatureError(
-            f"{name}: the adapter's signature was not made by the key {key_id(public_key)} (it "
-            f"names {metadata.get('signature_key_id')!r}); it was changed, or comes from somebody "
-            "else. Fetch it from its publisher"
+            f"{name}: the adapter's signature was not made by the key {expected} (it "
+            f"names {shortened(str(metadata.get('signature_key_id')))!r}); it was changed, or "
+            "comes from somebody else. Fetch it from its publisher"
         ) from error
+    return expected
 
 
 def _check_fits(release: AdapterRelease, manifest: Manifest, name: str) -> None:

@@ -7,8 +7,9 @@
     adapter.safetensors                  optional: values for the adapter's tensors
     signature                            optional: Ed25519 over the bytes of manifest.json
 
-Each file is checked on the very bytes that are then used, so nothing can change in between.
-Files the manifest does not name are ignored and never read.
+Each file is checked on the very bytes that are then used, so nothing can change in between: with a
+key, first the signature of the manifest's bytes, then what they say. Files the manifest does not
+name are ignored and never read.
 """
 
 from __future__ import annotations
@@ -17,29 +18,47 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileEntry, Manifest
-from pocketquery.sdk.bundle.signature import Key, check_signature, key_id, public_key_of, sign
+from pocketquery.sdk.bundle.manifest import (
+    MANIFEST_FILE,
+    MOST_MANIFEST_BYTES,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+)
+from pocketquery.sdk.bundle.signature import (
+    Key,
+    check_detached,
+    check_present,
+    key_id,
+    public_key_of,
+    sign,
+)
 from pocketquery.sdk.bundle.storage import Storage, open_storage, pack
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
-    SignatureError,
 )
 from pocketquery.sdk.files import replace_folder, sha256_bytes
 
 __all__ = ["Bundle", "file_entries", "write_bundle", "pack"]
 
-_LARGEST_MANIFEST = 16 * 1024 * 1024  # bytes; an honest one has a few thousand
-
 
 @dataclass(frozen=True)
 class Bundle:
-    """An opened bundle: its manifest is checked, its files are checked as they are read."""
+    """An opened bundle: its manifest is checked, its files are checked as they are read.
+
+    Attributes:
+        storage: where its files lie.
+        manifest: what it says of itself; ``manifest.signature_key_id`` is who it says signed it.
+        manifest_bytes: the manifest as it lies there.
+        public_key: whose signature of them was checked, 32 raw bytes; None where no key was given.
+    """
 
     storage: Storage
     manifest: Manifest
     manifest_bytes: bytes
+    public_key: bytes | None = None
 
     @classmethod
     def open(cls, path: Path | str, *, public_key: Key | None = None) -> Bundle:
@@ -54,7 +73,8 @@ class Bundle:
             ArtifactNotFoundError: nothing is there, or no manifest in it.
             CorruptArtifactError: the zip or the manifest is not as described.
             UnsupportedVersionError: written in a newer format version.
-            SignatureError: a key is given and the signature is absent or not made by it.
+            SignatureError: a key is given and the signature is absent or not made by it; or the
+                manifest names a key and there is no signature.
         """
         storage = open_storage(path)
         if storage.size(MANIFEST_FILE) is None:
@@ -62,16 +82,22 @@ class Bundle:
                 f"{path}: found no {MANIFEST_FILE} in it, expected a bundle "
                 "(pocketquery export writes one)"
             )
-        data = storage.read(MANIFEST_FILE, _LARGEST_MANIFEST)
-        bundle = cls(storage, Manifest.from_json(data), data)
-        if public_key is not None:
-            bundle.check_signature(public_key)
-        return bundle
+        data = storage.read(MANIFEST_FILE, MOST_MANIFEST_BYTES + 1)
+        checked = None if public_key is None else check_detached(storage, data, public_key)
+        manifest = Manifest.from_json(data)
+        check_present(storage, manifest.signature_key_id)
+        return cls(storage, manifest, data, checked)
 
     @property
     def path(self) -> Path:
         """Where the bundle lies."""
         return self.storage.path
+
+    @property
+    def signed_by(self) -> str | None:
+        """The id of the key the signature was checked with; None where no key was given, whatever
+        the manifest says of itself."""
+        return None if self.public_key is None else key_id(self.public_key)
 
     def __contains__(self, name: str) -> bool:
         return name in self.manifest.files
@@ -117,21 +143,14 @@ class Bundle:
         for name in self.manifest.files:
             self.read(name)
 
-    def check_signature(self, public_key: Key) -> None:
-        """Return where the manifest was signed by the private half of ``public_key``.
+    def checked_by(self, public_key: Key) -> Bundle:
+        """The same bundle, as if it had been opened with ``public_key``.
 
         Raises:
             SignatureError: there is no signature, or it was not made by that key.
         """
-        if self.storage.size(SIGNATURE_FILE) is None:
-            raise SignatureError(
-                f"{self.path}: found no signature, expected one by the key {key_id(public_key)}"
-            )
-        signature = self.storage.read(SIGNATURE_FILE, 1024)
-        try:
-            check_signature(self.manifest_bytes, signature, public_key)
-        except SignatureError as error:
-            raise SignatureError(f"{self.path}: {error}") from error
+        checked = check_detached(self.storage, self.manifest_bytes, public_key)
+        return replace(self, public_key=checked)
 
 
 def file_entries(files: Mapping[str, bytes]) -> dict[str, FileEntry]:
@@ -160,6 +179,7 @@ def write_bundle(
     Raises:
         InvalidInputError: ``manifest.files`` is not of ``files``, ``folder`` holds something that
             is not a bundle, or the key is none.
+        CorruptArtifactError: a field of the manifest is out of its bounds.
         OSError: the disk is full or not writable; ``folder`` is as it was before.
     """
     folder = Path(folder)
@@ -172,6 +192,7 @@ def write_bundle(
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
     manifest = replace(manifest, signature_key_id=signer)
     data = manifest.to_json()
+    Manifest.from_json(data)  # nothing is written that would not be read
     signature = None if signing_key is None else sign(data, signing_key)
     with replace_folder(folder) as temporary:
         for name, content in files.items():

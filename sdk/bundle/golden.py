@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
+from pocketquery.sdk.bundle.manifest import GOLDEN_FILE, MOST_DIMENSIONS, MOST_IDS
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields
@@ -24,6 +24,9 @@ __all__ = ["LEAST_COSINE", "GoldenText", "GoldenAgreement", "parse_golden", "gol
 
 LEAST_COSINE = 0.999
 _DECIMALS = 6
+_MOST_TEXTS = 10_000
+_MOST_CHARACTERS = 1 << 20  # of one text
+_LARGEST = 1.001  # of a unit vector's numbers, rounded
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def parse_golden(data: bytes) -> list[GoldenText]:
     Raises:
         CorruptArtifactError: not as described, or without a text; names the field.
     """
-    items = Fields.of_json(data, GOLDEN_FILE).sequence("texts")
+    items = Fields.of_json(data, GOLDEN_FILE).sequence("texts", _MOST_TEXTS)
     if not items:
         raise CorruptArtifactError(f"{GOLDEN_FILE}: field 'texts': found none, expected some")
     return [_golden(item, f"texts[{index}].") for index, item in enumerate(items)]
@@ -77,12 +80,15 @@ def _golden(item: object, path: str) -> GoldenText:
             f"{GOLDEN_FILE}: field '{path}text': missing or no text, expected one"
         )
     fields = Fields(item, GOLDEN_FILE, path)
-    ids, vector = fields.sequence("ids"), fields.sequence("vector")
-    if not all(type(value) is int for value in ids):
-        raise CorruptArtifactError(f"{GOLDEN_FILE}: field '{path}ids': expected integers only")
-    if not all(type(value) in (int, float) and math.isfinite(value) for value in vector):
-        raise CorruptArtifactError(f"{GOLDEN_FILE}: field '{path}vector': expected numbers only")
-    return GoldenText(item["text"], tuple(ids), tuple(map(float, vector)))
+    text = fields.text("text", _MOST_CHARACTERS) if item["text"] else ""
+    ids, vector = fields.sequence("ids", MOST_IDS), fields.sequence("vector", MOST_DIMENSIONS)
+    if not all(type(value) is int and value >= 0 for value in ids):
+        raise CorruptArtifactError(f"{GOLDEN_FILE}: field '{path}ids': expected token ids only")
+    if not all(type(value) in (int, float) and -_LARGEST <= value <= _LARGEST for value in vector):
+        raise CorruptArtifactError(
+            f"{GOLDEN_FILE}: field '{path}vector': expected numbers of a unit vector only"
+        )
+    return GoldenText(text, tuple(ids), tuple(map(float, vector)))
 
 
 def replay(encoder: Encoder, texts: Sequence[GoldenText]) -> GoldenAgreement:

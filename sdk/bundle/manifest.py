@@ -1,8 +1,9 @@
 """``manifest.json``: what a bundle is, which space it lives in, and the hash of every file.
 
 The record and its checks. A manifest is data from elsewhere: every field is checked, and a message
-names the field, what was found and what was expected. Fields this release does not know are
-ignored, a newer ``format_version`` is refused.
+names the field, what was found and what was expected. Every size and number has a bound, far above
+what an encoder needs and far below what would hurt a device, because some decide how much memory is
+asked for. Fields this release does not know are ignored, a newer ``format_version`` is refused.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pocketquery.sdk.bundle.signature import SIGNATURE_FILE
 from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
-from pocketquery.sdk.fields import Fields
+from pocketquery.sdk.fields import Fields, shortened
 
 __all__ = [
     "FORMAT",
@@ -25,6 +27,9 @@ __all__ = [
     "ADAPTER_FILE",
     "TRAINING_STEP_FILE",
     "TRAINING_STATE_FILE",
+    "MOST_DIMENSIONS",
+    "MOST_IDS",
+    "MOST_MANIFEST_BYTES",
     "FileEntry",
     "Manifest",
     "Space",
@@ -34,12 +39,23 @@ __all__ = [
 FORMAT = "pocketquery-bundle"
 FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
-SIGNATURE_FILE = "signature"
 ENCODER_FILE = "encoder.onnx"
 GOLDEN_FILE = "golden.json"
 ADAPTER_FILE = "adapter.safetensors"
 TRAINING_STEP_FILE = "train_step.onnx"
 TRAINING_STATE_FILE = "train_state.safetensors"
+
+MOST_MANIFEST_BYTES = 1 << 20  # an honest one has a few thousand
+MOST_IDS = 1 << 15  # of a text
+MOST_DIMENSIONS = 1 << 14
+_MOST_FILES = 64
+_MOST_BYTES = (1 << 31) - 1  # of a file; protobuf, which ONNX is, holds no more
+_MOST_OF_FILE = {GOLDEN_FILE: 1 << 24, ADAPTER_FILE: 1 << 26}  # honest ones: .2 MB, .1 MB
+_MOST_OF_TOKENIZER = 1 << 26  # bytes; the largest vocabularies in use take 20 MB
+_MOST_CHARACTERS = 1024  # of a name, a version, an id, a licence
+_MOST_PROMPTS = 64
+_MOST_PROMPT = 1 << 14  # characters
+_MOST_FILE_NAME = 128  # characters
 
 _KINDS = ("wordpiece", "sentencepiece")
 _LAYOUTS = ("xlm-roberta", "plain")
@@ -95,17 +111,18 @@ class Manifest:
     def __post_init__(self) -> None:
         """Check what ties fields together, and what a caller could pass as well as a file."""
         for name, entry in self.files.items():
-            _check_file(name, entry)
+            _check_file(name, entry, self.tokenizer.file)
         for name in (ENCODER_FILE, GOLDEN_FILE, self.tokenizer.file):
             if name not in self.files:
                 raise _wrong("files", f"no entry {name!r}", "an entry for it")
         if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
-            expected = f"null or one of {sorted(self.prompts)}"
+            expected = f"null or one of {shortened(str(sorted(self.prompts)))}"
             raise _wrong("default_prompt_name", repr(self.default_prompt_name), expected)
-        if self.space.dimension < 1:
-            raise _wrong("space.dimension", str(self.space.dimension), "an integer above 0")
-        if self.max_length < 3:
-            expected = "at least 3 (two special tokens and one of the text)"
+        if not 1 <= self.space.dimension <= MOST_DIMENSIONS:
+            expected = f"an integer above 0, at most {MOST_DIMENSIONS}"
+            raise _wrong("space.dimension", str(self.space.dimension), expected)
+        if not 3 <= self.max_length <= MOST_IDS:
+            expected = f"at least 3 (two special tokens and one of the text), at most {MOST_IDS}"
             raise _wrong("max_length", str(self.max_length), expected)
 
     @classmethod
@@ -113,25 +130,26 @@ class Manifest:
         """The manifest in ``data``, the bytes of ``manifest.json``.
 
         Raises:
-            CorruptArtifactError: not JSON, of another format, or a field is not as described.
+            CorruptArtifactError: not JSON, above 1 MiB, of another format, or a field is not as
+                described.
             UnsupportedVersionError: written in a newer format version.
         """
-        fields = Fields.of_json(data, MANIFEST_FILE)
+        fields = Fields.of_json(data, MANIFEST_FILE, most_bytes=MOST_MANIFEST_BYTES)
         _check_format(fields)
         space = fields.child("space")
         return cls(
-            name=fields.text("name"),
-            encoder_version=fields.text("encoder_version"),
-            parent_version=fields.text_or_none("parent_version"),
-            space=Space(space.text("id"), space.integer("dimension")),
-            prompts=fields.texts("prompts"),
-            default_prompt_name=fields.text_or_none("default_prompt_name"),
+            name=fields.text("name", _MOST_CHARACTERS),
+            encoder_version=fields.text("encoder_version", _MOST_CHARACTERS),
+            parent_version=fields.text_or_none("parent_version", _MOST_CHARACTERS),
+            space=Space(space.text("id", _MOST_CHARACTERS), space.integer("dimension")),
+            prompts=fields.texts("prompts", _MOST_PROMPTS, _MOST_PROMPT),
+            default_prompt_name=fields.text_or_none("default_prompt_name", _MOST_CHARACTERS),
             max_length=fields.integer("max_length"),
             tokenizer=_tokenizer(fields.child("tokenizer")),
-            files=_files(fields.child("files")),
+            files=_files(fields.child("files", _MOST_FILES)),
             quality=fields.mapping("quality"),
-            license=fields.text("license"),
-            signature_key_id=fields.text_or_none("signature_key_id"),
+            license=fields.text("license", _MOST_CHARACTERS),
+            signature_key_id=fields.text_or_none("signature_key_id", _MOST_CHARACTERS),
         )
 
     def to_json(self) -> bytes:
@@ -166,8 +184,9 @@ class Manifest:
 
 
 def _check_format(fields: Fields) -> None:
-    if fields.text("format") != FORMAT:
-        raise _wrong("format", repr(fields.text("format")), repr(FORMAT))
+    found = fields.text("format", _MOST_CHARACTERS)
+    if found != FORMAT:
+        raise _wrong("format", repr(found), repr(FORMAT))
     version = fields.integer("format_version")
     if version > FORMAT_VERSION:
         raise UnsupportedVersionError(
@@ -183,7 +202,7 @@ def _tokenizer(fields: Fields) -> TokenizerSpec:
     options = {key: value for key, value in fields.items() if key not in ("kind", "file")}
     if kind == "sentencepiece":
         options["layout"] = fields.choice("layout", _LAYOUTS)
-    return TokenizerSpec(kind, fields.text("file"), options)
+    return TokenizerSpec(kind, fields.text("file", _MOST_FILE_NAME), options)
 
 
 def _files(fields: Fields) -> dict[str, FileEntry]:
@@ -194,20 +213,24 @@ def _files(fields: Fields) -> dict[str, FileEntry]:
     return entries
 
 
-def _check_file(name: str, entry: FileEntry) -> None:
+def _check_file(name: str, entry: FileEntry, tokenizer: str) -> None:
     # One flat folder: a name that could leave it, hide in it or shadow the manifest is refused.
     if (
         not name
+        or len(name) > _MOST_FILE_NAME
         or name.startswith(".")
         or any(c in "/\\:" or not c.isprintable() for c in name)
         or name in (MANIFEST_FILE, SIGNATURE_FILE)
     ):
         expected = "plain file names inside the bundle's folder"
-        raise _wrong("files", f"the name {name!r}", expected)
+        raise _wrong("files", f"the name {shortened(name)!r}", expected)
     if len(entry.sha256) != 64 or not set(entry.sha256) <= _HEX:
-        raise _wrong(f"files.{name}.sha256", repr(entry.sha256), "64 lowercase hexadecimal digits")
-    if entry.bytes < 0:
-        raise _wrong(f"files.{name}.bytes", str(entry.bytes), "an integer not below 0")
+        found = repr(shortened(entry.sha256))
+        raise _wrong(f"files.{name}.sha256", found, "64 lowercase hexadecimal digits")
+    most = _MOST_OF_TOKENIZER if name == tokenizer else _MOST_OF_FILE.get(name, _MOST_BYTES)
+    if not 0 <= entry.bytes <= most:
+        expected = f"an integer not below 0, at most {most}"
+        raise _wrong(f"files.{name}.bytes", str(entry.bytes), expected)
 
 
 def _wrong(name: str, found: str, expected: str) -> CorruptArtifactError:

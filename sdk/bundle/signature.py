@@ -1,27 +1,49 @@
-"""Ed25519 signatures over a bundle's manifest (RFC 8032), with the package ``cryptography``.
+"""Ed25519 signatures over an artefact's description (RFC 8032), with the package ``cryptography``.
 
-The manifest holds the hash of every file, so one signature over its exact bytes covers the bundle.
-The package is needed only where a key is used: extra ``sign``.
+The description (a bundle's manifest, an index's ``index.json``) holds the hash of every file, so
+one signature over its exact bytes, in the file ``signature`` beside it, covers the artefact. The
+package is needed only where a key is used: extra ``sign``.
 """
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, SignatureError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["Key", "sign", "check_signature", "public_key_of", "key_id"]
+__all__ = [
+    "SIGNATURE_FILE",
+    "Key",
+    "check_detached",
+    "check_present",
+    "check_signature",
+    "key_id",
+    "public_key_of",
+    "sign",
+]
+
+SIGNATURE_FILE = "signature"
 
 # 32 raw bytes, 64 hexadecimal digits, or the path of a PEM file.
 Key = bytes | str | Path
 
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
+
+
+class _Files(Protocol):
+    """An artefact's files: :class:`pocketquery.sdk.bundle.storage.Storage`."""
+
+    path: Path
+
+    def size(self, name: str) -> int | None: ...
+
+    def read(self, name: str, limit: int) -> bytes: ...
 
 
 def sign(message: bytes, private_key: Key) -> bytes:
@@ -34,8 +56,11 @@ def sign(message: bytes, private_key: Key) -> bytes:
     return _private(private_key).sign(message)
 
 
-def check_signature(message: bytes, signature: bytes, public_key: Key) -> None:
-    """Return where ``signature`` was made over ``message`` by the private half of ``public_key``.
+def check_signature(
+    message: bytes, signature: bytes, public_key: Key, what: str = "manifest"
+) -> None:
+    """Return where ``signature`` was made over ``message``, which an error calls ``what``, by the
+    private half of ``public_key``.
 
     Raises:
         SignatureError: it was not.
@@ -56,9 +81,48 @@ def check_signature(message: bytes, signature: bytes, public_key: Key) -> None:
         Ed25519PublicKey.from_public_bytes(raw).verify(signature, message)
     except InvalidSignature as error:
         raise SignatureError(
-            f"the signature was not made over this manifest by the key {key_id(raw)}; "
-            "the bundle was changed, or comes from somebody else"
+            f"the signature was not made over this {what} by the key {key_id(raw)}; "
+            "what it describes was changed, or comes from somebody else"
         ) from error
+
+
+def check_detached(files: _Files, message: bytes, public_key: Key, what: str = "manifest") -> bytes:
+    """The 32 raw bytes of ``public_key``, where ``files`` has its signature of ``message``.
+
+    Args:
+        files: the artefact.
+        message: the exact bytes of its description, not parsed yet.
+        public_key: whom to trust.
+        what: how an error calls the description.
+
+    Raises:
+        SignatureError: there is none, or another one.
+        InvalidInputError, MissingExtraError: as :func:`check_signature`.
+    """
+    raw = _public_bytes(public_key)  # once: the file it comes from may change
+    if files.size(SIGNATURE_FILE) is None:
+        raise SignatureError(
+            f"{files.path}: found no signature, expected one by the key {key_id(raw)}"
+        )
+    try:
+        found = files.read(SIGNATURE_FILE, _SIGNATURE_BYTES + 1)
+        check_signature(message, found, raw, what)
+    except SignatureError as error:
+        raise SignatureError(f"{files.path}: {error}") from error
+    return raw
+
+
+def check_present(files: _Files, claimed: str | None) -> None:
+    """Without a key nobody can tell who signed; that the signature is there, anybody can.
+
+    Raises:
+        SignatureError: ``files`` says that the key ``claimed`` signed it, and has no signature.
+    """
+    if claimed is not None and files.size(SIGNATURE_FILE) != _SIGNATURE_BYTES:
+        raise SignatureError(
+            f"{files.path} says it is signed by the key {claimed!r} and has no signature of "
+            f"{_SIGNATURE_BYTES} bytes; it was taken away. Fetch it from its publisher"
+        )
 
 
 def public_key_of(private_key: Key) -> bytes:

@@ -1,26 +1,35 @@
 """Named files in a folder or in a zip of it, read alike.
 
-A bundle travels as either. Reading never unpacks to disk, never follows a name out of the folder,
-and never reads more than the caller allows, so a hostile archive can at most be refused.
+A bundle travels as either. Reading never unpacks to disk, never follows a name or a link out of the
+folder, never waits for a pipe, and never reads more than the caller allows, so a hostile one can at
+most be refused.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
-import zlib
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
+from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.files import present_folder, write_atomic
 
-if TYPE_CHECKING:  # at run time only where a zip is: it takes 9 ms that a folder need not wait for
-    import zipfile
+if TYPE_CHECKING:  # at run time only where a zip is
+    from pocketquery.sdk.stored_zip import StoredZip
 
-__all__ = ["Storage", "FolderStorage", "ZipStorage", "open_storage", "pack"]
+__all__ = ["Storage", "FolderStorage", "ZipStorage", "open_storage", "pack", "read_file"]
 
 # The earliest date a zip can hold: no timestamp of ours in the bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+# Where a system lacks these there are no pipes to wait for, or no links to follow.
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
 
 
 class Storage(Protocol):
@@ -38,76 +47,106 @@ class Storage(Protocol):
 
 
 class FolderStorage:
-    """The files of a folder."""
+    """The files of a folder.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the folder.
+        links: whether a name may be that of a link to a file.
+
+    Raises:
+        CorruptArtifactError: a name is that of a link, a folder, a pipe or a device.
+        ArtifactError: the system does not let it be read.
+    """
+
+    def __init__(self, path: Path, *, links: bool = False) -> None:
         self.path = path
+        self._links = links
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes; None where it is not there."""
-        file = self.path / name
-        return file.stat().st_size if file.is_file() else None
+        try:
+            with _explained(self.path / name):
+                found = (self.path / name).stat(follow_symlinks=self._links)
+        except ArtifactNotFoundError:
+            return None
+        _check_plain(found.st_mode, self.path / name)
+        return found.st_size
 
     def read(self, name: str, limit: int) -> bytes:
         """The whole file, or its first ``limit`` bytes where it is longer."""
-        with (self.path / name).open("rb") as file:
-            return file.read(limit)
+        return read_file(self.path / name, limit, links=self._links)
 
 
 class ZipStorage:
-    """The files of a zip, stored or compressed.
+    """The files of a zip without compression.
 
     Raises:
-        CorruptArtifactError: not a zip, a name that leaves the folder, the same name twice, or an
-            encrypted file.
+        CorruptArtifactError: not a zip; a name that leaves the folder, the same name twice, a
+            compressed or an encrypted file, or anything else :mod:`pocketquery.sdk.stored_zip`
+            refuses.
+        ArtifactError: the system does not let it be read.
     """
 
     def __init__(self, path: Path) -> None:
-        import zipfile
+        from pocketquery.sdk.stored_zip import StoredZip
 
         self.path = path
-        try:
-            with zipfile.ZipFile(path) as archive:
-                entries = archive.infolist()
-        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise CorruptArtifactError(f"{path}: not a readable zip: {error}") from error
-        self._sizes: dict[str, int] = {}
-        for entry in entries:
-            self._admit(entry)
-
-    def _admit(self, entry: zipfile.ZipInfo) -> None:
-        name = entry.filename
-        if (
-            name.startswith(("/", "\\"))
-            or ".." in name.replace("\\", "/").split("/")
-            or ":" in name
-        ):
-            raise CorruptArtifactError(
-                f"{self.path}: the zip names {name!r}, expected names inside the folder only"
-            )
-        if name in self._sizes:
-            raise CorruptArtifactError(f"{self.path}: the zip holds {name!r} twice, expected once")
-        if entry.flag_bits & 0x1:
-            raise CorruptArtifactError(f"{self.path}: {name!r} is encrypted, expected it plain")
-        self._sizes[name] = entry.file_size
+        with _explained(path):
+            self._zip: StoredZip = StoredZip(path)
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes as the zip states it; None where it is not there."""
-        return self._sizes.get(name)
+        return self._zip.sizes.get(name)
 
     def read(self, name: str, limit: int) -> bytes:
         """The whole file, or its first ``limit`` bytes where it is longer.
 
         Raises:
-            CorruptArtifactError: the zip's own check sum or compression is broken.
+            CorruptArtifactError: the zip's own check sum does not fit.
         """
-        import zipfile
+        with _explained(self.path):
+            return self._zip.read(name, limit)
 
+
+def read_file(path: Path, limit: int, *, links: bool = True) -> bytes:
+    """The whole file at ``path``, or its first ``limit`` bytes where it is longer.
+
+    Raises:
+        ArtifactNotFoundError: nothing is there.
+        CorruptArtifactError: a folder, a pipe or a device; a link where ``links`` is False.
+        ArtifactError: the system does not let it be read.
+    """
+    flags = os.O_RDONLY | _BINARY | _NO_WAIT | (0 if links else _NO_LINK)
+    with _explained(path):
+        descriptor = os.open(path, flags)
         try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
+            _check_plain(os.fstat(descriptor).st_mode, path)
+            with open(descriptor, "rb", closefd=False) as file:
                 return file.read(limit)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as e:
-            raise CorruptArtifactError(f"{self.path}: {name} cannot be unzipped: {e}") from e
+        finally:
+            os.close(descriptor)
+
+
+def _check_plain(mode: int, path: Path) -> None:
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
+        found = kinds.get(stat.S_IFMT(mode), "a device or a socket")
+        raise CorruptArtifactError(f"{path}: found {found}, expected a plain file")
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What the system says of a file, as an error of ours."""
+    try:
+        yield
+    except ArtifactError:  # some are an OSError too
+        raise
+    except FileNotFoundError as error:
+        raise ArtifactNotFoundError(f"{path} is missing") from error
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CorruptArtifactError(f"{path}: found a link, expected a plain file") from error
+        raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def open_storage(path: Path | str) -> Storage:
@@ -116,14 +155,16 @@ def open_storage(path: Path | str) -> Storage:
     Raises:
         ArtifactNotFoundError: nothing is there.
         CorruptArtifactError: a file that is not a usable zip.
+        ArtifactError: the system does not let it be read.
     """
     path = Path(path)
-    if not path.exists():
-        path = present_folder(path)  # a writer killed between its renames leaves the old one beside
-    if path.is_dir():
-        return FolderStorage(path)
-    if path.is_file():
-        return ZipStorage(path)
+    with _explained(path):
+        if not path.exists():
+            path = present_folder(path)  # a writer killed between its renames leaves it beside
+        if path.is_dir():
+            return FolderStorage(path)
+        if path.is_file():
+            return ZipStorage(path)
     raise ArtifactNotFoundError(f"{path}: found nothing there, expected a folder or a zip of one")
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import GoldenAgreement, parse_golden, replay
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
-from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import present_folder
 
 __all__ = ["VerificationReport", "verify"]
@@ -24,7 +23,8 @@ class VerificationReport:
     """What was checked and found right. That a report exists means that nothing was wrong.
 
     ``golden`` is None for an index, ``documents`` for a bundle. ``signed_by`` is the id of the key
-    the signature was checked with; None where no key was given.
+    the signature was checked with; None where no key was given, whatever the artefact says of
+    itself, which is ``claimed_key_id``.
     """
 
     path: str
@@ -36,6 +36,7 @@ class VerificationReport:
     name: str | None = None
     version: str | None = None
     signed_by: str | None = None
+    claimed_key_id: str | None = None
     golden: GoldenAgreement | None = None
     documents: int | None = None
 
@@ -53,13 +54,13 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
 
     Args:
         path: the bundle or index.
-        public_key: an Ed25519 public key the bundle must be signed with: 32 raw bytes, 64
+        public_key: an Ed25519 public key it must be signed with: 32 raw bytes, 64
             hexadecimal digits or the path of a PEM file.
 
     Raises:
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError, SignatureError: the
             first thing found wrong; a file is named.
-        InvalidInputError: a key for an index, which carries no signature.
+        InvalidInputError: the key is none.
     """
     path = Path(path)
     if not path.exists():
@@ -81,7 +82,8 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
         version=manifest.encoder_version,
         files=len(manifest.files),
         bytes=sum(entry.bytes for entry in manifest.files.values()),
-        signed_by=None if public_key is None else manifest.signature_key_id,
+        signed_by=bundle.signed_by,
+        claimed_key_id=manifest.signature_key_id,
         golden=agreement,
     )
 
@@ -89,10 +91,8 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
 def _verify_index(path: Path, public_key: Key | None) -> VerificationReport:
     from pocketquery.sdk.index.index import open_index, verify_index
 
-    if public_key is not None:
-        raise InvalidInputError(f"{path} is an index, which carries no signature; omit public_key")
-    info = verify_index(path)
-    with open_index(path) as index:
+    with open_index(path, public_key=public_key) as index:
+        info = verify_index(path)
         return VerificationReport(
             path=str(path),
             kind="index",
@@ -100,5 +100,7 @@ def _verify_index(path: Path, public_key: Key | None) -> VerificationReport:
             dimension=info.dimension,
             files=len(info.files),
             bytes=sum(record.bytes for record in info.files.values()),
+            signed_by=None if public_key is None else key_id(public_key),
+            claimed_key_id=info.signature_key_id,
             documents=len(index),
         )

@@ -10,6 +10,11 @@ default FTS5 cuts Hindi or Thai words at their vowel signs). And in scripts that
 where FTS5 would see a sentence as one word, each run of letters becomes its single characters and
 its overlapping pairs: the usual character bigrams of CJK retrieval, with single ones so that a
 query of one character finds.
+
+The time is linear in the text. Canonical ordering, a step of NFKD and NFC, sorts each run of
+combining marks in the square of its length, and words have no more than a few: of a longer run the
+first 30 marks count, as in Unicode's Stream-Safe Text Format (UAX #15, section 13), which breaks
+runs there.
 """
 
 from __future__ import annotations
@@ -35,6 +40,9 @@ _UNSPACED = re.compile(
     "\U00020000-\U0003ffff]+"
 )
 _ACCENTS = re.compile("[\u0300-\u036f]+")
+_MOST_MARKS = 30
+_TOO_MANY = re.compile(f"(?<=1{{{_MOST_MARKS}}})1+")  # in a text of 0 and 1, see _Marks
+_JOINER = "\u034f"  # a starter, but _ACCENTS drops it, and the marks on its sides meet
 _TOKENIZER = "porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
 
 
@@ -44,17 +52,40 @@ def spaced(text: str) -> str:
     """
     if text.isascii():
         return text
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", _stream_safe(text)))
     return _UNSPACED.sub(lambda run: _pieces(run[0]), unicodedata.normalize("NFC", bare))
 
 
+class _Marks(dict[int, str]):
+    """A table for ``str.translate``: "1" for what canonical ordering may move, else "0"."""
+
+    def __missing__(self, point: int) -> str:
+        first = unicodedata.normalize("NFKD", chr(point))[0]
+        mark = "1" if unicodedata.combining(first) or first == _JOINER else "0"
+        if len(self) < 1 << 16:  # every script in use
+            self[point] = mark
+        return mark
+
+
+_marks = _Marks()
+
+
+def _stream_safe(text: str) -> str:
+    """``text`` with the first 30 of each run of combining marks."""
+    kept, done = [], 0
+    for run in _TOO_MANY.finditer(text.translate(_marks)):
+        kept.append(text[done : run.start()])
+        done = run.end()
+    return "".join([*kept, text[done:]]) if done else text
+
+
 def _pieces(run: str) -> str:
-    characters: list[str] = []
-    for character in run:
-        if characters and unicodedata.category(character).startswith("M"):
-            characters[-1] += character  # a vowel sign or tone mark is part of its letter
-        else:
-            characters.append(character)
+    starts = [
+        position  # a vowel sign or tone mark is part of its letter
+        for position, character in enumerate(run)
+        if not position or not unicodedata.category(character).startswith("M")
+    ]
+    characters = [run[start:stop] for start, stop in pairwise([*starts, len(run)])]
     pairs = [left + right for left, right in pairwise(characters)]
     return f" {' '.join(characters + pairs)} "
 
@@ -70,6 +101,8 @@ class Analyzer:
             f"CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='{_TOKENIZER}')"
         )
         self._scratch.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, instance)")
+        # FTS5 cuts a term at 32 KiB, if need be through a character.
+        self._scratch.text_factory = lambda data: str(data, "utf-8", "ignore")
 
     def occurrences(self, texts: Sequence[str]) -> Counter[tuple[str, int]]:
         """How often each term occurs in each text, by (term, position of the text).

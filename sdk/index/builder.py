@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import publish_folder, real_path, recover_folder
 from pocketquery.sdk.index.analysis import Analyzer
@@ -44,7 +45,12 @@ __all__ = ["IndexBuilder", "check_rows", "create_index"]
 
 
 def create_index(
-    path: Path | str, *, space_id: str, dimension: int, resume: bool = False
+    path: Path | str,
+    *,
+    space_id: str,
+    dimension: int,
+    resume: bool = False,
+    signing_key: Key | None = None,
 ) -> IndexBuilder:
     """Begin to build an index; :meth:`IndexBuilder.close` publishes it at ``path``. ::
 
@@ -57,9 +63,12 @@ def create_index(
         dimension: of the vectors.
         resume: keep what a build that was killed, or failed, had committed, and keep it again if
             this one fails; :meth:`IndexBuilder.stored` tells what is there.
+        signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
+            bytes, 64 hexadecimal digits or a PEM file.
 
     Raises:
-        InvalidInputError: a dimension below 1, an empty space id, or ``path`` is a file.
+        InvalidInputError: the key is none; a dimension below 1, an empty space id, or ``path`` is
+            a file.
         ArtifactError: another process is building the same index; the disk is full.
     """
     path = Path(path)
@@ -72,7 +81,9 @@ def create_index(
         raise InvalidInputError(f"{path} is a file; an index is a folder, choose another path")
     real_path(path).parent.mkdir(parents=True, exist_ok=True)
     recover_folder(path)
-    return IndexBuilder(path, space_id, dimension, resume)
+    if signing_key is not None:
+        public_key_of(signing_key)  # now, and not when all is done
+    return IndexBuilder(path, space_id, dimension, resume, signing_key)
 
 
 class IndexBuilder:
@@ -81,11 +92,19 @@ class IndexBuilder:
     Left through an error, or by :meth:`abandon`, nothing is published.
     """
 
-    def __init__(self, path: Path, space_id: str, dimension: int, resume: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        space_id: str,
+        dimension: int,
+        resume: bool,
+        signing_key: Key | None = None,
+    ) -> None:
         self.path = path
         self.space_id = space_id
         self.dimension = dimension
         self._keep = resume
+        self._signing_key = signing_key
         real = real_path(path)
         self._folder = real.parent / f".{real.name}.building"
         self._analyzer = Analyzer()
@@ -136,7 +155,8 @@ class IndexBuilder:
         if self._database.closed:
             return
         try:
-            seal(self._folder, self._database)
+            (self._folder / SIGNATURE_FILE).unlink(missing_ok=True)  # of a build that failed
+            seal(self._folder, self._database, signing_key=self._signing_key)
             self._database.close()
             with held(self.path / DATABASE):
                 publish_folder(self._folder, self.path)

@@ -8,6 +8,8 @@ Sealing calls what is there good, so it must not be reached with damage: whoever
 into a sealed index compares the hashes first and then marks it as being written
 (:func:`begin_writing`); what such a mark is found on, left by a writer that was killed, is read
 whole before more is written. Without the mark no other generation than the sealed one is right.
+
+A publisher may sign the sealed state, see :mod:`pocketquery.sdk.index_signature`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, key_id, public_key_of, sign
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -47,8 +50,10 @@ __all__ = [
     "IndexInfo",
     "begin_writing",
     "check_contents",
+    "check_hashes",
     "check_sizes",
     "mark_writing",
+    "parse_info",
     "read_info",
     "seal",
     "space_record",
@@ -59,7 +64,7 @@ INFO = "index.json"
 DATABASE = "documents.sqlite"
 _FORMAT = "pocketquery-index"
 _VERSION = 1
-_MOST_BYTES = 1 << 16  # of index.json, which has a few hundred
+MOST_INFO_BYTES = 1 << 16  # of index.json, which has a few hundred
 _SEALED, _WRITING = "sealed", "writing"
 _UNKNOWN = ""  # sealed before there was a mark: it cannot be told whether a writer was killed since
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -84,6 +89,7 @@ class IndexInfo:
         files: that state's files by name.
         state: "sealed", or "writing" from the first change after it on; empty where a release
             that did not record it wrote the index last.
+        signature_key_id: of the key it says it is signed by; None where it is not signed.
     """
 
     space_id: str
@@ -91,6 +97,7 @@ class IndexInfo:
     generation: int
     files: Mapping[str, FileRecord]
     state: str = _UNKNOWN
+    signature_key_id: str | None = None
 
 
 def read_info(folder: Path) -> IndexInfo:
@@ -106,15 +113,17 @@ def read_info(folder: Path) -> IndexInfo:
         raise ArtifactNotFoundError(
             f"there is no index at {folder}; build one with: pocketquery index"
         )
-    if plain_size(path) > _MOST_BYTES:
+    if plain_size(path) > MOST_INFO_BYTES:
         raise CorruptArtifactError(
-            f"{path} has more than {_MOST_BYTES} bytes, expected a few hundred; copy the index "
+            f"{path} has more than {MOST_INFO_BYTES} bytes, expected a few hundred; copy the index "
             "anew or build it again"
         )
-    return _parse(Fields.of_json(path.read_bytes(), str(path)), path)
+    return parse_info(path.read_bytes(), path)
 
 
-def _parse(fields: Fields, path: Path) -> IndexInfo:
+def parse_info(data: bytes, path: Path) -> IndexInfo:
+    """What ``data``, the bytes of ``index.json`` at ``path``, say. Raises as :func:`read_info`."""
+    fields = Fields.of_json(data, str(path), most_bytes=MOST_INFO_BYTES)
     if fields.text("format") != _FORMAT:
         raise CorruptArtifactError(
             f"{path} has the format {fields.text('format')[:40]!r}, expected {_FORMAT!r}; "
@@ -136,6 +145,7 @@ def _parse(fields: Fields, path: Path) -> IndexInfo:
         generation=fields.integer("generation"),
         files=files,
         state=fields.choice("state", (_SEALED, _WRITING)) if "state" in fields else _UNKNOWN,
+        signature_key_id=fields.text_or_none("signature_key_id"),
     )
     vectors = [name for name in files if name != DATABASE]
     if (
@@ -163,7 +173,12 @@ def space_record(space_id: str, dimension: int) -> str:
     return f"{dimension} {space_id}"
 
 
-def seal(folder: Path, database: Database, written: tuple[int, int] | None = None) -> None:
+def seal(
+    folder: Path,
+    database: Database,
+    written: tuple[int, int] | None = None,
+    signing_key: Key | None = None,
+) -> None:
     """Write ``index.json`` for the present state, with sizes and hashes.
 
     Args:
@@ -171,6 +186,7 @@ def seal(folder: Path, database: Database, written: tuple[int, int] | None = Non
         database: writable.
         written: the database file that was begun to be written; where another one has taken its
             place, or another writer has sealed what both wrote, there is nothing to seal.
+        signing_key: an Ed25519 private key to sign the state with.
     """
     with database.writing() as connection:  # holds other writers off while the files are read
         if written is not None and (
@@ -189,7 +205,11 @@ def seal(folder: Path, database: Database, written: tuple[int, int] | None = Non
             for name, size in sizes.items()
         }
         generation = generation_of(connection)
-        _write_info(folder, IndexInfo(space_id, dimension, generation, files, _SEALED))
+        signer = None if signing_key is None else key_id(public_key_of(signing_key))
+        info = IndexInfo(space_id, dimension, generation, files, _SEALED, signer)
+        if signing_key is not None:
+            write_atomic(folder / SIGNATURE_FILE, sign(_info_bytes(info), signing_key))
+        _write_info(folder, info)
 
 
 def check_sizes(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -> None:
@@ -202,6 +222,16 @@ def check_sizes(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -
     if _is_as_sealed(folder, info, connection):
         for name, record in info.files.items():
             _check_size(folder / name, record)
+
+
+def check_hashes(folder: Path, info: IndexInfo) -> None:
+    """Read the files and compare them with what was sealed.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError: name the file.
+    """
+    for name, record in info.files.items():
+        _check_hash(folder / name, record)
 
 
 def begin_writing(folder: Path, connection: Connection, checked: tuple[int, int] | None) -> None:
@@ -223,12 +253,11 @@ def begin_writing(folder: Path, connection: Connection, checked: tuple[int, int]
     if info.state == _WRITING and checked == connection.file:
         return
     if as_sealed:
-        for name, record in info.files.items():
-            _check_hash(folder / name, record)
+        check_hashes(folder, info)
     else:
         check_contents(connection, folder, info.dimension)
     if info.state != _WRITING:
-        _write_info(folder, replace(info, state=_WRITING))
+        _write_info(folder, replace(info, state=_WRITING, signature_key_id=None))
 
 
 def mark_writing(folder: Path, connection: Connection) -> None:
@@ -236,7 +265,7 @@ def mark_writing(folder: Path, connection: Connection) -> None:
     info = read_info(folder)
     if info.state != _WRITING:
         next_generation(connection)
-        _write_info(folder, replace(info, state=_WRITING))
+        _write_info(folder, replace(info, state=_WRITING, signature_key_id=None))
 
 
 def check_contents(connection: sqlite3.Connection, folder: Path, dimension: int) -> None:
@@ -267,8 +296,7 @@ def verify_index(path: Path | str) -> IndexInfo:
         with database.reading() as connection:
             info = read_info(folder)  # from here on no other index takes this one's place
             if _is_as_sealed(folder, info, connection):
-                for name, record in info.files.items():
-                    _check_hash(folder / name, record)
+                check_hashes(folder, info)
             check_contents(connection, folder, info.dimension)
     finally:
         database.close()
@@ -295,6 +323,11 @@ def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection)
 
 
 def _write_info(folder: Path, info: IndexInfo) -> None:
+    write_atomic(folder / INFO, _info_bytes(info))
+
+
+def _info_bytes(info: IndexInfo) -> bytes:
+    signer = {} if info.signature_key_id is None else {"signature_key_id": info.signature_key_id}
     fields = {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -305,8 +338,9 @@ def _write_info(folder: Path, info: IndexInfo) -> None:
             name: {"sha256": record.sha256, "bytes": record.bytes}
             for name, record in info.files.items()
         },
+        **signer,
     }
-    write_atomic(folder / INFO, json.dumps(fields, indent=2) + "\n")
+    return (json.dumps(fields, indent=2) + "\n").encode("utf-8")
 
 
 def _check_size(path: Path, record: FileRecord) -> None:

@@ -21,10 +21,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import (
     ArtifactError,
     CorruptArtifactError,
     InvalidInputError,
+    SignatureError,
     SpaceMismatchError,
 )
 from pocketquery.sdk.files import present_folder
@@ -63,6 +65,8 @@ from pocketquery.sdk.index.segments import (
 )
 from pocketquery.sdk.index.stored_vectors import StoredVectors
 from pocketquery.sdk.index.vectors import best
+from pocketquery.sdk.index_signature import check_claim, check_signed
+from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.texts import check_text
 
 __all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
@@ -92,7 +96,11 @@ class Hit:
 
 
 def open_index(
-    path: Path | str, *, encoder: QueryEncoder | None = None, writable: bool = False
+    path: Path | str,
+    *,
+    encoder: QueryEncoder | None = None,
+    writable: bool = False,
+    public_key: Key | None = None,
 ) -> Index:
     """Open the index at ``path``.
 
@@ -100,6 +108,9 @@ def open_index(
         path: the folder.
         encoder: turns a query's text into a vector of the index's space.
         writable: allow :meth:`Index.add`, :meth:`Index.delete` and :meth:`Index.compact`.
+        public_key: where given, the index must be signed by its private half: 32 raw bytes, 64
+            hexadecimal digits or the path of a PEM file. Every file is then read and hashed first,
+            some seconds a gigabyte.
 
     Raises:
         ArtifactNotFoundError: the folder, or one of its files, is not there.
@@ -107,12 +118,15 @@ def open_index(
             format. (:func:`verify_index` reads every byte.)
         UnsupportedVersionError: a newer version of the format.
         SpaceMismatchError: the encoder is of another space; names both.
+        SignatureError: a key is given and the index is not signed by it, or was changed on this
+            device since; or it says it is signed and has no signature.
+        InvalidInputError: a key for an index that is to be written.
     """
     try:
-        return Index(Path(path), encoder=encoder, writable=writable)
+        return Index(Path(path), encoder=encoder, writable=writable, public_key=public_key)
     except FileNotFoundError:  # or a build is putting it there, which takes two renames
         time.sleep(_TWO_RENAMES)
-        return Index(Path(path), encoder=encoder, writable=writable)
+        return Index(Path(path), encoder=encoder, writable=writable, public_key=public_key)
 
 
 class Index:
@@ -124,9 +138,20 @@ class Index:
     """
 
     def __init__(
-        self, path: Path, *, encoder: QueryEncoder | None = None, writable: bool = False
+        self,
+        path: Path,
+        *,
+        encoder: QueryEncoder | None = None,
+        writable: bool = False,
+        public_key: Key | None = None,
     ) -> None:
+        if writable and public_key is not None:
+            raise InvalidInputError(
+                f"{path}: a public key is given for an index that is to be written; what is "
+                "changed here is no longer what was signed. Open it without a key"
+            )
         self.path = present_folder(path)
+        self._signed = None if public_key is None else _check_signed(self.path, public_key)
         info = read_info(self.path)
         self.space_id = info.space_id
         self.dimension = info.dimension
@@ -142,7 +167,9 @@ class Index:
         with self._opening(), self._database.reading() as connection:
             self._current(connection)
             # Read again: now no other index takes this one's place any more.
-            check_sizes(self.path, read_info(self.path), connection)
+            info = read_info(self.path)
+            check_claim(self.path, info)
+            check_sizes(self.path, info, connection)
 
     def __len__(self) -> int:
         """Documents that can be found."""
@@ -294,6 +321,11 @@ class Index:
         loaded, state = self._loaded, (connection.file, generation_of(connection))
         if loaded is None or loaded[0] != state:
             self._check_space(connection)
+            if self._signed not in (None, state):
+                raise SignatureError(
+                    f"the index at {self.path} was changed or replaced since its signature was "
+                    "checked; open it again"
+                )
             loaded = state, load_snapshot(connection, self.path, self.dimension)
             self._loaded = loaded
         return loaded[1]
@@ -323,6 +355,12 @@ class Index:
             begin_writing(self.path, connection, self._written)
             self._written = connection.file
             yield connection
+
+
+def _check_signed(folder: Path, public_key: Key) -> tuple[object, int]:
+    """The state that was found to be signed: which database file, which generation."""
+    file = identity(folder / DATABASE)
+    return file, check_signed(folder, public_key).generation
 
 
 def _matching(

@@ -18,6 +18,8 @@ from pocketquery.sdk.tokenizers.wordpiece_file import WordPieceFile, read_wordpi
 
 __all__ = ["WordPieceTokenizer"]
 
+_CHARACTERS_A_WORD = 8  # that are remembered, on average; queries' words have five or six
+
 
 class WordPieceTokenizer:
     """Text to ids for BERT-like encoders. Safe to share between threads.
@@ -26,7 +28,8 @@ class WordPieceTokenizer:
         data: the bytes of a Hugging Face ``tokenizer.json``; its padding and its truncation length
             are left aside.
         max_length: ids per text at most, [CLS] and [SEP] among them.
-        remembered_words: how many words' pieces are kept in memory; 0 keeps none.
+        remembered_words: how many words' pieces are kept in memory, of eight characters on
+            average; 0 keeps none.
 
     Raises:
         CorruptArtifactError: ``data`` is not such a file.
@@ -50,6 +53,7 @@ class WordPieceTokenizer:
         self._set_vocabulary(file)
         self._remembered: dict[str, tuple[int, ...]] = {}
         self._remembered_words = remembered_words
+        self._room_for_characters = remembered_words * _CHARACTERS_A_WORD
 
     def _set_vocabulary(self, file: WordPieceFile) -> None:
         prefix = file.prefix
@@ -140,9 +144,14 @@ class WordPieceTokenizer:
 
     def _remember(self, word: str) -> tuple[int, ...]:
         pieces = self.pieces(word)
+        if len(word) > self._max_word_length:  # known to be unknown without looking
+            return pieces
         if self._remembered_words:
-            if len(self._remembered) >= self._remembered_words:
+            # Threads may lose a count to each other; the number of words bounds the memory yet.
+            self._room_for_characters -= len(word)
+            if len(self._remembered) >= self._remembered_words or self._room_for_characters < 0:
                 self._remembered.clear()
+                self._room_for_characters = self._remembered_words * _CHARACTERS_A_WORD - len(word)
             self._remembered[word] = pieces
         return pieces
 

@@ -1,7 +1,8 @@
 """Reading a Hugging Face ``tokenizer.json`` that holds a BERT WordPiece tokenizer.
 
 Whatever in the file this package would not follow to the letter is refused by name, because a
-tokenizer that is nearly right gives vectors that are quietly wrong.
+tokenizer that is nearly right gives vectors that are quietly wrong. What could make tokenising slow
+(the length of words, the number of literals) has a bound far above what tokenizers use.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from reprlib import repr as shown  # of bounded length and depth
 from typing import Any
 
 from pocketquery.sdk.errors import CorruptArtifactError
@@ -16,6 +18,12 @@ from pocketquery.sdk.tokenizers.added_tokens import AddedToken
 from pocketquery.sdk.tokenizers.bert_normalizer import BertNormalizer
 
 __all__ = ["WordPieceFile", "read_wordpiece_file"]
+
+_MOST_IDS = 1 << 24
+_LONGEST_WORD = 1000  # characters; BERT's is 100, and cutting a word takes up to its square
+_MOST_ADDED = 4096
+_LONGEST_ADDED = 256  # characters of an added token
+_MOST_SPECIALS = 64  # ids around a text
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ def read_wordpiece_file(data: bytes) -> WordPieceFile:
         vocabulary=vocabulary,
         unknown_token=_unknown_token(model, vocabulary),
         prefix=_field(model, "continuing_subword_prefix", str, "model"),
-        max_word_length=_field(model, "max_input_chars_per_word", int, "model"),
+        max_word_length=_word_length(model),
         normalizer=_normalizer(_section(document, "normalizer", "BertNormalizer")),
         added_tokens=_added_tokens(document.get("added_tokens") or [], vocabulary),
         before=before,
@@ -71,6 +79,10 @@ def _broken(found: str, expected: str) -> CorruptArtifactError:
         f"tokenizer.json: found {found}, expected {expected}; use the file a BERT tokenizer is "
         "saved with, unchanged"
     )
+
+
+def _bare(value: object) -> str:
+    return shown(value).strip("'")
 
 
 def _parse(data: bytes) -> Mapping[str, Any]:
@@ -88,32 +100,46 @@ def _section(document: Mapping[str, Any], name: str, kind: str) -> Mapping[str, 
     if not isinstance(section, dict):
         raise _broken(f'no "{name}"', f'a "{name}" of type {kind}')
     if section.get("type", kind) != kind:
-        raise _broken(f'a "{name}" of type {section["type"]}', f"type {kind}")
+        raise _broken(f'a "{name}" of type {_bare(section["type"])}', f"type {kind}")
     return section
 
 
 def _field(section: Mapping[str, Any], name: str, kind: type[Any], where: str) -> Any:
     value = section.get(name)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        found = f'"{name}": {value!r}' if name in section else f'no "{name}"'
+        found = f'"{name}": {shown(value)}' if name in section else f'no "{name}"'
         raise _broken(f'{found} in "{where}"', f"a value of type {kind.__name__}")
     return value
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return type(value) is int and 0 <= value < _MOST_IDS
 
 
 def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
     vocabulary: dict[str, int] = _field(model, "vocab", dict, "model")
     numbers = vocabulary.values()
     # All at once, which a cold start feels; one by one only to name the culprit.
-    if set(map(type, numbers)) - {int} or min(numbers, default=0) < 0:
+    if (
+        set(map(type, numbers)) - {int}
+        or min(numbers, default=0) < 0
+        or max(numbers, default=0) >= _MOST_IDS
+    ):
         piece, number = next(item for item in vocabulary.items() if not _is_id(item[1]))
-        raise _broken(f"the id {number!r} for {piece!r}", "a whole number from 0")
+        raise _broken(
+            f"the id {shown(number)} for {shown(piece)}",
+            f"a whole number from 0 to {_MOST_IDS - 1}",
+        )
     if len(set(vocabulary.values())) != len(vocabulary):
         raise _broken("two pieces with the same id", "one id for each piece")
     return vocabulary
+
+
+def _word_length(model: Mapping[str, Any]) -> int:
+    length: int = _field(model, "max_input_chars_per_word", int, "model")
+    if not 0 <= length <= _LONGEST_WORD:
+        raise _broken(f'"max_input_chars_per_word": {length}', f"0 to {_LONGEST_WORD}")
+    return length
 
 
 def _unknown_token(model: Mapping[str, Any], vocabulary: Mapping[str, int]) -> str:
@@ -137,6 +163,8 @@ def _normalizer(section: Mapping[str, Any]) -> BertNormalizer:
 def _added_tokens(entries: object, vocabulary: Mapping[str, int]) -> tuple[AddedToken, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise _broken('"added_tokens" of another shape', "a list of objects")
+    if len(entries) > _MOST_ADDED:
+        raise _broken(f'{len(entries)} "added_tokens"', f"at most {_MOST_ADDED}")
     tokens: dict[str, AddedToken] = {}
     free = len(vocabulary)
     for entry in entries:
@@ -158,6 +186,10 @@ def _added_token(entry: Mapping[str, Any]) -> AddedToken:
         for name in ("single_word", "lstrip", "rstrip", "normalized")
     }
     content = _field(entry, "content", str, "added_tokens")
+    if len(content) > _LONGEST_ADDED:
+        raise _broken(
+            f"an added token of {len(content)} characters", f"at most {_LONGEST_ADDED} in each"
+        )
     return AddedToken(content, _field(entry, "id", int, "added_tokens"), **flags)
 
 
@@ -165,7 +197,7 @@ def _specials(section: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ids before and after a text."""
     if section is None:
         return (), ()
-    kind = section.get("type") if isinstance(section, dict) else section
+    kind = _bare(section.get("type") if isinstance(section, dict) else section)
     try:
         if isinstance(section, dict) and kind == "BertProcessing":
             return _ids([section["cls"][1]]), _ids([section["sep"][1]])
@@ -182,6 +214,8 @@ def _template(section: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, .
     if len(places) != 1:
         raise ValueError(f"{len(places)} places for the text")
     known = section["special_tokens"]
+    if len(template) > _MOST_SPECIALS:
+        raise ValueError(f"{len(template)} parts of a text, at most {_MOST_SPECIALS}")
     ids = [
         _ids(known[item["SpecialToken"]["id"]]["ids"]) if i != places[0] else ()
         for i, item in enumerate(template)
@@ -190,6 +224,6 @@ def _template(section: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def _ids(values: list[object]) -> tuple[int, ...]:
-    if not all(map(_is_id, values)):
-        raise ValueError(f"ids {values}")
+    if len(values) > _MOST_SPECIALS or not all(map(_is_id, values)):
+        raise ValueError(f"ids {shown(values)}")
     return tuple(int(value) for value in values)  # type: ignore[call-overload]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_public_key, public_key_of
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def evaluate(subparsers: Any) -> None:
     )
     add = parser.add_argument
     add("--bundle", help="the bundle to measure (folder or zip)")
+    add_public_key(parser)
     add("--teacher", help="model folder, Hub name, or demo (default beside a bundle)")
     add("--dataset", metavar="FOLDER", help="a folder in BEIR's layout, instead of the next three")
     add("--split", default="test", help="which judgements of --dataset (default: test)")
@@ -68,7 +70,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.bundle and not arguments.teacher:
         raise InvalidInputError("nothing to measure; expected --bundle, --teacher or both")
     files = _files(arguments)
-    bundle = sdk.load(arguments.bundle) if arguments.bundle else None
+    bundle = None
+    if arguments.bundle:
+        bundle = sdk.load(arguments.bundle, public_key=public_key_of(arguments))
     collection = read_collection(files)
     teacher = SentenceEncoder.load(arguments.teacher or "demo")
     if bundle is not None:  # before the documents are encoded

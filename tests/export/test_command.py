@@ -7,8 +7,10 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.cli import main
 from pocketquery.server.modeling import SentenceEncoder
+from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.tiny_models import bert_teacher, sentences
 
 
@@ -48,6 +50,24 @@ def test_export_and_index_work_together(
     with sdk.open_index(tmp_path / "index", encoder=encoder) as index:
         query = sentences(40)[7]
         assert index.search(query, k=1, mode="dense")[0].text == query
+
+
+def test_an_index_is_signed_and_the_bundle_beside_it_checked(
+    student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = bytes(range(32))
+    public = public_key_of(private).hex()
+    arguments = ["index", "--corpus", str(files / "corpus.jsonl"), "--teacher", str(student_folder)]
+    arguments += ["--output", str(tmp_path / "index")]
+    bundle = write_tiny_bundle(tmp_path / "bundle")
+    assert main([*arguments, "--bundle", str(bundle), "--public-key", public]) == 2
+    assert "found no signature" in capsys.readouterr().err
+    assert main([*arguments, "--signing-key", private.hex()]) == 0
+    assert f"signed by  {key_id(public)}" in capsys.readouterr().out
+    assert sdk.verify(tmp_path / "index", public_key=public).signed_by == key_id(public)
+    assert main(arguments) == 0  # built anew without a key, the old signature goes
+    assert sdk.verify(tmp_path / "index").claimed_key_id is None
+    assert not (tmp_path / "index" / "signature").exists()
 
 
 def test_zip_without_a_corpus(

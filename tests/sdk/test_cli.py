@@ -18,9 +18,14 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import write_adapter
 from pocketquery.sdk.bundle.manifest import Space
+from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.cli import main
-from tests.sdk.tiny_bundle import SPACE_ID, trained_adapter, write_tiny_bundle
+from tests.sdk.tiny_bundle import SPACE_ID, trained_adapter, write_tiny_bundle, write_tiny_index
 
+PRIVATE = bytes(range(32))
+PUBLIC = public_key_of(PRIVATE).hex()
+KEY = key_id(PUBLIC)
+KEPT = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
 COMMANDS = ["demo", "distill", "encode", "evaluate", "export", "index", "search", "verify"]
 
 
@@ -32,7 +37,7 @@ def run(
         [sys.executable, "-m", "pocketquery.sdk", *arguments],
         input=data,
         capture_output=True,
-        env={"PATH": os.environ["PATH"], "PYTHONIOENCODING": "utf-8", **(environment or {})},
+        env={**KEPT, "PYTHONIOENCODING": "utf-8", **(environment or {})},
     )
     return subprocess.CompletedProcess(
         result.args, result.returncode, result.stdout.decode(), result.stderr.decode()
@@ -309,3 +314,65 @@ def test_json_is_json_in_any_encoding(tiny_bundle: Path, tiny_index: Path) -> No
     arguments = ["search", "--json", "--bundle", str(tiny_bundle), "--index", str(tiny_index)]
     result = run([*arguments, "h\xe9 \U0001f600"], environment=ASCII)
     assert json.loads(result.stdout)["query"] == "h\xe9 \U0001f600"
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> tuple[Path, Path]:
+    bundle = write_tiny_bundle(tmp_path / "signed", signing_key=PRIVATE)
+    return bundle, write_tiny_index(tmp_path / "signed-index", signing_key=PRIVATE)
+
+
+def test_every_command_takes_a_key_by_option_or_environment(
+    tiny_bundle: Path, tiny_index: Path, signed: tuple[Path, Path]
+) -> None:
+    for bundle, index, code in ((*signed, 0), (tiny_bundle, tiny_index, 2)):
+        for command in (
+            ["encode", "--bundle", str(bundle), "x"],
+            ["search", "--bundle", str(bundle), "--index", str(index), "x"],
+            ["verify", str(bundle)],
+            ["verify", str(index)],
+        ):
+            for given in (["--public-key", PUBLIC], []):
+                environment = {} if given else {"POCKETQUERY_PUBLIC_KEY": PUBLIC}
+                result = run([*command, *given], environment=environment)
+                assert result.returncode == code, (command, result.stderr)
+                assert not code or f"no signature, expected one by the key {KEY}" in result.stderr
+
+
+def test_search_checks_the_index_where_its_key_is_given(
+    tiny_index: Path, signed: tuple[Path, Path]
+) -> None:
+    for index, code in ((signed[1], 0), (tiny_index, 2)):
+        arguments = ["search", "--bundle", str(signed[0]), "--index", str(index), "x"]
+        assert run([*arguments, "--public-key", PUBLIC]).returncode == 0
+        result = run([*arguments, "--index-public-key", PUBLIC])
+        assert result.returncode == code, result.stderr
+
+
+def test_an_adapter_that_is_not_signed_is_refused(
+    signed: tuple[Path, Path], tmp_path: Path
+) -> None:
+    manifest = sdk.load(signed[0]).manifest
+    path = tmp_path / "a.safetensors"
+    write_adapter(path, trained_adapter(), manifest=manifest, version="2")
+    arguments = ["encode", "--bundle", str(signed[0]), "--adapter", str(path), "x"]
+    assert run(arguments).returncode == 0
+    result = run([*arguments, "--public-key", PUBLIC])
+    assert result.returncode == 2
+    assert "the adapter is not signed" in result.stderr
+
+
+def test_an_empty_key_is_an_error_and_not_no_key(tiny_bundle: Path) -> None:
+    arguments = ["encode", "--bundle", str(tiny_bundle), "x"]
+    assert run([*arguments, "--public-key", ""]).returncode == 2
+    result = run(arguments, environment={"POCKETQUERY_PUBLIC_KEY": ""})
+    assert result.returncode == 2
+    assert "POCKETQUERY_PUBLIC_KEY is set and empty" in result.stderr
+
+
+def test_verify_tells_what_was_checked_from_what_is_claimed(signed: tuple[Path, Path]) -> None:
+    for path in signed:
+        claimed = run(["verify", str(path)]).stdout
+        assert f"signature  not checked (no key; it says: by {KEY})" in claimed
+        checked = run(["verify", str(path), "--public-key", PUBLIC]).stdout
+        assert f"signature  by the key {KEY}" in checked

@@ -101,9 +101,9 @@ def test_an_adapter_of_another_encoder_is_refused(
 def test_what_is_no_graph_is_refused() -> None:
     model = encoder_onnx()
     for data in (b"", b"hello", model[: len(model) // 2]):
-        with pytest.raises(CorruptArtifactError, match=r"cannot load encoder\.onnx"):
+        with pytest.raises(CorruptArtifactError, match=r"encoder\.onnx: (not an ONNX|onnxr)"):
             graph(data)
-        with pytest.raises(CorruptArtifactError, match=r"cannot load encoder\.onnx"):
+        with pytest.raises(CorruptArtifactError, match=r"encoder\.onnx: (not an ONNX|onnxr)"):
             graph(data, adapter=trained_adapter())
 
 

@@ -3,22 +3,27 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle.bundle import pack
-from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.sdk.errors import ArtifactNotFoundError, SignatureError
+from pocketquery.sdk.bundle.adapter import pack_adapter, read_adapter
+from pocketquery.sdk.bundle.bundle import Bundle, pack
+from pocketquery.sdk.bundle.signature import key_id, public_key_of
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from tests.sdk.tiny_bundle import trained_adapter, write_tiny_bundle
 
 PRIVATE = bytes(range(32))
+PUBLIC = public_key_of(PRIVATE)
 
 
 @pytest.fixture(autouse=True)
 def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POCKETQUERY_BUNDLE", raising=False)
+    monkeypatch.delenv("POCKETQUERY_PUBLIC_KEY", raising=False)
 
 
 def test_the_module_encodes_with_the_bundle_loaded_last(tiny_bundle: Path, tmp_path: Path) -> None:
@@ -67,3 +72,88 @@ def test_a_key_demands_a_signature(tiny_bundle: Path, tmp_path: Path) -> None:
         sdk.load(tiny_bundle, public_key=public)
     signed = write_tiny_bundle(tmp_path / "signed", signing_key=PRIVATE)
     assert sdk.load(signed, public_key=public).name == "tiny"
+
+
+@pytest.mark.parametrize("name", ["publik_key", "public-key", "key", "pubic_key"])
+def test_a_misspelt_key_is_an_error(tiny_bundle: Path, name: str) -> None:
+    calls: list[Any] = [sdk.load, sdk.verify, sdk.open_index, Bundle.open]
+    for call in calls:
+        with pytest.raises(TypeError, match=name):
+            call(tiny_bundle, **{name: PUBLIC})
+    with pytest.raises(TypeError, match=name):
+        cast(Any, sdk.load(tiny_bundle)).swap_adapter(None, **{name: PUBLIC})
+
+
+def test_who_signed_is_what_was_checked(tmp_path: Path) -> None:
+    path = write_tiny_bundle(tmp_path / "b", signing_key=PRIVATE)
+    assert sdk.load(path).signed_by is None
+    assert sdk.load(path).manifest.signature_key_id == key_id(PUBLIC)
+    assert sdk.load(path, public_key=PUBLIC).signed_by == key_id(PUBLIC)
+
+
+def test_the_module_takes_the_environments_key(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = write_tiny_bundle(tmp_path / "b", signing_key=PRIVATE)
+    monkeypatch.setenv("POCKETQUERY_BUNDLE", str(signed))
+    assert sdk.encode("the sea").shape == (16,)
+    monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", public_key_of(b"\x07" * 32).hex())
+    with pytest.raises(SignatureError, match="not made over this manifest"):
+        sdk.encode("the sea")  # though it is open already
+    monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", PUBLIC.hex())
+    assert sdk.encode_query("the sea").shape == (16,)
+    monkeypatch.setenv("POCKETQUERY_BUNDLE", str(tiny_bundle))
+    with pytest.raises(SignatureError, match="found no signature"):
+        sdk.encode("the sea")
+    monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", "")
+    with pytest.raises(InvalidInputError, match="POCKETQUERY_PUBLIC_KEY is set and empty"):
+        sdk.encode("the sea")
+
+
+def test_the_environments_key_counts_for_the_bundle_loaded_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = write_tiny_bundle(tmp_path / "b", signing_key=PRIVATE)
+    monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", PUBLIC.hex())
+    sdk.load(signed)
+    with pytest.raises(SignatureError, match="was loaded with none; pass it"):
+        sdk.encode("the sea")
+    sdk.load(signed, public_key=PUBLIC)
+    assert sdk.encode("the sea").shape == (16,)
+
+
+def test_with_a_key_an_unsigned_release_is_refused_on_every_way_in(tmp_path: Path) -> None:
+    path = write_tiny_bundle(tmp_path / "b", adapter=trained_adapter(), signing_key=PRIVATE)
+    bundle = Bundle.open(path, public_key=PUBLIC)
+    plain = pack_adapter(trained_adapter(1), manifest=bundle.manifest, version="2")
+    other = pack_adapter(
+        trained_adapter(1), manifest=bundle.manifest, version="2", signing_key=b"\x07" * 32
+    )
+    signed = pack_adapter(
+        trained_adapter(1), manifest=bundle.manifest, version="2", signing_key=PRIVATE
+    )
+    for release in (plain, other):
+        with pytest.raises(SignatureError, match="adapter"):
+            sdk.load(path, adapter=release, public_key=PUBLIC)
+        with pytest.raises(SignatureError, match="adapter"):
+            sdk.load(path, public_key=PUBLIC).swap_adapter(release)
+        with pytest.raises(SignatureError, match="adapter"):
+            sdk.load(path).swap_adapter(release, public_key=PUBLIC)
+        # The key a bundle was opened with stays with the encoder that is made of it.
+        with pytest.raises(SignatureError, match="adapter"):
+            Encoder.of_bundle(bundle).swap_adapter(release)
+    with pytest.raises(InvalidInputError, match="neither 64 hexadecimal"):
+        sdk.load(path).swap_adapter(plain, public_key="")
+    encoder = sdk.load(path, public_key=PUBLIC)
+    encoder.swap_adapter(signed)
+    assert encoder.version == "2"
+    assert read_adapter(signed, manifest=bundle.manifest).signed_by is None
+    found = read_adapter(signed, manifest=bundle.manifest, public_key=PUBLIC)
+    assert found.signed_by == key_id(PUBLIC)
+
+
+def test_an_encoder_made_with_a_key_of_an_unsigned_bundle_is_refused(tiny_bundle: Path) -> None:
+    with pytest.raises(SignatureError, match="found no signature"):
+        Encoder.of_bundle(Bundle.open(tiny_bundle), public_key=PUBLIC)
+    with pytest.raises(SignatureError, match="found no signature"):
+        sdk.load(tiny_bundle, public_key=PUBLIC)

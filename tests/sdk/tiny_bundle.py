@@ -247,11 +247,13 @@ def write_tiny_bundle(
     return folder
 
 
-def write_tiny_index(folder: Path) -> Path:
+def write_tiny_index(folder: Path, *, signing_key: bytes | None = None) -> Path:
     """Write an index of :data:`DOCUMENTS`, encoded by the tiny encoder, and return it."""
     texts = [content(document) for document in DOCUMENTS]
     vectors = np.stack([reference_vector(golden_ids(text)) for text in texts])
-    with create_index(folder, space_id=SPACE_ID, dimension=DIMENSION) as builder:
+    with create_index(
+        folder, space_id=SPACE_ID, dimension=DIMENSION, signing_key=signing_key
+    ) as builder:
         builder.add(DOCUMENTS, vectors)
     return folder
 

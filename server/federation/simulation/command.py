@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_public_key, public_key_of
 from pocketquery.sdk.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def simulate(subparsers: Any) -> None:
         metavar="PATH",
         help="what the devices have, with a training step",
     )
+    add_public_key(parser)
     add("--index", required=True, metavar="FOLDER", help="the index that the devices search")
     users = parser.add_mutually_exclusive_group(required=True)
     users.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
@@ -136,6 +138,7 @@ def _files(arguments: argparse.Namespace) -> SimulationFiles:
 
     return SimulationFiles(
         bundle=Path(arguments.bundle),
+        public_key=public_key_of(arguments),
         index=Path(arguments.index),
         clients=path("clients"),
         queries=path("queries"),

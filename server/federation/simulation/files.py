@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import sha256_file
@@ -45,6 +46,7 @@ class SimulationFiles:
         queries_each: how many queries each of them gets.
         gate_queries: held-out queries; None for those held out of ``queries``.
         gate_qrels: their judgements; None for what the shipped encoder finds.
+        public_key: where given, the bundle must be signed by its private half.
 
     Raises:
         InvalidInputError: not one of ``clients`` and ``queries``, judgements without queries, or
@@ -59,6 +61,11 @@ class SimulationFiles:
     queries_each: int = 40
     gate_queries: Path | None = None
     gate_qrels: Path | None = None
+    public_key: str | None = None
+
+    def open_bundle(self) -> Bundle:
+        """The bundle. Raises as :meth:`pocketquery.sdk.bundle.bundle.Bundle.open`."""
+        return Bundle.open(self.bundle, public_key=self.public_key)
 
     def __post_init__(self) -> None:
         if (self.clients is None) == (self.queries is None):

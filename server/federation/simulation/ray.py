@@ -22,7 +22,6 @@ from flwr.serverapp import Grid, ServerApp
 
 from pocketquery.client.app import handle
 from pocketquery.client.device import Equipment
-from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.round_row import RoundRow
@@ -119,7 +118,7 @@ def _client_app(files: SimulationFiles, folder: Path, simulation: Simulation) ->
 def _devices(files: SimulationFiles, folder: Path, seed: int) -> SimulatedDevices:
     """What a worker needs; opened once in its life."""
     index = open_index(files.index)
-    equipment = Equipment.of_bundle(Bundle.open(files.bundle), index)
+    equipment = Equipment.of_bundle(files.open_bundle(), index)
     stores = files.read_users(index, equipment.encoder).stores
     return SimulatedDevices(equipment, stores, folder, seed)
 

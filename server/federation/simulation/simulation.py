@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.device import Equipment
-from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.index import open_index
@@ -85,7 +84,7 @@ def open_simulation(
         CorpusError: a line of a file cannot be read.
     """
     random_faults(faults, options.seed)  # refuses what is no share before anything is read
-    bundle = Bundle.open(files.bundle)
+    bundle = files.open_bundle()
     with open_index(files.index) as index:
         equipment = Equipment.of_bundle(bundle, index)
         users = files.read_users(index, equipment.encoder)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,31 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
 def test_nothing_there_is_an_error_that_says_so(path: str) -> None:
     with pytest.raises(ArtifactNotFoundError, match="found no adapter release there"):
         read_adapter(path, manifest=MANIFEST)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"encoder_version": "9" * 1025}, "'encoder_version': found 1025 characters"),
+        ({"space_id": "s" * 1025}, "'space_id': found 1025 characters"),
+        ({"format_version": "9" * 5000}, "'format_version': found 5000 characters"),
+        ({"format": "f" * 5000}, "'format': found 5000 characters"),
+    ],
+)
+def test_texts_of_a_release_have_bounds(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(CorruptArtifactError, match=message):
+        parse_adapter(reseal(PLAIN, **changes))
+
+
+def test_the_signature_is_checked_before_the_tensors_are_read() -> None:
+    broken = SIGNED[:-1]  # no release at all
+    with pytest.raises(CorruptArtifactError):
+        read_adapter(broken, manifest=MANIFEST, public_key=PUBLIC)
+    with pytest.raises(SignatureError):
+        read_adapter(broken, manifest=MANIFEST, public_key=public_key_of(b"\x07" * 32))
+
+
+def test_a_pipe_is_no_release(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ArtifactNotFoundError, match="found a pipe"):
+        read_adapter(tmp_path / "pipe", manifest=MANIFEST)

@@ -105,7 +105,7 @@ def test_a_file_that_was_appended_to_is_named(bundle: Path) -> None:
 
 def test_a_zip_that_lies_about_a_size_is_refused(bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "bundle.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for name, data in contents(bundle).items():
             archive.writestr(name, bytes(10_000_000) if name == "golden.json" else data)
     with pytest.raises(CorruptArtifactError, match=r"golden\.json has 10000000 bytes"):
@@ -124,6 +124,33 @@ def test_a_signed_bundle_opens_with_its_key_and_with_none(tmp_path: Path) -> Non
     public = public_key_of(PRIVATE)
     assert Bundle.open(path, public_key=public).manifest.signature_key_id == key_id(public)
     assert Bundle.open(path).manifest == Bundle.open(path, public_key=public.hex()).manifest
+    assert Bundle.open(path, public_key=public).signed_by == key_id(public)
+    assert Bundle.open(path).signed_by is None  # whatever the manifest says
+
+
+def test_the_signature_is_checked_before_the_manifest_is_parsed(tmp_path: Path) -> None:
+    path = write_tiny_bundle(tmp_path / "bundle", signing_key=PRIVATE)
+    (path / "manifest.json").write_bytes(b"[" * 100_000)
+    with pytest.raises(SignatureError, match="not made over this manifest"):
+        Bundle.open(path, public_key=public_key_of(PRIVATE))
+
+
+@pytest.mark.parametrize("left", [None, b"", b"x" * 65])
+def test_a_signature_that_was_taken_away_is_noticed_without_a_key(
+    tmp_path: Path, left: bytes | None
+) -> None:
+    path = write_tiny_bundle(tmp_path / "bundle", signing_key=PRIVATE)
+    (path / "signature").unlink()
+    if left is not None:
+        (path / "signature").write_bytes(left)
+    with pytest.raises(SignatureError, match=r"says it is signed by the key .* taken away"):
+        Bundle.open(path)
+
+
+def test_what_would_not_be_read_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(CorruptArtifactError, match="'name': found 2000 characters"):
+        write_tiny_bundle(tmp_path / "bundle", name="n" * 2000)
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_another_key_is_refused(tmp_path: Path) -> None:

@@ -61,6 +61,13 @@ def test_other_ids_other_vectors_and_other_lengths_are_refused(tiny_bundle: Path
         ({"texts": [{"text": "a", "ids": [1.5], "vector": []}]}, r"'texts\[0\].ids'"),
         ({"texts": [{"text": "a", "ids": [1], "vector": ["x"]}]}, r"'texts\[0\].vector'"),
         ({"texts": [{"text": "a", "ids": [1], "vector": [True]}]}, r"'texts\[0\].vector'"),
+        ({"texts": [{"text": "a", "ids": [1], "vector": [1e300]}]}, "numbers of a unit vector"),
+        ({"texts": [{"text": "a", "ids": [1], "vector": [10**400]}]}, "integer of 401 digits"),
+        ({"texts": [{"text": "a", "ids": [1], "vector": [0] * 16_385}]}, "found 16385 entries"),
+        ({"texts": [{"text": "a", "ids": [-1], "vector": []}]}, r"'texts\[0\].ids'"),
+        ({"texts": [{"text": "a", "ids": [1] * 32_769, "vector": []}]}, "found 32769 entries"),
+        ({"texts": [{"text": "\udc00", "ids": [1], "vector": []}]}, "lone surrogates"),
+        ({"texts": [1] * 10_001}, "found 10001 entries"),
     ],
 )
 def test_a_broken_file_is_refused_by_field(content: object, message: str) -> None:

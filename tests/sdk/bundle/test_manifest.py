@@ -127,6 +127,23 @@ def change(path: str, value: object) -> Callable[[], dict[str, Any]]:
         (change("files/encoder.onnx/sha256", "0" * 63), "64 lowercase hexadecimal digits"),
         (change("files/encoder.onnx/sha256", "G" * 64), "64 lowercase hexadecimal digits"),
         (change("files/encoder.onnx/bytes", -1), "'files.encoder.onnx.bytes': found -1"),
+        (change("space/dimension", 16_385), "'space.dimension': found 16385.*at most 16384"),
+        (change("max_length", 32_769), "'max_length': found 32769, expected .* at most 32768"),
+        (change("max_length", 2**31), "'max_length': found 2147483648"),
+        (change("max_length", 10**30), "an integer of 31 digits"),
+        (change("format_version", 10**30), "an integer of 31 digits"),
+        (change("name", "n" * 1025), "'name': found 1025 characters, expected at most 1024"),
+        (change("encoder_version", "9" * 1025), "'encoder_version': found 1025 characters"),
+        (change("license", "x" * 1025), "'license': found 1025 characters"),
+        (change("space/id", "x" * 1025), "'space.id': found 1025 characters"),
+        (change("prompts/query", "x" * 16_385), "'prompts.query': found 16385 characters"),
+        (change("prompts/query", "\ud800"), "'prompts.query': found .*lone surrogates"),
+        (change("prompts", {str(n): "" for n in range(65)}), "'prompts': found 65 entries"),
+        (change("files", {str(n): {} for n in range(65)}), "'files': found 65 entries"),
+        (change("files/" + "n" * 129, {"sha256": HASH, "bytes": 1}), "plain file names"),
+        (change("files/encoder.onnx/bytes", 2**31), "'files.encoder.onnx.bytes': .*2147483647"),
+        (change("files/golden.json/bytes", 2**24 + 1), "'files.golden.json.bytes': .*16777216"),
+        (change("files/tokenizer.json/bytes", 2**26 + 1), "'files.tokenizer.json.bytes'"),
         (change("quality", 1), "'quality': found 1"),
         (change("quality", float("nan")), "NaN is not JSON"),
         (change("license", None), "'license': found null"),
@@ -138,6 +155,12 @@ def test_a_wrong_field_is_named_with_found_and_expected(
 ) -> None:
     with pytest.raises(CorruptArtifactError, match=message):
         parse(make())
+
+
+def test_a_manifest_of_more_than_a_mebibyte_is_refused_unread() -> None:
+    data = json.dumps(content()).encode() + b" " * (1 << 20)
+    with pytest.raises(CorruptArtifactError, match=r"found \d+ bytes or more, .* at most 1048576"):
+        Manifest.from_json(data)
 
 
 @pytest.mark.parametrize("name", sorted(set(content()) - {"parent_version", "default_prompt_name"}))

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import re
 import threading
+import unicodedata
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pocketquery.sdk.index.analysis import Analyzer, spaced
+from pocketquery.sdk.index.analysis import _ACCENTS, _UNSPACED, Analyzer, _stream_safe, spaced
+from tests.sdk.diverse_text import diverse_strings
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +77,60 @@ def test_long_text(analyzer: Analyzer) -> None:
     assert analyzer.terms("word " * 20_000) == {"word": 20_000}
     assert analyzer.terms("x" * 100_000)
     assert analyzer.terms("水" * 30_000) == {"水": 30_000, "水水": 29_999}
+
+
+MARKS = (
+    "\u0301\u0316\u034f\u05b0\u0591\u0e38\u0e48\u0f71\u0f73\u0f81\u1037\u3099\uff9e\u0344\U0001d165"
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(MARKS + "a\u1fa7\u0e01\u0e34\u05d0", max_size=400))
+@example("a" + "\u0316\u0301" * 200)
+@example("\u05d0" + ("\u0591" * 20 + "\u034f") * 10)  # what stands between is dropped
+@example("\u0f40" + "\u0f73\u0f71" * 200)  # starters that decompose into marks
+def test_no_run_that_is_put_in_order_is_long(text: str) -> None:
+    """Canonical ordering takes the square of a run's length: 80 KB took two seconds."""
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", _stream_safe(text)))
+    assert _longest_run(unicodedata.normalize("NFKD", _stream_safe(text))) <= 100
+    assert _longest_run(bare) <= 100
+
+
+def _longest_run(text: str) -> int:
+    marks = "".join("1" if unicodedata.combining(character) else "0" for character in text)
+    return max(map(len, marks.split("0")))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("a\u0e01", min_size=1, max_size=20), st.text(MARKS, max_size=30))
+def test_up_to_thirty_marks_all_count(letters: str, marks: str) -> None:
+    assert _stream_safe(letters + marks) == letters + marks
+    assert _stream_safe(letters + marks + "a" + marks) == letters + marks + "a" + marks
+
+
+def test_ordinary_text_is_analysed_as_ever() -> None:
+    for text in diverse_strings(5_000, seed=30):
+        assert spaced(text) == _spaced_by_definition(text)
+
+
+def _spaced_by_definition(text: str) -> str:
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+
+    def pieces(run: re.Match[str]) -> str:
+        letters: list[str] = []
+        for character in run[0]:
+            if letters and unicodedata.category(character).startswith("M"):
+                letters[-1] += character
+            else:
+                letters.append(character)
+        return f" {' '.join(letters + [a + b for a, b in pairwise(letters)])} "
+
+    return _UNSPACED.sub(pieces, unicodedata.normalize("NFC", bare))
+
+
+def test_a_term_that_is_cut_through_a_character_is_a_term(analyzer: Analyzer) -> None:
+    (term,) = analyzer.terms("\u0905" * 20_000)  # three bytes each, and FTS5 keeps 32,768
+    assert set(term) == {"\u0905"}
 
 
 def test_threads_take_turns(analyzer: Analyzer) -> None:

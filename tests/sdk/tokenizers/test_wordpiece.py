@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import json
 import random
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,31 @@ def test_cuts_longest_first() -> None:
     )
     assert ours.vocabulary_size == 11
     assert ours.unknown_id == 1
+
+
+def test_words_that_are_too_long_are_not_remembered() -> None:
+    """Text of one's own choice must not fill the memory: 2,000 of them took 194 MB."""
+    ours = WordPieceTokenizer(RICH, 64)
+    words = [f"{number:05}" * 20_000 for number in range(40)]  # 100,000 characters each
+    expected = [ours.encode(word) for word in words]
+    gc.collect()
+    tracemalloc.start()
+    assert [ours.encode(word) for word in words] == expected
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 100_000
+
+
+def test_what_is_remembered_is_bounded_by_characters_and_words() -> None:
+    ours, fresh = (
+        WordPieceTokenizer(small(), 64, remembered_words=10),
+        WordPieceTokenizer(small(), 64, remembered_words=0),
+    )
+    words = ["ab" * (1 + number % 50) + "a" * number for number in range(50)]
+    for word in [*words, *reversed(words), *"abcdefghijklmnop"]:
+        assert ours.encode(f"{word} {word}") == fresh.encode(f"{word} {word}")
+        assert sum(map(len, ours._remembered)) <= max(80, len(word))
+        assert len(ours._remembered) <= 10
 
 
 def test_long_words_are_unknown() -> None:

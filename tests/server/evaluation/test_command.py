@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
+from pocketquery.sdk.errors import (
+    InvalidInputError,
+    SignatureError,
+    SpaceMismatchError,
+    UnknownModelError,
+)
 from pocketquery.server.evaluation import METRICS
 from pocketquery.server.evaluation.command import evaluate
 from tests.sdk.tiny_bundle import write_tiny_bundle
@@ -89,6 +94,17 @@ def test_an_encoder_is_measured_alone(
 def test_unclear_data_is_refused(bundle_folder: Path, options: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInputError, match="either --dataset FOLDER, or all of"):
         run("--bundle", bundle_folder, *options)
+
+
+def test_with_a_key_an_unsigned_bundle_is_refused(
+    bundle_folder: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--bundle", bundle_folder, "--dataset", dataset)
+    with pytest.raises(SignatureError, match="found no signature"):
+        run(*options, "--public-key", "0" * 64)
+    monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", "0" * 64)
+    with pytest.raises(SignatureError, match="found no signature"):
+        run(*options)
 
 
 def test_an_unknown_teacher_and_one_of_another_space_are_refused(

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
+from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from pocketquery.server.federation.simulation.command import simulate
 from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.federation.small_federation import QUICK, Files
@@ -118,6 +120,20 @@ def test_a_bundle_without_a_training_step_says_how_to_get_one(
     bundle = write_tiny_bundle(tmp_path / "bundle")
     with pytest.raises(ArtifactNotFoundError, match="pocketquery export --training-step"):
         run(federation, tmp_path / "out", "--bundle", str(bundle))
+
+
+def test_with_a_key_the_bundle_must_be_signed_by_it(
+    federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = bytes(range(32))
+    key = ["--public-key", public_key_of(private).hex()]
+    with pytest.raises(SignatureError, match="found no signature"):
+        run(federation, tmp_path / "out", *key)
+    opened = Bundle.open(federation.bundle)
+    files = {name: opened.read(name) for name in opened.manifest.files}
+    write_bundle(tmp_path / "signed", opened.manifest, files, signing_key=private)
+    signed = ["--bundle", str(tmp_path / "signed"), *key]
+    assert run(federation, tmp_path / "out", *signed) == 0
 
 
 def test_every_tenth_query_is_held_out_of_the_users(federation: Files) -> None:
