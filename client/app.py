@@ -9,8 +9,13 @@ A SuperNode is told where the device's files are:
     flower-supernode --node-config 'bundle="bundle" index="index" state="state"' ...
 
 ``state`` is a folder for ``queries.sqlite``, the query store, and ``rounds.safetensors``, what is
-kept between rounds. Optional: ``public-key`` (releases must be signed by its private half), and
-``policy``: ``phone``, the default, or ``always`` for a machine that trains whenever it is asked.
+kept between rounds. Optional: ``public-key`` (releases must be signed by its private half);
+``policy``: ``phone``, the default, or ``always`` for a machine that trains whenever it is asked;
+``figures``: ``false`` sends the update alone; and the device's own limits to what is offered, see
+:class:`pocketquery.client.offer_limits.OfferLimits`: ``least-queries``, ``least-steps``,
+``most-steps``, ``least-batch``, ``most-repetitions``, ``largest-clip``, ``largest-learning-rate``,
+``largest-weight-decay``, ``largest-proximal``, ``largest-opened-weight``, ``least-typo-rate``,
+``least-temperature``, ``largest-drift`` and ``least-kept``.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,9 +35,11 @@ from flwr.clientapp import ClientApp
 
 from pocketquery.client.device import Answer, Declined, Device, Equipment, Offer
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.readings import SystemReadings
 from pocketquery.client.round_memory import RoundMemory
+from pocketquery.client.store.file import ROUNDS
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.training.monitors import Limits
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -46,6 +53,10 @@ FIGURES = ("loss", "drift", "effective_rank")
 
 _LARGEST_FIGURE = 1e6
 _SETTINGS = {"round": int, "clip_norm": float, "largest_weight": float, "compress": bool}
+_LAST_ROUND = 10**18 - 1  # the last that an update's header can name
+_LARGEST_LOCAL = 100_000  # characters of a round's settings as JSON
+_PATHS = ("bundle", "index", "state")
+_NAMES = {one.name.replace("_", "-"): one.name for one in fields(OfferLimits)}
 
 _log = logging.getLogger(__name__)
 
@@ -61,25 +72,40 @@ class Answering(Protocol):
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """One round on this SuperNode's device."""
-    with open_device(context.node_config) as device:
-        return handle(message, device)
+    """One round on this SuperNode's device; one that cannot be opened declines, and says why in its
+    log: Flower would send the text of the error to the server.
+    """
+    try:
+        with open_device(context.node_config) as device:
+            return handle(message, device)
+    except Exception:
+        _log.exception("round declined: the device cannot be opened")
+        return _declining(message)
 
 
 def handle(message: Message, device: Answering) -> Message:
-    """The device's reply to a message with an offer; where it holds none, the device declines."""
+    """The device's reply to a message with an offer, whatever is in it: where there is none, or
+    something fails, the device declines. Why is in the log alone, which stays on the device.
+    """
     try:
         answer: Answer = device.answer(_read_offer(message))
     except (CorruptArtifactError, InvalidInputError) as error:
         answer = Declined(str(error))
+    except Exception as error:  # its text may quote a query, and Flower would send it
+        _log.exception("round declined: unexpected error")
+        answer = Declined(type(error).__name__)
     if isinstance(answer, Declined):
-        _log.info("round declined: %s", answer.reason)  # stays on the device
-        return Message(RecordDict({"figures": MetricRecord({"declined": 1})}), reply_to=message)
+        _log.info("round declined: %s", answer.reason)
+        return _declining(message)
     update = ArrayRecord({"update": _array(answer.update)})
     figures = MetricRecord(
         {name: answer.figures[name] for name in FIGURES if name in answer.figures}
     )
     return Message(RecordDict({"update": update, "figures": figures}), reply_to=message)
+
+
+def _declining(message: Message) -> Message:
+    return Message(RecordDict({"figures": MetricRecord({"declined": 1})}), reply_to=message)
 
 
 def offer_records(offer: Offer) -> RecordDict:
@@ -124,13 +150,16 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
     """The device that a SuperNode's ``--node-config`` describes.
 
     Raises:
-        InvalidInputError: a path is missing from it.
+        InvalidInputError: a path is missing from it, or something in it is out of range.
         ArtifactError: what lies there cannot be used.
     """
-    paths = {name: Path(str(_setting(config, name))) for name in ("bundle", "index", "state")}
+    paths = {name: Path(str(_setting(config, name))) for name in _PATHS}
     key = config.get("public-key")
-    paths["state"].mkdir(parents=True, exist_ok=True)
-    policy = _policy(config)
+    policy, limits = _policy(config), _limits(config)
+    figures = config.get("figures", True)
+    if not isinstance(figures, bool):
+        raise InvalidInputError(f"figures is {figures!r}, expected true or false")
+    paths["state"].mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         open_index(paths["index"]) as index,
         QueryStore.open(paths["state"] / "queries.sqlite") as store,
@@ -138,8 +167,16 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
         equipment = Equipment.of_bundle(
             Bundle.open(paths["bundle"], public_key=key), index, public_key=key
         )
-        memory = RoundMemory(paths["state"] / "rounds.safetensors")
-        yield Device(equipment, store, memory, policy=policy, readings=SystemReadings())
+        memory = RoundMemory(paths["state"] / ROUNDS)
+        yield Device(
+            equipment,
+            store,
+            memory,
+            policy=policy,
+            readings=SystemReadings(),
+            limits=limits,
+            figures=figures,
+        )
 
 
 def _policy(config: Mapping[str, Any]) -> Policy:
@@ -148,6 +185,10 @@ def _policy(config: Mapping[str, Any]) -> Policy:
     if name not in policies:
         raise InvalidInputError(f"policy is {name!r}, expected one of {', '.join(policies)}")
     return policies[name]()
+
+
+def _limits(config: Mapping[str, Any]) -> OfferLimits:
+    return OfferLimits(**{_NAMES[name]: config[name] for name in _NAMES if name in config})
 
 
 def _setting(config: Mapping[str, Any], name: str) -> Any:
@@ -169,25 +210,46 @@ def _read_offer(message: Message) -> Offer:
     try:
         records = message.content
         settings = records.config_records["offer"]
-        values = {name: kind(settings[name]) for name, kind in _SETTINGS.items()}
+        values = {name: _value(settings[name], kind, name) for name, kind in _SETTINGS.items()}
         release = _bytes(records.array_records["release"]["release"])
-        config = _local_config(json.loads(str(settings["local"])))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, InvalidInputError):
-            raise
+        config = _local_config(settings["local"])
+    except InvalidInputError:
+        raise
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise CorruptArtifactError(
             f"the message holds no offer of this version ({error}); expected a release and a "
             "round's settings. Upgrade the older of server and device"
         ) from error
     if release is None:
         raise CorruptArtifactError("the release in the message is not one array of uint8")
+    if not 0 <= values["round"] <= _LAST_ROUND:
+        raise InvalidInputError(f"the offer's round is {values['round']}, expected one from 0")
     return Offer(release=release, config=config, **values)
 
 
-def _local_config(found: Mapping[str, Any]) -> LocalConfig:
+def _value(found: Any, kind: type[object], name: str) -> Any:
+    """``found`` as the offer's ``name``; a whole number does where a fraction may stand."""
+    if kind is float and type(found) is int:
+        found = float(found)
+    if type(found) is not kind:
+        raise InvalidInputError(f"the offer's {name} is {found!r:.80}, expected {kind.__name__}")
+    return found
+
+
+def _local_config(found: Any) -> LocalConfig:
     """The settings that :func:`offer_records` wrote as JSON, where a tuple is a list."""
-    plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in found.items()}
-    return LocalConfig(**plain | {"limits": Limits(**found["limits"])})
+    if not isinstance(found, str) or len(found) > _LARGEST_LOCAL:
+        raise InvalidInputError(f"expected a round's settings as {_LARGEST_LOCAL} letters at most")
+    values = json.loads(found)
+    plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+    return LocalConfig(**plain | {"limits": Limits(**values["limits"])})
 
 
 def _array(data: bytes) -> Array:

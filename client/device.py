@@ -6,14 +6,17 @@ both with Flower.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Guard, Policy, Readings
 from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.client.store.rows import distinct
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep
@@ -24,11 +27,13 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import PocketQueryError
+from pocketquery.sdk.files import sha256_bytes
 
 __all__ = ["Answer", "Contribution", "Declined", "Device", "Equipment", "ExampleStore", "Offer"]
 
 _LARGEST_FIGURE = 1000.0
 _NO_CONSENT = "the user has not consented, or has withdrawn the consent"
+_ERASED = "the user erased queries since the training began"
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,12 @@ class Offer:
     largest_weight: float = 256.0
     compress: bool = True
 
+    @property
+    def digest(self) -> str:
+        """Hexadecimal SHA-256 of all that it says."""
+        said = asdict(self) | {"release": sha256_bytes(self.release)}
+        return sha256_bytes(json.dumps(said, sort_keys=True).encode())
+
 
 @dataclass(frozen=True)
 class Contribution:
@@ -58,8 +69,9 @@ class Contribution:
 
     Attributes:
         update: see :mod:`pocketquery.client.update`.
-        figures: how the training went: ``loss``, ``drift`` and ``effective_rank``, rounded and
-            bounded; nothing that a query could be told from.
+        figures: how the training went: ``loss`` of its last step, ``drift`` and
+            ``effective_rank``, computed of the user's queries, to four digits and bounded; empty
+            where the device keeps them to itself.
     """
 
     update: bytes
@@ -82,6 +94,10 @@ class ExampleStore(Protocol):
     @property
     def consent(self) -> bool:
         """Whether the user agrees, now."""
+
+    @property
+    def epoch(self) -> str:
+        """A name for what is kept; another one once any of it was erased."""
 
     def examples(self, limit: int | None = None) -> Sequence[Example]:
         """The queries kept, the newest ``limit`` of them."""
@@ -125,6 +141,8 @@ class Device:
         memory: what is kept between rounds.
         policy: when it may train.
         readings: what the device says of its battery, network and temperature; None: nothing.
+        limits: what it accepts of an offer, whoever makes it.
+        figures: whether the server is told how the training went, see :class:`Contribution`.
     """
 
     def __init__(
@@ -135,21 +153,29 @@ class Device:
         *,
         policy: Policy,
         readings: Readings | None,
+        limits: OfferLimits | None = None,
+        figures: bool = True,
     ) -> None:
         self._equipment = equipment
         self._store = store
         self._memory = memory
         self._policy = policy
         self._readings = readings
+        self._limits = limits or OfferLimits()
+        self._figures = figures
 
     def answer(self, offer: Offer) -> Answer:
         """Take part in a round, or decline.
 
-        Asked again in the same round, it gives the same nonce, so that it counts once.
+        Asked again in the same round, it gives the same nonce, so that it counts once; and to the
+        same offer the same bytes. Another offer in the same round is trained on with other draws:
+        what differs between the two is not one more step.
 
-        Declines where there is no consent (and forgets what it kept), where the policy says so now
-        or during the training, where the monitors stop the training, and where the offer is for
-        another encoder, was tampered with, or holds settings out of range.
+        Declines where there is no consent (and forgets what it kept), where the offer is beyond
+        the device's own limits or the store holds too few distinct queries, where the policy says
+        so now or during the training, where the monitors stop the training, where the user erased
+        queries meanwhile, and where the offer is for another encoder, was tampered with, or holds
+        settings out of range.
         """
         try:
             return self._answer(offer)
@@ -157,18 +183,22 @@ class Device:
             return Declined(str(error))
 
     def _answer(self, offer: Offer) -> Answer:
-        # 1. May it?
+        # 1. May it? A query counts once, however often it was searched for.
         if not self._consents():
             return Declined(_NO_CONSENT)
-        examples = self._store.examples()
+        epoch = self._store.epoch  # read first: what is erased from here on, changes it
+        examples = distinct(self._store.examples())
         guard = Guard(self._policy, self._readings, examples=len(examples))
         if reason := guard():
+            return Declined(reason)
+        if reason := self._limits.refusal(offer.config, offer.clip_norm, len(examples)):
             return Declined(reason)
         # 2. From where?
         manifest = self._equipment.encoder.manifest
         key = self._equipment.public_key
         release = read_adapter(offer.release, manifest=manifest, public_key=key)
         occasion = f"{release.encoder_sha256} {release.version} {offer.round}"
+        self._memory.attach(epoch)
         before = self._memory.recall(occasion).fitting(release.tensors)
         # 3. Train.
         result = train_locally(
@@ -177,17 +207,27 @@ class Device:
             examples,
             self._equipment.documents,
             adapter=release.tensors,
-            config=offer.config,
-            seed=self._memory.seed(occasion),
-            may_continue=lambda: guard() if self._store.consent else _NO_CONSENT,
+            config=self._heeding(offer.config, examples),
+            seed=self._memory.seed(f"{occasion} {offer.digest}"),
+            may_continue=lambda: self._gone(epoch) or guard(),
             previous=before.adapter or None,
         )
-        if not self._consents():
-            return Declined(_NO_CONSENT)
         if result.stopped:
-            return Declined(result.stopped)
-        # 4. Send, and keep what the next round needs.
-        return self._contribution(offer, release, occasion, before, result)
+            return Declined(self._forgotten(epoch) or result.stopped)
+        # 4. Keep what the next round needs, and send, where the user has not erased it meanwhile.
+        contribution = self._contribution(offer, release, occasion, before, result)
+        if reason := self._forgotten(epoch):
+            return Declined(reason)
+        return contribution
+
+    def _heeding(self, config: LocalConfig, examples: Sequence[Example]) -> LocalConfig:
+        """``config``, without opened results where too few queries have one: that part of the
+        loss would be of those few.
+        """
+        opened = sum(example.opened is not None for example in examples)
+        if opened >= self._limits.least_queries:
+            return config
+        return replace(config, opened_loss_weight=0.0)
 
     def _contribution(
         self,
@@ -216,13 +256,26 @@ class Device:
         if offer.config.client_init == "ema":
             ended = {n: release.tensors[n] + change for n, change in result.change.items()}
         self._memory.keep(occasion, Keepsake(residual, ended))
-        return Contribution(update, _figures(result))
+        return Contribution(update, _figures(result) if self._figures else {})
 
     def _consents(self) -> bool:
         if self._store.consent:
             return True
         self._memory.erase()
         return False
+
+    def _gone(self, epoch: str) -> str | None:
+        """Why what was read from the store in this epoch may not be used any more, or None."""
+        if not self._store.consent:
+            return _NO_CONSENT
+        return None if self._store.epoch == epoch else _ERASED
+
+    def _forgotten(self, epoch: str) -> str | None:
+        """The same; where there is a reason, what was kept between rounds is forgotten, too."""
+        reason = self._gone(epoch)
+        if reason is not None:
+            self._memory.erase()
+        return reason
 
 
 def _figures(result: LocalResult) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -13,27 +12,33 @@ from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.views import ViewPlan
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 
 __all__ = ["ClientInit", "LocalConfig"]
 
 ClientInit = Literal["global", "ema"]
 
-# Name, least, most, and whether the least itself is allowed.
-_RANGES = (
-    ("learning_rate", 0.0, math.inf, False),
-    ("temperature", 0.0, math.inf, False),
-    ("epsilon", 0.0, 1.0, False),
-    ("anchor_weight", 0.0, math.inf, True),
-    ("opened_loss_weight", 0.0, math.inf, True),
-    ("weight_decay", 0.0, math.inf, True),
-    ("ema_rate", 0.0, 1.0, True),
-    ("beta1", 0.0, 0.999999, True),
-    ("beta2", 0.0, 0.999999, True),
-    ("typo_rate", 0.0, 1.0, True),
-    ("proximal", 0.0, 1.0, True),
-    ("init_scale", 0.0, math.inf, True),
-)
+_MOST_VIEWS = 32
+# Far beyond what is of use, and no more work or memory than a device has.
+_RULES = {
+    "steps": whole(1, 10_000),
+    "batch_size": whole(1, 1024),
+    "nearest_prototypes": whole(1, 1024),
+    "random_prototypes": whole(0, 1024),
+    "learning_rate": number(most=10, above=0),
+    "temperature": number(1e-3, 10),
+    "epsilon": number(1e-12, 1),
+    "anchor_weight": number(0, 1000),
+    "opened_loss_weight": number(0, 1000),
+    "weight_decay": number(0, 10),
+    "ema_rate": number(0, 1),
+    "beta1": number(0, 0.999999),
+    "beta2": number(0, 0.999999),
+    "typo_rate": number(0, 1),
+    "proximal": number(0, 1),
+    "init_scale": number(0, 1e6),
+    "client_init": one_of(*get_args(ClientInit)),
+}
 
 
 @dataclass(frozen=True)
@@ -95,16 +100,7 @@ class LocalConfig:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "nearest_prototypes"):
-            check_count(getattr(self, name), name)
-        if self.random_prototypes:
-            check_count(self.random_prototypes, "random_prototypes")
-        for name, least, most, allowed in _RANGES:
-            _check_range(name, getattr(self, name), least, most, allowed)
-        if self.client_init not in get_args(ClientInit):
-            raise InvalidInputError(
-                f"client_init is {self.client_init!r}, expected one of {get_args(ClientInit)}"
-            )
+        check_fields(self, **_RULES)
         if not isinstance(self.limits, Limits):
             raise InvalidInputError(f"limits is {self.limits!r}, expected Limits(...)")
         self.view_plan(2)
@@ -129,20 +125,11 @@ class LocalConfig:
 
     def _augmenters(self, field_name: str) -> tuple[Augmenter, ...]:
         names = getattr(self, field_name)
-        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        listed = isinstance(names, (list, tuple)) and len(names) <= _MOST_VIEWS
+        if not listed or not all(isinstance(name, str) for name in names):
             raise InvalidInputError(
-                f"{field_name} is {names!r}, expected names of augmenters, say ('typo',)"
+                f"{field_name} is {names!r}, expected names of augmenters, say ('typo',), "
+                f"{_MOST_VIEWS} at most"
             )
         rate = {"rate": self.typo_rate}
         return tuple(choose({"name": n} | (rate if n == "typo" else {})) for n in names)
-
-
-def _check_range(name: str, value: object, least: float, most: float, allowed: bool) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    good = number and math.isfinite(value)  # type: ignore[arg-type]
-    if not good or not (least <= value <= most) or (value == least and not allowed):  # type: ignore[operator]
-        bound = "from" if allowed else "above"
-        raise InvalidInputError(
-            f"{name} is {value!r}, expected a number {bound} {least:g}"
-            + ("" if math.isinf(most) else f" to {most:g}")
-        )

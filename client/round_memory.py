@@ -4,6 +4,9 @@ The secret makes a round's nonce and seed: who asks the same device twice in one
 reply was lost or a server was killed, gets the same update under the same nonce, which counts once.
 The nonce tells nobody which device it is, and two rounds' nonces cannot be linked without the
 secret, which never leaves the device.
+
+What a round left was made of the user's queries. So it carries the epoch of the store that held
+them, and is forgotten where the store has another since: one that was erased, or is a new one.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +24,7 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
 
 __all__ = ["Keepsake", "RoundMemory"]
 
@@ -29,6 +33,9 @@ Tensors = Mapping[str, NDArray[np.float32]]
 _FORMAT = "pocketquery-round-memory"
 _VERSION = "1"
 _SECRET_BYTES = 32
+_SECRET = re.compile(f"[0-9a-f]{{{2 * _SECRET_BYTES}}}")
+_MODE = 0o600
+_LARGEST = 64 << 20  # bytes; a file is some hundred thousand
 
 
 @dataclass(frozen=True)
@@ -63,18 +70,31 @@ class RoundMemory:
         secret: 32 bytes; by default drawn from the system. A simulation gives its own, so that a
             seed decides everything.
 
-    A damaged file is begun anew: what is lost is one rounding error.
+    A damaged file is begun anew, and the damaged one removed: what is lost is one rounding error.
     """
 
     def __init__(self, path: Path | str | None = None, *, secret: bytes | None = None) -> None:
         self._path = None if path is None else Path(path)
         self._given_secret = secret
+        self._epoch: str | None = None
         self._forget()
         if self._path is not None and self._path.is_file():
             try:
-                self._read(self._path.read_bytes())
-            except (CorruptArtifactError, ValueError, KeyError):
-                self._forget()
+                self._path.chmod(_MODE)  # earlier releases made it readable for others
+                self._read()
+            except CorruptArtifactError:
+                self.erase()
+
+    def attach(self, epoch: str) -> None:
+        """From now on, what is kept is of a store of this ``epoch``; what is of another is
+        forgotten, from the disk too.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        if epoch != self._epoch:
+            self.erase()
+            self._epoch = epoch
 
     def nonce(self, occasion: str) -> str:
         """32 hexadecimal digits, the same for the same occasion, unlike any other device's."""
@@ -102,9 +122,10 @@ class RoundMemory:
         """Forget everything, the secret too."""
         self._forget()
         if self._path is not None:
-            self._path.unlink(missing_ok=True)
+            remove_file(self._path)
 
     def _forget(self) -> None:
+        self._epoch = None
         self._secret = self._given_secret or os.urandom(_SECRET_BYTES)
         self._occasion, self._before, self._after = "", Keepsake(), Keepsake()
 
@@ -114,16 +135,41 @@ class RoundMemory:
             self._write(self._occasion, self._before, self._after)
         return hmac.digest(self._secret, f"{purpose}\n{occasion}".encode(), hashlib.sha256)
 
-    def _read(self, data: bytes) -> None:
+    def _read(self) -> None:
+        """What the file holds.
+
+        Raises:
+            CorruptArtifactError: it is not what :meth:`_write` writes.
+        """
+        assert self._path is not None
         source = str(self._path)
+        if self._path.stat().st_size > _LARGEST:
+            raise CorruptArtifactError(f"{source} is larger than the {_LARGEST} bytes expected")
+        data = self._path.read_bytes()
         found = parse_metadata(data, source)
-        if (found["format"], found["format_version"]) != (_FORMAT, _VERSION):
-            raise CorruptArtifactError(f"{source}: found {found}, expected {_FORMAT} {_VERSION}")
+        tensors = parse(data, source)
+        if found.keys() != _fields("", "", "", tensors).keys():
+            raise CorruptArtifactError(
+                f"{source}: found the fields {sorted(found)}, expected those of {_FORMAT} "
+                f"{_VERSION}"
+            )
+        try:
+            wanted = _fields(found["occasion"], found["epoch"], found["secret"], tensors)
+        except UnicodeEncodeError:
+            wanted = {}
+        if found != wanted or not _SECRET.fullmatch(found["secret"]):
+            raise CorruptArtifactError(f"{source} was changed or is of another version")
         parts: dict[str, dict[str, NDArray[np.float32]]] = {name: {} for name in _parts()}
-        for name, value in parse(data, source).items():
+        for name, value in tensors.items():
             part, _, rest = name.partition(":")
+            if part not in parts or value.dtype != np.float32 or not np.isfinite(value).all():
+                raise CorruptArtifactError(
+                    f"{source}: {name!r} is {value.dtype}, expected finite float32 numbers of one "
+                    f"of {', '.join(parts)}"
+                )
             parts[part][rest] = value
         self._secret = self._given_secret or bytes.fromhex(found["secret"])
+        self._epoch = found["epoch"]
         self._occasion = found["occasion"]
         self._before = Keepsake(parts["before.residual"], parts["before.adapter"])
         self._after = Keepsake(parts["after.residual"], parts["after.adapter"])
@@ -131,15 +177,20 @@ class RoundMemory:
     def _write(self, occasion: str, before: Keepsake, after: Keepsake) -> None:
         if self._path is None:
             return
-        metadata = {"format": _FORMAT, "format_version": _VERSION, "occasion": occasion}
-        metadata["secret"] = self._secret.hex()
         kept = dict(zip(_parts(), _tensors(before, after), strict=True))
         tensors = {
             f"{part}:{name}": v for part, values in kept.items() for name, v in values.items()
         }
+        metadata = _fields(occasion, self._epoch or "", self._secret.hex(), tensors)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(self._path, serialize(tensors, metadata))
-        self._path.chmod(0o600)
+        write_atomic(self._path, serialize(tensors, metadata), mode=_MODE)
+
+
+def _fields(occasion: str, epoch: str, secret: str, tensors: Tensors) -> dict[str, str]:
+    """The metadata of a file, with a digest of all that is in it."""
+    fields = {"format": _FORMAT, "format_version": _VERSION}
+    fields |= {"occasion": occasion, "epoch": epoch, "secret": secret}
+    return fields | {"sha256": sha256_bytes(serialize(tensors, fields))}
 
 
 def _parts() -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 __all__ = [
     "write_atomic",
+    "remove_file",
     "replace_folder",
     "publish_folder",
     "present_folder",
@@ -45,8 +46,14 @@ def _sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def write_atomic(path: Path | str, data: bytes | str) -> None:
+def write_atomic(path: Path | str, data: bytes | str, *, mode: int = 0o666) -> None:
     """Replace the file ``path`` by ``data`` (str is written as UTF-8) in one step.
+
+    Args:
+        path: the file.
+        data: its new content.
+        mode: its permissions, from the first byte on and less the process's umask, whatever those
+            of the old file were. 0o600: for the owner alone.
 
     Raises:
         OSError: the disk is full or the folder not writable; ``path`` is then as it was before.
@@ -55,7 +62,7 @@ def write_atomic(path: Path | str, data: bytes | str) -> None:
     payload = data.encode("utf-8") if isinstance(data, str) else data
     temporary = _temporary(path)
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(payload)
             file.flush()
             os.fsync(file.fileno())
@@ -64,6 +71,19 @@ def write_atomic(path: Path | str, data: bytes | str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_file(path: Path | str) -> None:
+    """Remove the file ``path``, and what a killed :func:`write_atomic` left beside it.
+
+    A :func:`write_atomic` that runs meanwhile in another process may lose its file, and then fails.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    path = Path(path)
+    for file in (path, *_temporaries(path)):
+        file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -156,9 +176,13 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
 
 
+def _temporaries(path: Path) -> Iterator[Path]:
+    return path.parent.glob(f".{glob.escape(path.name)}.????????.tmp")
+
+
 def _sweep(path: Path) -> None:
     """Remove temporaries of ``path`` that processes killed long ago left behind."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
+    for left in _temporaries(path):
         if time.time() - left.stat().st_mtime > _ABANDONED:
             _remove(left)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -22,8 +23,13 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
+from pocketquery.sdk.files import remove_file
 
-__all__ = ["StoreFile", "destroy_file"]
+__all__ = ["ROUNDS", "StoreFile", "destroy_file", "new_epoch"]
+
+ROUNDS = "rounds.safetensors"
+"""What is kept between rounds, beside a store: it was made of the store's queries, and goes with
+them."""
 
 _APPLICATION_ID = 0x50515153  # "PQQS", in the file's header
 _VERSION = 1
@@ -42,6 +48,18 @@ CREATE TABLE queries (
     age REAL NOT NULL, time REAL, size INTEGER NOT NULL
 );
 """
+# In a table of its own, which stores of earlier releases get when they are opened.
+_MARKS = """
+CREATE TABLE IF NOT EXISTS marks (
+    one INTEGER PRIMARY KEY CHECK (one = 1), epoch TEXT NOT NULL, origin REAL, landed REAL
+);
+"""
+_SIBLINGS = ("-journal", "-wal", "-shm")
+
+
+def new_epoch() -> str:
+    """A name for what a store holds from now on, unlike any other."""
+    return secrets.token_hex(16)
 
 
 class StoreFile:
@@ -89,7 +107,8 @@ class StoreFile:
         """Run ``change``, which deletes, in a transaction, and write the file anew.
 
         It works on a full disk too, where there is no room for the journal: that is then kept in
-        memory. (Only a kill during this second attempt can damage the file.)
+        memory. (Only a kill during this second attempt can damage the file.) What was kept between
+        rounds is removed from beside it.
         """
         with self._lock:
             try:
@@ -102,6 +121,8 @@ class StoreFile:
                     self._current().execute("PRAGMA journal_mode = MEMORY")
                 self._change_and_rewrite(change)
                 self._forget()  # with its journal in memory
+            with self._explained():
+                remove_file(self.path.with_name(ROUNDS))
 
     def rewrite(self) -> None:
         """Write the file anew, without anything that was deleted from it."""
@@ -130,6 +151,7 @@ class StoreFile:
             self._forget()
             # Created here and not by SQLite, which would let others read it.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            _keep_private(self.path)
             self._file = _identity(self.path)
             self._connection = _connect(self.path)
         return self._connection
@@ -148,12 +170,13 @@ class StoreFile:
 
 
 def destroy_file(path: Path) -> None:
-    """Overwrite the store at ``path``, damaged or not, with zeros and remove it.
+    """Overwrite the store at ``path``, damaged or not, with zeros and remove it; what was kept
+    between rounds is removed from beside it.
 
     Raises:
         ArtifactError: a file is there and cannot be written or removed.
     """
-    for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
+    for file in _files(path):
         try:
             with file.open("rb+") as opened:
                 opened.write(bytes(file.stat().st_size))
@@ -166,6 +189,26 @@ def destroy_file(path: Path) -> None:
             raise ArtifactError(
                 f"{file} cannot be erased ({error}); close what uses it, or remove it by hand"
             ) from error
+
+    try:
+        remove_file(path.with_name(ROUNDS))
+    except OSError as error:
+        raise ArtifactError(f"{path.with_name(ROUNDS)} cannot be erased ({error})") from error
+
+
+def _files(path: Path) -> list[Path]:
+    """The store at ``path`` and the files that SQLite makes beside it."""
+    return [path, *(path.with_name(path.name + end) for end in _SIBLINGS)]
+
+
+def _keep_private(path: Path) -> None:
+    """For its owner alone, also where it was made or copied otherwise. SQLite gives the files that
+    it makes beside it the permissions of the store.
+    """
+    for file in _files(path):
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # not there; another's
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -207,6 +250,10 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} is a query store of version {version}, this release reads up to {_VERSION}; "
             "upgrade pocketquery"
         )
+    connection.execute(_MARKS)
+    connection.execute(
+        "INSERT OR IGNORE INTO marks SELECT 1, ?, seen - age, NULL FROM state", (new_epoch(),)
+    )
 
 
 def _check_pages(connection: sqlite3.Connection, path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pocketquery.client.store.expiry import Age
+from pocketquery.client.store.expiry import Age, is_set
+from pocketquery.client.store.file import new_epoch
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.texts import check_text
 
@@ -18,16 +21,22 @@ __all__ = [
     "check_example",
     "delete_all",
     "delete_due",
+    "delete_query",
+    "distinct",
     "get_age",
     "get_consent",
+    "get_epoch",
     "insert",
     "pass_time",
+    "plain",
     "read_rows",
+    "renew_epoch",
     "set_opened",
     "size_of",
 ]
 
 _MINUTE = 60.0
+_WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -92,16 +101,33 @@ def get_consent(connection: sqlite3.Connection) -> bool:
 
 def get_age(connection: sqlite3.Connection) -> Age:
     """The store's age when its clock was last noted."""
-    return Age(*connection.execute("SELECT age, seen FROM state").fetchone())
+    found = connection.execute("SELECT age, seen, origin, landed FROM state, marks").fetchone()
+    return Age(*found)
 
 
-def pass_time(connection: sqlite3.Connection, now: float, limits: Limits) -> Age:
+def pass_time(
+    connection: sqlite3.Connection, now: float, limits: Limits, *, opening: bool = False
+) -> Age:
     """The store's age when the clock shows ``now``, noted where a minute has passed or more."""
     before = get_age(connection)
-    age = before.at(now, limits.age / 2)
-    if before.seen is None or abs(now - before.seen) >= _MINUTE:  # spares the flash memory
+    age = before.at(now, limits.age / 2, opening=opening)
+    moved = before.seen is None or abs(now - before.seen) >= _MINUTE
+    if moved or age.seconds - before.seconds >= _MINUTE:  # spares the flash memory
         connection.execute("UPDATE state SET age = ?, seen = ?", (age.seconds, age.seen))
+        connection.execute("UPDATE marks SET origin = ?, landed = ?", (age.origin, age.landed))
+    if is_set(now):  # what was kept while the clock was wrongly ahead is not of the future
+        connection.execute("UPDATE queries SET age = ? WHERE age > ?", (age.stamp, age.stamp))
     return age
+
+
+def get_epoch(connection: sqlite3.Connection) -> str:
+    """The name of what the store holds; see :func:`renew_epoch`."""
+    return str(connection.execute("SELECT epoch FROM marks").fetchone()[0])
+
+
+def renew_epoch(connection: sqlite3.Connection) -> None:
+    """Let what was made of the store's queries until now be told from what is made from now on."""
+    connection.execute("UPDATE marks SET epoch = ?", (new_epoch(),))
 
 
 def insert(connection: sqlite3.Connection, example: Example, age: Age, time: float | None) -> None:
@@ -112,7 +138,7 @@ def insert(connection: sqlite3.Connection, example: Example, age: Age, time: flo
             example.query,
             _dump(example.shown),
             example.opened,
-            age.seconds,
+            age.stamp,
             time,
             size_of(example),
         ),
@@ -164,6 +190,35 @@ def delete_all(connection: sqlite3.Connection) -> None:
     """Delete every row."""
     connection.execute("DELETE FROM queries")
     connection.execute("UPDATE state SET deleted = deleted + 1")
+    renew_epoch(connection)
+
+
+def delete_query(connection: sqlite3.Connection, query: str) -> None:
+    """Delete every row whose query is ``query`` but for case, spaces and punctuation."""
+    wanted = plain(query)
+    found = connection.execute("SELECT number, query FROM queries").fetchall()
+    rows = [(number,) for number, text in found if plain(text) == wanted]
+    connection.executemany("DELETE FROM queries WHERE number = ?", rows)
+    connection.execute("UPDATE state SET deleted = deleted + 1")
+    renew_epoch(connection)
+
+
+def plain(query: str) -> str:
+    """``query`` as what it is counted by: its words, folded; where there are none, its signs."""
+    folded = unicodedata.normalize("NFKC", query).casefold()
+    return " ".join(_WORDS.findall(folded)) or " ".join(folded.split())
+
+
+def distinct(examples: Sequence[Example]) -> list[Example]:
+    """One example of each query, told by :func:`plain`: its newest with an opened result, where
+    there is one, else its newest; in the order in which they came.
+    """
+    best: dict[str, int] = {}
+    for place, example in enumerate(examples):
+        name = plain(example.query)
+        if example.opened is not None or name not in best or examples[best[name]].opened is None:
+            best[name] = place
+    return [examples[place] for place in sorted(best.values())]
 
 
 def _dump(ids: Sequence[str]) -> str:

@@ -24,8 +24,10 @@ from pocketquery.client.store.rows import (
     check_example,
     delete_all,
     delete_due,
+    delete_query,
     get_age,
     get_consent,
+    get_epoch,
     insert,
     pass_time,
     read_rows,
@@ -44,10 +46,9 @@ _REWRITE_AFTER = 256  # deletions; what they may leave between pages is gone at 
 class QueryStore:
     """The queries of one user, in one SQLite file. Opened by :meth:`open`; threads may share it.
 
-    A query's age is counted by :class:`pocketquery.client.store.expiry.Age`: no jump of the clock
-    loses what is new or keeps what is old: no single jump ages a query by more than half its
-    lifetime, and one that was due while the store was not opened for long is gone by the second
-    time it is opened after.
+    A query's age is counted by :mod:`pocketquery.client.store.expiry`: no jump of the clock loses
+    what is new or keeps what is old. What fell due while the store was not opened for long goes in
+    the days after it is opened again: the clock is believed as it keeps to what it shows.
     """
 
     def __init__(self, file: StoreFile, limits: Limits, clock: Callable[[], float]) -> None:
@@ -111,6 +112,17 @@ class QueryStore:
         with self._file.transaction("BEGIN") as connection:
             return get_consent(connection)
 
+    @property
+    def epoch(self) -> str:
+        """A name, made at random, for what is kept; another one once any of it was erased.
+
+        What was computed of the queries carries it, and is dropped where it is no longer this one:
+        see :class:`pocketquery.client.device.Device`. What goes because of its age, or because
+        there is too much, changes no name.
+        """
+        with self._file.transaction("BEGIN") as connection:
+            return get_epoch(connection)
+
     def give_consent(self) -> None:
         """From now on, queries may be kept."""
         with self._file.transaction() as connection:
@@ -128,8 +140,22 @@ class QueryStore:
         self._file.erase(_withdraw)
 
     def erase_all(self) -> None:
-        """Purge all that was kept, as :meth:`withdraw_consent` does; consent stays as it is."""
+        """Purge all that was kept, as :meth:`withdraw_consent` does; consent stays as it is.
+
+        With it goes what was kept between rounds (``rounds.safetensors`` beside the store), and a
+        round that is training on it sends nothing.
+        """
         self._file.erase(delete_all)
+
+    def forget(self, query: str) -> None:
+        """Purge every search for ``query``, whatever its case, spaces and punctuation, as
+        :meth:`erase_all` purges all. None is fine too.
+
+        Raises:
+            InvalidInputError: ``query`` is no text.
+        """
+        text = check_example(query, (), None).query
+        self._file.erase(lambda connection: delete_query(connection, text))
 
     def add(self, query: str, shown: Sequence[str] = (), opened: str | None = None) -> bool:
         """Keep a query; False where it is not kept: no consent, blank, or larger than the store.
@@ -218,7 +244,7 @@ class QueryStore:
     def _tidy(self) -> None:
         """Delete what is due, and finish a rewriting that was cut short."""
         with self._file.transaction() as connection:
-            age = pass_time(connection, self._clock(), self._limits)
+            age = pass_time(connection, self._clock(), self._limits, opening=True)
             deleted = delete_due(connection, age, self._limits)
         if deleted:
             self._file.rewrite()
@@ -227,3 +253,4 @@ class QueryStore:
 def _withdraw(connection: sqlite3.Connection) -> None:
     delete_all(connection)
     connection.execute("UPDATE state SET consent = 0, age = 0.0, seen = NULL")
+    connection.execute("UPDATE marks SET origin = NULL, landed = NULL")

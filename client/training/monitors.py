@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number
 
 __all__ = ["Health", "Limits", "complaint", "effective_rank", "measure", "std_ratio"]
 
@@ -40,15 +40,9 @@ class Limits:
     drift: float = 0.2
 
     def __post_init__(self) -> None:
-        for name in ("rank_kept", "spread_kept"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInputError(
-                    f"{name} is {getattr(self, name)!r}, expected a share from 0 to 1"
-                )
-        if not 0 < self.drift <= 2:
-            raise InvalidInputError(
-                f"drift is {self.drift!r}, expected a limit for 1 - cos, above 0 and at most 2"
-            )
+        check_fields(
+            self, rank_kept=number(0, 1), spread_kept=number(0, 1), drift=number(most=2, above=0)
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,23 @@ from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Message as WireMessage
 from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pocketquery import sdk
-from pocketquery.client.app import FIGURES, app, handle, offer_records, open_device, read_reply
+from pocketquery.client import app as device_app
+from pocketquery.client.app import (
+    FIGURES,
+    Reply,
+    app,
+    handle,
+    offer_records,
+    open_device,
+    read_reply,
+)
 from pocketquery.client.device import Answer, Contribution, Declined, Offer
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.training.monitors import Limits
 from pocketquery.client.update import decode_update
@@ -97,8 +110,12 @@ def settings(**changes: Any) -> ConfigRecord:
     return record
 
 
+def with_setting(name: str, value: Any) -> RecordDict:
+    return RecordDict({**offer_records(Offer(0, b"x")), "offer": settings(**{name: value})})
+
+
 def with_local(local: str) -> RecordDict:
-    return RecordDict({**offer_records(Offer(0, b"x")), "offer": settings(local=local)})
+    return with_setting("local", local)
 
 
 NO_BYTES = ArrayRecord({"release": Array(np.ones(3))})
@@ -116,12 +133,119 @@ NO_BYTES = ArrayRecord({"release": Array(np.ones(3))})
         with_local("[]"),
         with_local('{"limits": {}, "newer": 1}'),
         with_local('{"limits": {}, "steps": -1}'),
+        with_local('{"limits": {}, "steps": true}'),
+        with_local('{"limits": {}, "steps": ' + "9" * 5000 + "}"),
+        with_local('{"limits": {}, "learning_rate": ' + "9" * 400 + "}"),
+        with_local('{"limits": {}, "learning_rate": NaN}'),
+        with_local('{"limits": {"drift": "x"}}'),
+        with_local('{"limits": {"drift": [1]}}'),
+        with_local('{"limits": {"drift": true}}'),
+        with_local('{"limits": []}'),
+        with_local("{}"),
+        with_local("null"),
+        with_local("[" * 50_000),
+        with_local('{"limits": {}, "heavy_views": ' + "[" * 5000 + "]" * 5000 + "}"),
+        with_local(" " * 200_000 + "{}"),
+        with_setting("round", 1.5),
+        with_setting("round", -1),
+        with_setting("round", 10**18),
+        with_setting("round", True),
+        with_setting("clip_norm", [1.0, 2.0]),
+        with_setting("clip_norm", "1"),
+        with_setting("largest_weight", b"1"),
+        with_setting("compress", 1),
+        with_setting("local", 7),
     ],
 )
 def test_a_message_without_an_offer_of_this_version_is_declined(content: RecordDict) -> None:
     device = Recording(Contribution(b"x", {}))
     assert read_reply(over_the_wire(handle(sent(content), device))).update is None
     assert device.offers == []
+
+
+scalars = st.one_of(
+    st.floats(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+)
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=9), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+LOCAL_NAMES = [one.name for one in fields(LocalConfig)]
+locals_ = st.one_of(
+    st.text(max_size=40),
+    json_values.map(json.dumps),
+    st.dictionaries(st.sampled_from([*LOCAL_NAMES, "unknown"]), json_values, max_size=4).map(
+        lambda found: json.dumps({"limits": {}, **found})
+    ),
+    st.dictionaries(st.sampled_from(["drift", "rank_kept", "spread_kept", "x"]), json_values).map(
+        lambda found: json.dumps({"limits": found})
+    ),
+)
+
+
+@given(
+    local=locals_,
+    changes=st.dictionaries(
+        st.sampled_from(["round", "clip_norm", "largest_weight", "compress", "local", "x"]),
+        st.one_of(scalars, st.lists(st.floats(), max_size=2)),
+        max_size=3,
+    ),
+    data=st.binary(max_size=60),
+    missing=st.sets(st.sampled_from(["offer", "release", "round", "local"])),
+)
+@hypothesis_settings(deadline=None)
+def test_whatever_is_offered_the_device_declines_or_was_asked_what_it_may_be(
+    local: str, changes: dict[str, Any], data: bytes, missing: set[str]
+) -> None:
+    record = settings(**{"local": local, **changes})
+    for name in missing & {"round", "local"}:
+        del record[name]
+    array = Array("uint8", (len(data),), "numpy.ndarray", data)
+    content = RecordDict({"offer": record, "release": ArrayRecord({"release": array})})
+    for name in missing & {"offer", "release"}:
+        del content[name]
+    device = Recording(Declined(""))
+    found = read_reply(over_the_wire(handle(Message(content, 7, "train", group_id="3"), device)))
+    assert (found.update, found.failed) == (None, None)
+    for offer in device.offers:
+        assert 0 <= offer.round < 10**18
+        assert isinstance(offer.config, LocalConfig)
+        assert type(offer.clip_norm) is float
+        assert type(offer.compress) is bool
+
+
+class Failing:
+    """A device whose disk, say, fails, with an error that quotes a query."""
+
+    def answer(self, offer: Offer) -> Answer:
+        raise OSError("cannot write 'how to hide money'")
+
+
+def test_an_error_on_the_device_declines_and_its_text_stays_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reply = over_the_wire(handle(sent(offer_records(Offer(0, b"x"))), Failing()))
+    assert (read_reply(reply).update, read_reply(reply).failed) == (None, None)
+    assert b"money" not in message_to_proto(reply).SerializeToString()
+    assert "how to hide money" in caplog.text
+
+
+def test_a_device_that_cannot_be_opened_declines_and_says_why_in_its_log_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config: dict[str, Any] = {n: str(tmp_path / n) for n in ("bundle", "index", "state")}
+    message = sent(offer_records(Offer(2, b"x")))
+    reply = over_the_wire(app(message, Context(1, 7, config, RecordDict(), {})))
+    assert (read_reply(reply).update, read_reply(reply).failed) == (None, None)
+    assert str(tmp_path).encode() not in message_to_proto(reply).SerializeToString()
+    assert str(tmp_path) in caplog.text
 
 
 def npy(array: Any) -> bytes:
@@ -171,28 +295,54 @@ def test_a_supernode_opens_the_device_its_configuration_names(tmp_path: Path) ->
     (tmp_path / "state").mkdir()
     with QueryStore.open(tmp_path / "state" / "queries.sqlite") as store:
         store.give_consent()
-        for text in texts[:6]:
+        for text in texts:
             store.add(text)
     config: dict[str, Any] = {name: str(tmp_path / name) for name in ("bundle", "index", "state")}
+    config |= {"policy": "always", "least-queries": 30}
     release = pack_adapter(encoder.adapter, manifest=encoder.manifest, version="1")
-    message = sent(offer_records(Offer(2, release, LocalConfig(steps=1, batch_size=4))))
-    context = Context(1, 7, config | {"policy": "always"}, RecordDict(), {})
-    update = read_reply(over_the_wire(app(message, context))).update
-    assert update is not None
-    assert decode_update(update).header.round == 2
+
+    def reply(steps: int, **changes: Any) -> Reply:
+        message = sent(offer_records(Offer(2, release, LocalConfig(steps=steps))))
+        context = Context(1, 7, config | changes, RecordDict(), {})
+        return read_reply(over_the_wire(app(message, context)))
+
+    found = reply(5)
+    assert found.update is not None
+    assert decode_update(found.update).header.round == 2
+    assert found.figures.keys() == set(FIGURES)
     assert (tmp_path / "state" / "rounds.safetensors").is_file()
-    by_default = Context(1, 7, config, RecordDict(), {})  # a phone's policy: too few queries
-    assert read_reply(app(message, by_default)).update is None
+    assert reply(5, figures=False).figures == {}
+    assert reply(5, policy="phone").update is None  # nothing says that it is idle
+    assert reply(5, **{"least-queries": 31}).update is None
+    assert reply(5, **{"largest-learning-rate": 1e-4}).update is None
+    assert reply(1).update is None
+    assert reply(1, **{"least-steps": 1, "least-queries": 16}).update is not None
+
+
+def test_every_limit_has_its_key_in_the_documentation() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
+    for one in fields(OfferLimits):
+        key = one.name.replace("_", "-")
+        assert f"``{key}``" in (device_app.__doc__ or ""), key
+        assert f"| `{key}` | {one.default} |" in text, key
 
 
 def test_a_supernode_without_its_files_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="found no 'index'"), open_device({"bundle": "b"}):
         pass
     config = {name: str(tmp_path / name) for name in ("bundle", "index", "state")}
-    with pytest.raises(ArtifactNotFoundError), open_device(config):
-        pass
     with (
         pytest.raises(InvalidInputError, match="policy is 'never'"),
         open_device({**config, "policy": "never"}),
     ):
         pass
+    for name, value in (("least-steps", 0), ("largest-clip", "x"), ("figures", "no")):
+        with (
+            pytest.raises(InvalidInputError, match=name.replace("-", "_")),
+            open_device({**config, name: value}),
+        ):
+            pass
+    assert not (tmp_path / "state").exists()
+    with pytest.raises(ArtifactNotFoundError), open_device(config):
+        pass
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700

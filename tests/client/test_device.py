@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 from pocketquery import sdk
 from pocketquery.client.device import Answer, Contribution, Declined, Device, Equipment, Offer
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy, Reading
 from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.client.store.rows import distinct
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.training.monitors import Limits
+from pocketquery.client.training.prototypes import MatrixVectors
 from pocketquery.client.transforms import norm_of
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
@@ -61,6 +65,7 @@ def device(
     memory: RoundMemory | None = None,
     policy: Policy | None = None,
     reading: Reading | None = None,
+    limits: OfferLimits | None = None,
 ) -> Device:
     return Device(
         equipment,
@@ -68,6 +73,7 @@ def device(
         memory or RoundMemory(),
         policy=policy or Policy.always(),
         readings=reading,
+        limits=limits or OfferLimits.none(),
     )
 
 
@@ -121,6 +127,8 @@ def test_what_rounding_cut_off_joins_the_next_update(
     assert 0 < norm_of(dict(kept)) < 0.05 * norm_of(plain.change)
     assert not memory.recall("next").adapter
     same = RoundMemory(secret=bytes(32)), RoundMemory(secret=bytes(32))
+    for one in same:
+        one.attach(store.epoch)
     same[0].keep("before", Keepsake(kept))
     both = []
     for one in same:
@@ -157,20 +165,157 @@ class Watched:
             self._action()
         return self._store.consent
 
+    @property
+    def epoch(self) -> str:
+        return self._store.epoch
+
     def examples(self, limit: int | None = None) -> object:
         return self._store.examples(limit)
 
 
 @pytest.mark.parametrize("moment", range(2, 7))
-def test_consent_withdrawn_during_the_training_stops_it_and_nothing_is_sent(
-    bundle: Bundle, equipment: Equipment, store: QueryStore, moment: int, tmp_path: Path
+@pytest.mark.parametrize("act", ["withdraw", "erase", "forget", "destroy"])
+def test_what_is_erased_during_a_round_is_not_sent(
+    bundle: Bundle,
+    equipment: Equipment,
+    store: QueryStore,
+    act: str,
+    moment: int,
+    tmp_path: Path,
 ) -> None:
-    watched = Watched(store, moment, store.withdraw_consent)
-    memory = RoundMemory(tmp_path / "memory")
-    found = device(equipment, watched, memory).answer(offer(bundle))  # type: ignore[arg-type]
-    assert "consent" in reason(found)
-    assert not (tmp_path / "memory").exists()
-    assert len(store) == 0
+    """The app's own process erases, at any of the moments at which the device looks."""
+
+    def erase() -> None:
+        if act == "destroy":
+            QueryStore.destroy(tmp_path / "queries.sqlite")
+            return
+        with QueryStore.open(tmp_path / "queries.sqlite") as other:
+            if act == "withdraw":
+                other.withdraw_consent()
+            elif act == "erase":
+                other.erase_all()
+            else:
+                other.forget(QUERIES[3].upper() + "?")
+
+    path = tmp_path / "memory"
+    contribution(device(equipment, store, RoundMemory(path)).answer(offer(bundle)))
+    watched = Watched(store, moment, erase)
+    found = device(equipment, watched, RoundMemory(path)).answer(offer(bundle, 1))  # type: ignore[arg-type]
+    assert ("erased" if act in ("erase", "forget") else "consent") in reason(found)
+    assert not path.exists()
+    assert len(store) == (len(QUERIES) - 1 if act == "forget" else 0)
+
+
+def test_what_an_erased_store_left_between_rounds_is_in_no_later_update(
+    bundle: Bundle, equipment: Equipment, store: QueryStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "memory"
+    ema = LocalConfig(steps=2, batch_size=4, client_init="ema")
+    contribution(device(equipment, store, RoundMemory(path)).answer(offer(bundle, config=ema)))
+    assert RoundMemory(path).recall("next").adapter
+    store.erase_all()
+    for query in QUERIES:
+        store.add(query)
+    secret = bytes(32)
+    after = device(equipment, store, RoundMemory(path, secret=secret)).answer(
+        offer(bundle, 1, config=ema)
+    )
+    never = device(equipment, store, RoundMemory(secret=secret)).answer(
+        offer(bundle, 1, config=ema)
+    )
+    assert contribution(after) == contribution(never)
+
+
+def test_by_default_a_device_declines_what_would_isolate_a_query(
+    bundle: Bundle, equipment: Equipment, store: QueryStore
+) -> None:
+    defaults = OfferLimits()
+    one = LocalConfig(steps=1, batch_size=1)
+    few = device(equipment, store, limits=defaults).answer(offer(bundle, config=LocalConfig()))
+    assert "12, this device accepts at least 32" in reason(few)
+    for query in sentences(40):
+        store.add(query)
+        store.add(query.upper() + " ")
+    attack = offer(bundle, config=one, clip_norm=1e30, compress=False)
+    assert "steps: found 1" in reason(device(equipment, store, limits=defaults).answer(attack))
+    unclipped = offer(bundle, config=LocalConfig(), clip_norm=1e30)
+    assert "clip_norm" in reason(device(equipment, store, limits=defaults).answer(unclipped))
+    usual = offer(bundle, config=LocalConfig())
+    found = contribution(device(equipment, store, limits=defaults).answer(usual))
+    assert decode_update(found.update).header.weight == 40
+
+
+def test_a_query_that_was_typed_again_and_again_counts_once(
+    bundle: Bundle, equipment: Equipment, store: QueryStore
+) -> None:
+    for number in range(60):
+        store.add(QUERIES[0] + "?" * (number % 3), ("a", "b"), "b" if number == 7 else None)
+    found = device(equipment, store, limits=OfferLimits()).answer(
+        offer(bundle, config=LocalConfig())
+    )
+    assert "12, this device accepts at least 32" in reason(found)
+    kept = distinct(store.examples())
+    assert [example.query.rstrip("?") for example in kept[:-1]] == QUERIES[1:]
+    assert kept[-1].opened == "b"
+
+
+def test_opened_results_count_only_where_enough_queries_have_one(
+    bundle: Bundle, equipment: Equipment, store: QueryStore
+) -> None:
+    secret = bytes(32)
+    texts = sentences(40)
+    ids = MatrixVectors(equipment.encoder.encode(texts), [str(n) for n in range(40)])
+    known = replace(equipment, documents=ids)
+    opened = LocalConfig(steps=4, batch_size=4, opened_loss_weight=1.0)
+
+    def update(least: int) -> bytes:
+        limits = replace(OfferLimits.none(), least_queries=least)
+        memory = RoundMemory(secret=secret)
+        answer = device(known, store, memory, limits=limits).answer(offer(bundle, config=opened))
+        return contribution(answer).update
+
+    assert update(1) == update(2)  # no query has one
+    store.add(QUERIES[0], ("0", "1"), "1")
+    assert update(1) != update(2)
+    before = update(2)
+    store.record_opened(QUERIES[0], "0")
+    assert update(2) == before
+
+
+def test_two_offers_in_one_round_do_not_differ_by_one_step_alone(
+    bundle: Bundle, equipment: Equipment, store: QueryStore
+) -> None:
+    memory = RoundMemory()
+    config = LocalConfig(steps=1, batch_size=4)
+    first, again, other = (
+        decode_update(
+            contribution(
+                device(equipment, store, memory).answer(
+                    offer(bundle, config=one, compress=False, clip_norm=2.0)
+                )
+            ).update
+        )
+        for one in (config, config, replace(config, anchor_weight=5.0 + 1e-9))
+    )
+    assert first.header.nonce == again.header.nonce == other.header.nonce
+    apart = {name: value - other.change[name] for name, value in first.change.items()}
+    assert norm_of({n: v - again.change[n] for n, v in first.change.items()}) == 0
+    assert norm_of(apart) > 0.1 * norm_of(first.change)
+
+
+def test_a_device_may_keep_its_figures_to_itself(
+    bundle: Bundle, equipment: Equipment, store: QueryStore
+) -> None:
+    quiet = Device(
+        equipment,
+        store,
+        RoundMemory(),
+        policy=Policy.always(),
+        readings=None,
+        limits=OfferLimits.none(),
+        figures=False,
+    )
+    assert contribution(quiet.answer(offer(bundle))).figures == {}
 
 
 def test_the_policy_is_asked_before_and_during_the_training(

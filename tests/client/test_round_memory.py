@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.sdk.bundle.safetensors import serialize
+from pocketquery.sdk.files import sha256_bytes
 
 
 def keepsake(value: float) -> Keepsake:
@@ -26,7 +33,47 @@ def test_a_nonce_and_a_seed_are_the_same_for_the_same_occasion_and_after_a_resta
     assert (again.nonce("round 1"), again.seed("round 1")) == (nonce, seed)
     assert again.nonce("round 2") != nonce
     assert RoundMemory().nonce("round 1") != nonce
-    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("rewritten", [True, False])
+def test_it_is_for_its_owner_alone_also_where_it_was_not(tmp_path: Path, rewritten: bool) -> None:
+    path = tmp_path / "memory"
+    RoundMemory(path).keep("0", keepsake(1.0))
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    memory = RoundMemory(path)
+    if rewritten:
+        path.chmod(0o644)
+        memory.keep("1", keepsake(2.0))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_of_another_epoch_is_forgotten_from_the_disk_too(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    memory = RoundMemory(path)
+    memory.attach("first")
+    memory.keep("0", keepsake(1.0))
+    again = RoundMemory(path)
+    again.attach("first")
+    assert again.recall("1").residual
+    nonce = again.nonce("1")
+    (tmp_path / ".memory.0123abcd.tmp").write_bytes(path.read_bytes())  # of a killed writing
+    again.attach("second")
+    assert again.recall("1") == Keepsake()
+    assert list(tmp_path.iterdir()) == []
+    assert again.nonce("1") != nonce
+    memory.attach("second")
+    assert memory.recall("1") == Keepsake()
+
+
+def test_what_an_earlier_release_left_is_of_no_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    fields = {"format": "pocketquery-round-memory", "format_version": "1", "occasion": "0"}
+    tensors = {"after.residual:a": np.ones(3, np.float32)}
+    path.write_bytes(serialize(tensors, fields | {"secret": "00" * 32}))
+    memory = RoundMemory(path)
+    assert memory.recall("1") == Keepsake()
+    assert not path.exists()
 
 
 def test_a_given_secret_decides_everything() -> None:
@@ -81,3 +128,65 @@ def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: bytes | None) -> N
     assert begun.recall("1") == Keepsake()
     begun.keep("0", keepsake(2.0))
     assert RoundMemory(path).recall("1").residual["a"][0, 0] == 2.0
+
+
+@given(place=st.integers(0, 10**6), flipped=st.integers(1, 255), cut=st.booleans())
+@settings(deadline=None)
+def test_any_damage_is_seen(
+    tmp_path_factory: pytest.TempPathFactory, place: int, flipped: int, cut: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "damaged-memory"
+    memory = RoundMemory(path)
+    memory.keep("0", keepsake(1.0))
+    data = bytearray(path.read_bytes())
+    place %= len(data)
+    data[place] ^= flipped
+    path.write_bytes(data[:place] if cut else data)
+    assert RoundMemory(path).recall("1") == Keepsake()
+    assert not path.exists()
+
+
+HOSTILE: list[tuple[dict[str, NDArray[Any]], dict[str, str]]] = [
+    ({"after.residual:a": np.array([np.nan], np.float32)}, {}),
+    ({"after.residual:a": np.array([1.0])}, {}),
+    ({"elsewhere:a": np.ones(1, np.float32)}, {}),
+    ({}, {"secret": ""}),
+    ({}, {"secret": "zz" * 32}),
+    ({}, {"format_version": "2"}),
+    ({}, {"occasion": "\ud800"}),
+]
+
+
+@pytest.mark.parametrize(("tensors", "changes"), HOSTILE)
+def test_what_it_never_writes_is_damage(
+    tmp_path: Path, tensors: dict[str, NDArray[Any]], changes: dict[str, str]
+) -> None:
+    path = tmp_path / "memory"
+    fields = {"format": "pocketquery-round-memory", "format_version": "1", "occasion": "0"}
+    fields |= {"epoch": "e", "secret": "00" * 32, **changes}
+    if "\ud800" in fields["occasion"]:  # as JSON may spell it
+        data = serialize(tensors, fields | {"occasion": "@", "sha256": "0" * 64})
+        length = int.from_bytes(data[:8], "little")
+        text = data[8 : 8 + length].rstrip().replace(b"@", b"\\ud800")
+        data = len(text).to_bytes(8, "little") + text + data[8 + length :]
+    else:
+        data = serialize(tensors, fields | {"sha256": sha256_bytes(serialize(tensors, fields))})
+    path.write_bytes(data)
+    memory = RoundMemory(path)
+    assert memory.recall("1") == Keepsake()
+    assert not path.exists()
+    memory.attach("e")
+    assert len(memory.nonce("1")) == 32
+
+
+def test_a_file_of_any_size_is_not_read_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    with path.open("wb") as file:
+        file.truncate(10 << 30)  # takes no room on the disk
+    tracemalloc.start()
+    try:
+        assert RoundMemory(path).recall("1") == Keepsake()
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
+    assert not path.exists()

@@ -145,7 +145,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 def test_two_rounds_over_tls_with_three_supernodes(files: Files, tmp_path: Path) -> None:
     arguments = ["--bundle", files.bundle, "--index", files.index, "--queries", files.queries]
     result = subprocess.run(
-        [sys.executable, str(FOLDER / "run_rounds.py"), *map(str, arguments), "--steps", "2"],
+        [sys.executable, str(FOLDER / "run_rounds.py"), *map(str, arguments), "--steps", "5"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -14,6 +14,7 @@ from pocketquery.sdk.files import (
     present_folder,
     publish_folder,
     recover_folder,
+    remove_file,
     replace_folder,
     sha256_bytes,
     sha256_file,
@@ -32,6 +33,38 @@ def test_write_atomic_replaces_a_file(tmp_path: Path) -> None:
     assert path.read_bytes() == "né".encode()
     assert names(tmp_path) == ["file"]
     assert sha256_file(path) == sha256_bytes("né".encode())
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_what_is_for_the_owner_alone_is_so_from_the_first_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int | None
+) -> None:
+    path = tmp_path / "file"
+    if before is not None:
+        path.write_bytes(b"old")
+        path.chmod(before)
+    modes: list[int] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        modes.extend(file.stat().st_mode & 0o777 for file in tmp_path.glob(".file.*"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    write_atomic(path, b"new", mode=0o600)
+    assert modes == [0o600]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_bytes() == b"new"
+
+
+def test_a_removed_file_leaves_nothing_of_a_killed_writing(tmp_path: Path) -> None:
+    path = tmp_path / "file[1]"
+    write_atomic(path, b"kept")
+    (tmp_path / ".file[1].0123abcd.tmp").write_bytes(b"half")
+    (tmp_path / ".file1.0123abcd.tmp").write_bytes(b"another's")
+    remove_file(path)
+    remove_file(path)
+    assert names(tmp_path) == [".file1.0123abcd.tmp"]
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])

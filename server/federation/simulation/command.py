@@ -79,6 +79,11 @@ def simulate(subparsers: Any) -> None:
         metavar="SHARE",
         help="of devices that die, lag or repeat",
     )
+    add(
+        "--any-offer",
+        action="store_true",
+        help="devices accept what real ones decline: few steps, few queries, no clipping",
+    )
     add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
     add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
     add("--json", action="store_true", help="print the result as one JSON object")
@@ -110,6 +115,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     # flwr, numpy and onnxruntime come with these: only when the command runs.
+    from pocketquery.client.offer_limits import OfferLimits
     from pocketquery.server.federation.live_table import LiveTable
     from pocketquery.server.federation.report import summary, write_report
     from pocketquery.server.federation.rounds.options import FederationOptions
@@ -118,7 +124,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     options = FederationOptions.of(vars(arguments))
     output = Path(arguments.output)
-    with open_simulation(_files(arguments), output, options, faults=arguments.faults) as simulation:
+    limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
+    with open_simulation(
+        _files(arguments), output, options, faults=arguments.faults, limits=limits
+    ) as simulation:
         print(simulation.description, file=sys.stderr, flush=True)
         known = RowFile(output / "rounds.json").rows()
         with LiveTable(known, enabled=not arguments.json) as table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from pocketquery.client.app import handle
 from pocketquery.client.device import Device, Equipment
+from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.round_memory import RoundMemory
 from pocketquery.sdk.errors import InvalidInputError
@@ -36,12 +37,14 @@ class SimulatedDevices(Mapping[int, Client]):
         stores: the users' queries, by name.
         folder: gets what each device keeps between rounds.
         seed: of their secrets, and so of their nonces and of all randomness in their training.
+        limits: what they accept of an offer.
     """
 
     equipment: Equipment
     stores: Mapping[str, SimulatedStore]
     folder: Path
     seed: int
+    limits: OfferLimits = field(default_factory=OfferLimits)
 
     def __getitem__(self, node: int) -> Client:
         if node not in range(_FIRST_NODE, _FIRST_NODE + len(self.stores)):
@@ -61,7 +64,14 @@ class SimulatedDevices(Mapping[int, Client]):
         memory = RoundMemory(self.folder / f"{place:06d}.safetensors", secret=secret)
         # Under no condition: no time runs out, so this machine's load changes no bit.
         policy = Policy.always()
-        return Device(self.equipment, self.stores[name], memory, policy=policy, readings=None)
+        return Device(
+            self.equipment,
+            self.stores[name],
+            memory,
+            policy=policy,
+            readings=None,
+            limits=self.limits,
+        )
 
     @cached_property
     def _names(self) -> list[str]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pocketquery.client.device import Equipment
+from pocketquery.client.offer_limits import OfferLimits
+from pocketquery.client.store.rows import distinct
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.index import open_index
@@ -28,6 +30,7 @@ from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices, random_faults
 from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery.server.federation.simulation.users import SimulatedStore
 
 __all__ = ["Simulation", "open_simulation", "simulate"]
 
@@ -67,7 +70,12 @@ class Simulation:
 
 @contextlib.contextmanager
 def open_simulation(
-    files: SimulationFiles, folder: Path, options: FederationOptions, *, faults: float = 0.0
+    files: SimulationFiles,
+    folder: Path,
+    options: FederationOptions,
+    *,
+    faults: float = 0.0,
+    limits: OfferLimits | None = None,
 ) -> Iterator[Simulation]:
     """Open a simulation, a new one or the one that ``folder`` holds.
 
@@ -76,10 +84,11 @@ def open_simulation(
         folder: gets everything; made where it is not there.
         options: how many rounds, and how.
         faults: share of the devices that die, stay silent, or reply late or twice.
+        limits: what the devices accept of an offer; by default what real ones do.
 
     Raises:
         InvalidInputError: ``folder`` holds another simulation; something in ``files`` does not
-            fit together.
+            fit together; no device would accept the offers.
         ArtifactError: the bundle (which needs a training step) or the index cannot be used.
         CorpusError: a line of a file cannot be read.
     """
@@ -88,15 +97,20 @@ def open_simulation(
     with open_index(files.index) as index:
         equipment = Equipment.of_bundle(bundle, index)
         users = files.read_users(index, equipment.encoder)
+        limits = limits or OfferLimits()
+        _check_offers(options, users.stores, limits)
         gate = Gate(bundle, files.read_gate(index, equipment.encoder, users))
         given = options.to_dict() | {"faults": faults}
+        given["limits"] = None if limits == OfferLimits() else asdict(limits)
         del given["rounds"]  # more of them may follow
         _claim(folder, {"files": files.fingerprints(), "options": given})
         yield Simulation(
             files=files,
             folder=folder,
             options=options,
-            devices=SimulatedDevices(equipment, users.stores, folder / "devices", options.seed),
+            devices=SimulatedDevices(
+                equipment, users.stores, folder / "devices", options.seed, limits
+            ),
             publisher=RegistryPublisher(bundle, folder / "releases", gate),
             first=FederationState.of_bundle(bundle),
             fault_share=faults,
@@ -123,6 +137,18 @@ def simulate(
         VirtualClock(),
         show=show,
     )
+
+
+def _check_offers(
+    options: FederationOptions, stores: Mapping[str, SimulatedStore], limits: OfferLimits
+) -> None:
+    """See that a device is there that would not decline every offer."""
+    most = max(len(distinct(store.kept)) for store in stores.values())
+    if reason := limits.refusal(options.local, options.settings.clip_norm, most):
+        raise InvalidInputError(
+            f"every device declines these rounds: {reason}. So do real ones; see the device's own "
+            "limits in docs/federation.md. --any-offer simulates devices that accept anything"
+        )
 
 
 def _claim(folder: Path, description: Mapping[str, Any]) -> None:

@@ -20,10 +20,11 @@ __all__ = ["SimulatedStore", "by_topic", "read_clients"]
 
 @dataclass(frozen=True)
 class SimulatedStore:
-    """The queries of a simulated user, who consents."""
+    """The queries of a simulated user, who consents and erases nothing."""
 
     kept: tuple[Example, ...]
     consent: bool = True
+    epoch: str = "simulated"
 
     def examples(self, limit: int | None = None) -> list[Example]:
         """The queries, oldest first; of more than ``limit``, the newest."""

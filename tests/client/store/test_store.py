@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pocketquery.client.store.file import ROUNDS
 from pocketquery.client.store.store import Example, QueryStore
 from pocketquery.sdk.errors import (
     ArtifactError,
@@ -116,6 +117,71 @@ def test_a_purge_leaves_no_byte(
     assert b"knit" not in left
     assert b"wool" not in left
     assert path.stat().st_size < 20_000
+
+
+def test_one_query_can_be_forgotten_however_it_was_typed(store: QueryStore, path: Path) -> None:
+    for query in ("How to Knit?", "how  to knit", "how to purl", "how to knit socks", "?!"):
+        store.add(query, ["wool"])
+    store.forget("how to knit")
+    store.forget("never asked")
+    assert queries(store) == ["how to purl", "how to knit socks", "?!"]
+    store.forget(" ?! ")
+    assert queries(store) == ["how to purl", "how to knit socks"]
+    left = everything(path.parent)
+    assert b"How to Knit" not in left
+    assert b"how  to knit" not in left
+    with pytest.raises(InvalidInputError, match="the query is a int"):
+        store.forget(7)  # type: ignore[arg-type]
+
+
+def test_an_epoch_ends_with_erasing_and_with_nothing_else(
+    store: QueryStore, path: Path, clock: Clock
+) -> None:
+    epochs = [store.epoch]
+    for number in range(120):  # of which twenty go
+        store.add(str(number))
+    clock.now += DAY
+    QueryStore.open(path, max_rows=100, max_age_days=10, clock=clock).close()
+    assert store.epoch == epochs[0]
+    for erase in (store.erase_all, store.withdraw_consent, lambda: store.forget("7")):
+        erase()
+        epochs.append(store.epoch)
+    QueryStore.destroy(path)
+    epochs.append(store.epoch)
+    assert len(set(epochs)) == 5
+
+
+def test_a_store_of_an_earlier_release_is_read_on(path: Path, clock: Clock) -> None:
+    with QueryStore.open(path, clock=clock) as store:
+        store.give_consent()
+        store.add("knit")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE marks")
+    connection.close()
+    clock.now += DAY
+    with QueryStore.open(path, clock=clock) as store:
+        assert queries(store) == ["knit"]
+        epoch = store.epoch
+        for days in (89.5, 1, 1, 1):
+            clock.now += days * DAY
+            store.add("purl")
+        assert "knit" not in queries(store)
+    with QueryStore.open(path, clock=clock) as store:
+        assert store.epoch == epoch
+
+
+def test_erasing_takes_what_was_kept_between_rounds_along(store: QueryStore, path: Path) -> None:
+    rounds, half = (path.with_name(name) for name in (ROUNDS, f".{ROUNDS}.0123abcd.tmp"))
+    for erase in (
+        store.erase_all,
+        store.withdraw_consent,
+        lambda: store.forget("knit"),
+        lambda: QueryStore.destroy(path),
+    ):
+        rounds.write_bytes(b"residual")
+        half.write_bytes(b"residual")
+        erase()
+        assert b"residual" not in everything(path.parent)
 
 
 def test_consent_can_be_given_again(store: QueryStore) -> None:
@@ -285,7 +351,9 @@ def test_a_query_expires_and_its_bytes_go(store: QueryStore, path: Path, clock: 
     clock.now += 4 * DAY
     store.add("crochet")
     clock.now += 4 * DAY
-    assert queries(store) == ["purl", "crochet"]  # not given out, whether deleted yet or not
+    store.add("tat")
+    clock.now += DAY  # and the clock keeps to what it says
+    assert queries(store) == ["purl", "crochet", "tat"]  # not given out, deleted yet or not
     QueryStore.open(path, max_age_days=10, clock=clock).close()
     assert b"knit" not in everything(path.parent)
 
@@ -411,6 +479,23 @@ def test_a_held_file_is_waited_for_and_then_named(
 
 def test_only_its_owner_may_read_it(store: QueryStore, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_store_that_others_may_read_is_its_owners_alone_once_it_is_opened(path: Path) -> None:
+    with QueryStore.open(path) as store:
+        store.give_consent()
+    journal = path.with_name(path.name + "-wal")
+    journal.touch(0o644)
+    path.chmod(0o644)
+    with QueryStore.open(path) as store:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        if journal.exists():
+            assert stat.S_IMODE(journal.stat().st_mode) == 0o600
+        modes = []
+        with store._file.transaction() as connection:
+            connection.execute("UPDATE state SET consent = 0")
+            modes = [stat.S_IMODE(one.stat().st_mode) for one in path.parent.glob("*-journal")]
+        assert set(modes) <= {0o600}
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -554,7 +639,9 @@ def test_a_kill_leaves_before_or_after(operation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operation", ["make", "add", "cap", "expire", "withdraw", "erase"])
+@pytest.mark.parametrize(
+    "operation", ["make", "add", "cap", "expire", "withdraw", "erase", "forget"]
+)
 def test_a_kill_at_any_moment_leaves_before_or_after(operation: str, tmp_path: Path) -> None:
     run_killed(operation, tmp_path, 60 if operation == "make" else 400)
 

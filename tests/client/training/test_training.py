@@ -217,16 +217,23 @@ def test_a_last_step_that_goes_wrong_is_seen_too(device: Equipment) -> None:
     assert result.stopped.startswith("drift: queries moved")
 
 
+def beyond(name: str, value: float) -> LocalConfig:
+    """A configuration out of range, as none can be made: a faulty bundle may do what it would."""
+    config = dataclasses.replace(FAST)
+    object.__setattr__(config, name, value)
+    return config
+
+
 @pytest.mark.parametrize("rate", [1e20, 1e38])
 def test_a_loss_that_is_not_finite_ends_the_run(device: Equipment, rate: float) -> None:
-    result = device.train(config=dataclasses.replace(FAST, learning_rate=rate))
+    result = device.train(config=beyond("learning_rate", rate))
     assert result.change == {}
     assert result.stopped is not None
 
 
 def test_an_infinite_loss_of_finite_vectors_ends_it_too(device: Equipment) -> None:
     source = MatrixVectors(device.documents, [f"doc-{row}" for row in range(len(TEXTS))])
-    config = dataclasses.replace(FAST, opened_loss_weight=3e38)
+    config = beyond("opened_loss_weight", 3e38)
     result = device.train(with_clicks(), config, source=source)
     assert (result.stopped, result.change) == ("step 1: the loss is inf", {})
 

@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.errors import ArtifactError, MissingExtraError
 from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.options import FederationOptions
@@ -24,7 +25,8 @@ def main(files: Path, output: Path) -> None:
     read = SimulationFiles(
         Path("bundle"), Path("index"), queries=Path("queries.tsv"), users=8, queries_each=6
     )
-    with open_simulation(read, output, FederationOptions.of(QUICK)) as simulation:
+    limits = OfferLimits.none()
+    with open_simulation(read, output, FederationOptions.of(QUICK), limits=limits) as simulation:
         try:
             simulate_with_ray(simulation, show=_full_disk)
         except (ArtifactError, MissingExtraError) as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pocketquery import sdk
 from pocketquery.client.device import Equipment
+from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
@@ -102,7 +103,7 @@ def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
             work,
             bundle,
             chosen,
-            SimulatedDevices(equipment, users, work / "devices", chosen.seed),
+            SimulatedDevices(equipment, users, work / "devices", chosen.seed, OfferLimits.none()),
             RegistryPublisher(bundle, work / "releases", None),
         )
 

@@ -19,14 +19,27 @@ from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.federation.small_federation import QUICK, Files
 
 
-def run(files: Files, output: Path, *extra: str, users: Sequence[str] | None = None) -> int:
+def run(
+    files: Files,
+    output: Path,
+    *extra: str,
+    users: Sequence[str] | None = None,
+    any_offer: bool = True,
+) -> int:
     parser = argparse.ArgumentParser()
     simulate(parser.add_subparsers())
     quick = [word for name, value in QUICK.items() for word in (f"--{name}", str(value))]
     made_up = ["--queries", str(files.queries), "--users", "12", "--queries-each", "6"]
     places = ["--bundle", str(files.bundle), "--index", str(files.index), "--output", str(output)]
     arguments = parser.parse_args(
-        ["simulate", *places, *(made_up if users is None else users), *quick, *extra]
+        [
+            "simulate",
+            *["--any-offer"] * any_offer,
+            *places,
+            *(made_up if users is None else users),
+            *quick,
+            *extra,
+        ]
     )
     code: int = arguments.run(arguments)
     return code
@@ -88,6 +101,25 @@ def test_another_simulation_does_not_go_on_in_the_folder_of_one(
         run(federation, tmp_path, "--seed", "9", "--steps", "3", "--json")
     with pytest.raises(InvalidInputError, match=r"files\.clients"):
         run(federation, tmp_path, users=judged(federation))
+
+
+def test_offers_that_every_device_declines_are_refused_at_once(
+    federation: Files, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInputError, match=r"steps: found 2.*--any-offer"):
+        run(federation, tmp_path, any_offer=False)
+    with pytest.raises(InvalidInputError, match=r"train on: found 6, .* at least 32"):
+        run(federation, tmp_path, "--steps", "10", "--batch-size", "16", any_offer=False)
+    assert not (tmp_path / "simulation.json").exists()
+    usual = ["--steps", "5", "--batch-size", "16", "--queries-each", "40", "--json"]
+    assert run(federation, tmp_path, *usual, any_offer=False) == 0
+    rows = json.loads((tmp_path / "rounds.json").read_text())["rounds"]
+    assert [row["accepted"] for row in rows] == [4, 4]
+    with pytest.raises(InvalidInputError, match=r"limits.* differ"):
+        run(federation, tmp_path, *usual)
+    run(federation, tmp_path / "any", *usual)
+    with pytest.raises(InvalidInputError, match=r"limits.* differ"):
+        run(federation, tmp_path / "any", *usual, any_offer=False)
 
 
 @pytest.mark.parametrize(

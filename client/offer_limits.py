@@ -1,0 +1,126 @@
+"""What a device accepts of an offer, whoever makes it: limits of its own that no server loosens.
+
+An offer decides how many queries a change is computed from and how strongly each shows in it: one
+step on one query, unclipped, is that query to whoever has the index (docs/federation.md has the
+figures). These limits keep a change from being about few queries; they do not make it anonymous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from pocketquery.client.local_config import LocalConfig
+from pocketquery.sdk.validation import check_fields, number, whole
+
+__all__ = ["OfferLimits"]
+
+_ANY = 1e30
+
+
+@dataclass(frozen=True)
+class OfferLimits:
+    """The limits; an offer beyond one of them is declined.
+
+    Attributes:
+        least_queries: distinct queries that the whole training must see, of as many in the store;
+            for opened results to count, as many must have one.
+        least_steps: with fewer, the change is the last gradient.
+        most_steps: bounds the work too.
+        least_batch: queries a step.
+        most_repetitions: how often a query is shown on average, ``steps * batch / queries``.
+        largest_clip: L2 norm of the change.
+        largest_learning_rate: AdamW's.
+        largest_weight_decay: more of it forgets all steps but the last.
+        largest_proximal: the same.
+        largest_opened_weight: more of it shows the queries with opened results alone.
+        least_typo_rate: share of letters mistyped where views are mistyped; above 0, heavy views
+            that may be the query itself are declined, too.
+        least_temperature: below, one query in doubt outweighs all others.
+        largest_drift: of the monitor, which is what stops a release made to react to few queries.
+        least_kept: of the monitors of rank and spread.
+
+    Raises:
+        InvalidInputError: a limit out of range.
+    """
+
+    least_queries: int = 32
+    least_steps: int = 5
+    most_steps: int = 100
+    least_batch: int = 16
+    most_repetitions: int = 10
+    largest_clip: float = 2.0
+    largest_learning_rate: float = 0.01
+    largest_weight_decay: float = 0.1
+    largest_proximal: float = 0.1
+    largest_opened_weight: float = 1.0
+    least_typo_rate: float = 0.02
+    least_temperature: float = 0.02
+    largest_drift: float = 0.2
+    least_kept: float = 0.5
+
+    def __post_init__(self) -> None:
+        rules = {f.name: whole() if type(f.default) is int else number(0) for f in fields(self)}
+        check_fields(self, **rules)
+
+    @classmethod
+    def none(cls) -> OfferLimits:
+        """No limit but those of :class:`LocalConfig`; for queries that are nobody's."""
+        return cls(
+            least_queries=1,
+            least_steps=1,
+            most_steps=10**9,
+            least_batch=1,
+            most_repetitions=10**9,
+            largest_clip=_ANY,
+            largest_learning_rate=_ANY,
+            largest_weight_decay=_ANY,
+            largest_proximal=_ANY,
+            largest_opened_weight=_ANY,
+            least_typo_rate=0.0,
+            least_temperature=0.0,
+            largest_drift=_ANY,
+            least_kept=0.0,
+        )
+
+    def refusal(self, config: LocalConfig, clip_norm: float, queries: int) -> str | None:
+        """Why a device with this many distinct ``queries`` declines; None where it does not."""
+        return next(self._broken(config, clip_norm, queries), None)
+
+    def _broken(self, config: LocalConfig, clip_norm: float, queries: int) -> Iterator[str]:
+        shown = config.steps * config.batch_size
+        trained = min(queries, shown)
+        monitors = config.limits
+        for name, found, least in (
+            ("steps", config.steps, self.least_steps),
+            ("batch_size", config.batch_size, self.least_batch),
+            ("distinct queries to train on", trained, self.least_queries),
+            ("temperature", config.temperature, self.least_temperature),
+            ("limits.rank_kept", monitors.rank_kept, self.least_kept),
+            ("limits.spread_kept", monitors.spread_kept, self.least_kept),
+        ):
+            if not found >= least:
+                yield _said(name, found, "at least", least)
+        for name, found, most in (
+            ("steps", config.steps, self.most_steps),
+            ("showings of a query", shown / max(queries, 1), self.most_repetitions),
+            ("clip_norm", clip_norm, self.largest_clip),
+            ("learning_rate", config.learning_rate, self.largest_learning_rate),
+            ("weight_decay", config.weight_decay, self.largest_weight_decay),
+            ("proximal", config.proximal, self.largest_proximal),
+            ("opened_loss_weight", config.opened_loss_weight, self.largest_opened_weight),
+            ("limits.drift", monitors.drift, self.largest_drift),
+        ):
+            if not found <= most:
+                yield _said(name, found, "at most", most)
+        if not self.least_typo_rate:
+            return
+        for augmenter in config.view_plan(2).heavy:
+            if augmenter.strength != "heavy":
+                yield f"heavy_views has {augmenter.name!r}, which may leave a query as it is"
+            elif augmenter.name == "typo" and config.typo_rate < self.least_typo_rate:
+                yield _said("typo_rate", config.typo_rate, "at least", self.least_typo_rate)
+
+
+def _said(name: str, found: float, bound: str, value: float) -> str:
+    return f"{name}: found {found:g}, this device accepts {bound} {value:g}"

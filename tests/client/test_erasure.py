@@ -1,0 +1,124 @@
+"""Erasing and what was made of the queries, killed at any line: nothing of it is used, or stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.client.store.file import ROUNDS
+from pocketquery.client.store.store import QueryStore
+from pocketquery.sdk.errors import CorruptArtifactError
+from tests.killed_lines import lines_of
+
+MODULES = tuple(
+    f"/{name}.py" for name in ("store", "store_file", "store_rows", "round_memory", "sdk/files")
+)
+VALUE = np.frombuffer(b"\x12\x34\x56\x3f", np.float32)
+SECRET = VALUE.tobytes() * 8  # as it would stand in a file
+POINTS = 60
+
+
+def make(folder: Path) -> Path:
+    """A store with queries, and what a round on them left."""
+    folder.mkdir()
+    with QueryStore.open(folder / "queries.sqlite") as store:
+        store.give_consent()
+        store.add("how to knit")
+        store.add("how to purl")
+    keep(folder, "0")
+    assert SECRET in everything(folder)
+    return folder
+
+
+def keep(folder: Path, occasion: str) -> None:
+    """A round's end."""
+    memory = RoundMemory(folder / ROUNDS)
+    with QueryStore.open(folder / "queries.sqlite") as store:
+        memory.attach(store.epoch)
+    memory.nonce(occasion)
+    memory.keep(occasion, Keepsake({"a": np.repeat(VALUE, 500)}))
+
+
+def erase(folder: Path) -> None:
+    with QueryStore.open(folder / "queries.sqlite") as store:
+        store.erase_all()
+
+
+def forget(folder: Path) -> None:
+    with QueryStore.open(folder / "queries.sqlite") as store:
+        store.forget("how to knit")
+
+
+def withdraw(folder: Path) -> None:
+    with QueryStore.open(folder / "queries.sqlite") as store:
+        store.withdraw_consent()
+
+
+def destroy(folder: Path) -> None:
+    QueryStore.destroy(folder / "queries.sqlite")
+
+
+def everything(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+def killed(action: Callable[[], None], line: int) -> None:
+    """Run ``action`` in a process that is killed at ``line`` of our modules."""
+    child = os.fork()
+    if child == 0:
+        try:
+            lines_of(action, MODULES, line)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def gone_after_a_round(folder: Path, line: int) -> bool:
+    """Whether the query is gone, and then what was made of it once a device looked."""
+    with QueryStore.open(folder / "queries.sqlite") as store:
+        gone = "how to knit" not in {example.query for example in store.examples()}
+        memory = RoundMemory(folder / ROUNDS)
+        memory.attach(store.epoch)  # as a device does before each round
+    if gone:
+        assert memory.recall("1") == Keepsake(), line
+        assert SECRET not in everything(folder), line
+    return gone
+
+
+@pytest.mark.parametrize("act", [erase, forget, withdraw, destroy])
+def test_erasing_that_is_killed_leaves_both_or_what_no_round_uses(
+    act: Callable[[Path], None], tmp_path: Path
+) -> None:
+    count = lines_of(lambda: act(make(tmp_path / "count")), MODULES)
+    making = lines_of(lambda: make(tmp_path / "made") and None, MODULES)
+    seen = set()
+    for point in range(POINTS):
+        folder = make(tmp_path / str(point))
+        line = 1 + point * (count - making) // POINTS
+        killed(lambda folder=folder: act(folder), line)  # type: ignore[misc]
+        try:
+            seen.add(gone_after_a_round(folder, line))
+        except CorruptArtifactError:  # half overwritten: no device opens it
+            assert act is destroy
+        act(folder)
+        assert SECRET not in everything(folder), line
+    assert seen == {True, False}
+
+
+def test_a_rounds_end_that_is_killed_leaves_nothing_that_erasing_does_not_take(
+    tmp_path: Path,
+) -> None:
+    making = lines_of(lambda: make(tmp_path / "made") and None, MODULES)
+    both = lines_of(lambda: keep(make(tmp_path / "count"), "1"), MODULES)
+    for point in range(POINTS):
+        folder = make(tmp_path / str(point))
+        line = 1 + point * (both - making) // POINTS
+        killed(lambda folder=folder: keep(folder, "1"), line)  # type: ignore[misc]
+        assert RoundMemory(folder / ROUNDS).recall("2").residual, line
+        erase(folder)
+        assert SECRET not in everything(folder), line
