@@ -30,7 +30,7 @@ from pocketquery.sdk.bert_unicode import IDEOGRAPHS, PUNCTUATION, WHITESPACE, Ch
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.sdk.wordpiece_file import WordPieceFile, read_wordpiece_file
 
-__all__ = ["EXTENSIONS", "add_wordpiece", "escape", "split_at", "surround", "unsupported"]
+__all__ = ["EXTENSIONS", "add_wordpiece", "add_regex", "regex_class", "split_at", "surround"]
 
 EXTENSIONS = "ai.onnx.contrib"
 """Domain of the operators of onnxruntime-extensions."""
@@ -67,7 +67,7 @@ def add_wordpiece(editor: GraphEditor, text: str, data: bytes, max_length: int) 
     _check(file)
     vocabulary = _Vocabulary(file)
     if file.normalizer.normalize("一") != "一":
-        text = _add_regex(editor, text, f"({_regex_class(IDEOGRAPHS)})", r" \1 ", "ideographs")
+        text = add_regex(editor, text, f"({regex_class(IDEOGRAPHS)})", r" \1 ", "ideographs")
     removes_private = file.normalizer.normalize("\ue000") == ""
     parts = split_at(
         editor,
@@ -94,7 +94,7 @@ def split_at(editor: GraphEditor, text: str, literals: Sequence[str | None], *, 
         The name of the parts, string (parts,), none of them empty.
     """
     known = sorted((literal for literal in literals if literal), key=len, reverse=True)
-    patterns = [escape(literal) for literal in known] + ["."] * (None in literals)
+    patterns = [_escape(literal) for literal in known] + ["."] * (None in literals)
     inputs = [
         editor.store(f"tokenizer.split.{name}", np.array([pattern], dtype=object))
         for name, pattern in (("at", f"((?s){'|'.join(patterns)})"), ("keep", keep))
@@ -109,7 +109,7 @@ def split_at(editor: GraphEditor, text: str, literals: Sequence[str | None], *, 
     )
 
 
-def escape(literal: str) -> str:
+def _escape(literal: str) -> str:
     """``literal`` as a pattern of RE2."""
     return "".join(f"\\x{{{ord(character):X}}}" for character in literal)
 
@@ -176,7 +176,7 @@ def _look_up(editor: GraphEditor, parts: str, table: dict[str, str]) -> str:
     nothing = editor.store("tokenizer.nothing", np.array([""], dtype=object))
     axis = editor.store("tokenizer.parts.axis", np.array([0], np.int64))
     text = editor.add("StringJoin", [normal, nothing, axis], "tokenizer.text", domain=EXTENSIONS)
-    return _add_regex(editor, text, "^ +| +$|( ) +", r"\1", "words")
+    return add_regex(editor, text, "^ +| +$|( ) +", r"\1", "words")
 
 
 def _table(normalizer: BertNormalizer, vocabulary: _Vocabulary) -> Iterator[tuple[str, str]]:
@@ -273,7 +273,7 @@ def _zero() -> onnx.TensorProto:
     return onnx.helper.make_tensor("zero", onnx.TensorProto.INT64, [1], [0])
 
 
-def _add_regex(editor: GraphEditor, text: str, pattern: str, rewrite: str, name: str) -> str:
+def add_regex(editor: GraphEditor, text: str, pattern: str, rewrite: str, name: str) -> str:
     """Append a replacement in RE2's syntax; the name of the new text."""
     inputs = [
         editor.store(f"tokenizer.{name}.{part}", np.array([value], dtype=object))
@@ -282,29 +282,29 @@ def _add_regex(editor: GraphEditor, text: str, pattern: str, rewrite: str, name:
     return editor.add("StringRegexReplace", [text, *inputs], f"tokenizer.{name}", domain=EXTENSIONS)
 
 
-def _regex_class(characters: CharacterClass) -> str:
+def regex_class(characters: CharacterClass) -> str:
     spans = (span.partition("-") for span in characters.ranges.split())
     return "[" + "".join(f"\\x{{{a}}}-\\x{{{b or a}}}" for a, _, b in spans) + "]"
 
 
 def _check(file: WordPieceFile) -> None:
     if file.prefix != _INNER:
-        raise unsupported(f"the prefix {file.prefix!r} for pieces inside a word", repr(_INNER))
+        raise _unsupported(f"the prefix {file.prefix!r} for pieces inside a word", repr(_INNER))
     if file.max_word_length != _LONGEST_WORD:
-        raise unsupported(f"words of up to {file.max_word_length} characters", str(_LONGEST_WORD))
+        raise _unsupported(f"words of up to {file.max_word_length} characters", str(_LONGEST_WORD))
     for piece in file.vocabulary:
         if any(_FIRST_LITERAL <= ord(character) <= ord(_UNKNOWN) for character in piece):
-            raise unsupported(f"the piece {piece!r}", "none with a character U+FDD0 to U+FDEF")
+            raise _unsupported(f"the piece {piece!r}", "none with a character U+FDD0 to U+FDEF")
     if len(file.added_tokens) > _LITERALS:
-        raise unsupported(f"{len(file.added_tokens)} added tokens", f"{_LITERALS} at most")
+        raise _unsupported(f"{len(file.added_tokens)} added tokens", f"{_LITERALS} at most")
     for token in file.added_tokens:
         if token.normalized or token.single_word or token.lstrip or token.rstrip:
-            raise unsupported(f"the added token {token.content!r} with conditions", "plain ones")
+            raise _unsupported(f"the added token {token.content!r} with conditions", "plain ones")
         if any(character in IDEOGRAPHS for character in token.content):
-            raise unsupported(f"the added token {token.content!r}", "none with an ideograph")
+            raise _unsupported(f"the added token {token.content!r}", "none with an ideograph")
 
 
-def unsupported(found: str, expected: str) -> UnknownModelError:
+def _unsupported(found: str, expected: str) -> UnknownModelError:
     """The error for a tokenizer that operators cannot follow."""
     return UnknownModelError(
         f"the tokenizer has {found}; the graph that takes text can follow {expected}. Export "
