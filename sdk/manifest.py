@@ -25,6 +25,7 @@ __all__ = [
     "ADAPTER_FILE",
     "TRAINING_STEP_FILE",
     "TRAINING_STATE_FILE",
+    "STRING_GRAPH_FILE",
     "FileEntry",
     "Manifest",
     "Space",
@@ -40,6 +41,7 @@ GOLDEN_FILE = "golden.json"
 ADAPTER_FILE = "adapter.safetensors"
 TRAINING_STEP_FILE = "train_step.onnx"
 TRAINING_STATE_FILE = "train_state.safetensors"
+STRING_GRAPH_FILE = "encoder_with_tokenizer.onnx"
 
 _KINDS = ("wordpiece", "sentencepiece")
 _LAYOUTS = ("xlm-roberta", "plain")
