@@ -20,14 +20,14 @@ import onnxruntime
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import OUTPUT
 from pocketquery.export.string_sentencepiece import add_sentencepiece
-from pocketquery.export.string_wordpiece import EXTENSIONS, add_wordpiece
+from pocketquery.export.string_wordpiece import EXTENSIONS, add_wordpiece, check_wordpiece
 from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.manifest import STRING_GRAPH_FILE, Manifest
 
-__all__ = ["StringGraph", "build_string_graph", "extensions_version"]
+__all__ = ["StringGraph", "build_string_graph", "check_possible", "extensions_version"]
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -153,6 +153,18 @@ def build_string_graph(
     _describe(graph, manifest, encoder_sha256, prompt)
     onnx.checker.check_model(graph)
     return graph
+
+
+def check_possible(file: TokenizerFile) -> None:
+    """Find out, before an export begins, that its text graph could not be made.
+
+    Raises:
+        UnknownModelError: the tokenizer has a setting that the operators cannot follow.
+        MissingExtraError: onnxruntime-extensions, which checks the graph, is not installed.
+    """
+    extensions_version()
+    if file.kind == "wordpiece":
+        check_wordpiece(file.data)
 
 
 def extensions_version() -> str:

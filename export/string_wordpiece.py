@@ -30,7 +30,15 @@ from pocketquery.sdk.bert_unicode import IDEOGRAPHS, PUNCTUATION, WHITESPACE, Ch
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.sdk.wordpiece_file import WordPieceFile, read_wordpiece_file
 
-__all__ = ["EXTENSIONS", "add_wordpiece", "add_regex", "regex_class", "split_at", "surround"]
+__all__ = [
+    "EXTENSIONS",
+    "add_wordpiece",
+    "check_wordpiece",
+    "add_regex",
+    "regex_class",
+    "split_at",
+    "surround",
+]
 
 EXTENSIONS = "ai.onnx.contrib"
 """Domain of the operators of onnxruntime-extensions."""
@@ -63,8 +71,7 @@ def add_wordpiece(editor: GraphEditor, text: str, data: bytes, max_length: int) 
         UnknownModelError: a setting of the tokenizer that these operators cannot follow.
         CorruptArtifactError: ``data`` is not such a file.
     """
-    file = read_wordpiece_file(data)
-    _check(file)
+    file = check_wordpiece(data)
     vocabulary = _Vocabulary(file)
     if file.normalizer.normalize("一") != "一":
         text = add_regex(editor, text, f"({regex_class(IDEOGRAPHS)})", r" \1 ", "ideographs")
@@ -79,6 +86,26 @@ def add_wordpiece(editor: GraphEditor, text: str, data: bytes, max_length: int) 
     ids = _spell(editor, text, vocabulary)
     room = max_length - len(file.before) - len(file.after)
     return surround(editor, ids, file.before, file.after, room, left=file.truncate_left)
+
+
+def check_wordpiece(data: bytes) -> WordPieceFile:
+    """The tokenizer in ``data``; one the operators cannot follow raises as there."""
+    file = read_wordpiece_file(data)
+    if file.prefix != _INNER:
+        raise _unsupported(f"the prefix {file.prefix!r} for pieces inside a word", repr(_INNER))
+    if file.max_word_length != _LONGEST_WORD:
+        raise _unsupported(f"words of up to {file.max_word_length} characters", str(_LONGEST_WORD))
+    for piece in file.vocabulary:
+        if any(_FIRST_LITERAL <= ord(character) <= ord(_UNKNOWN) for character in piece):
+            raise _unsupported(f"the piece {piece!r}", "none with a character U+FDD0 to U+FDEF")
+    if len(file.added_tokens) > _LITERALS:
+        raise _unsupported(f"{len(file.added_tokens)} added tokens", f"{_LITERALS} at most")
+    for token in file.added_tokens:
+        if token.normalized or token.single_word or token.lstrip or token.rstrip:
+            raise _unsupported(f"the added token {token.content!r} with conditions", "plain ones")
+        if any(character in IDEOGRAPHS for character in token.content):
+            raise _unsupported(f"the added token {token.content!r}", "none with an ideograph")
+    return file
 
 
 def split_at(editor: GraphEditor, text: str, literals: Sequence[str | None], *, keep: str) -> str:
@@ -151,7 +178,7 @@ class _Vocabulary:
         self.characters = {c for piece in words for c in piece.removeprefix(_INNER)}
         lines = [f" {number}" for number in range(self.size)]  # a word never begins with a space
         for piece, number in file.vocabulary.items():
-            if piece and not any(c.isspace() for c in piece):  # others match no word anyway
+            if piece and not set(piece) & set(" \r\n"):  # no word can be another
                 lines[number] = piece
         lines += [chr(_FIRST_LITERAL + index) for index in range(len(self.literals))]
         self.first_missing = len(lines)
@@ -285,23 +312,6 @@ def add_regex(editor: GraphEditor, text: str, pattern: str, rewrite: str, name: 
 def regex_class(characters: CharacterClass) -> str:
     spans = (span.partition("-") for span in characters.ranges.split())
     return "[" + "".join(f"\\x{{{a}}}-\\x{{{b or a}}}" for a, _, b in spans) + "]"
-
-
-def _check(file: WordPieceFile) -> None:
-    if file.prefix != _INNER:
-        raise _unsupported(f"the prefix {file.prefix!r} for pieces inside a word", repr(_INNER))
-    if file.max_word_length != _LONGEST_WORD:
-        raise _unsupported(f"words of up to {file.max_word_length} characters", str(_LONGEST_WORD))
-    for piece in file.vocabulary:
-        if any(_FIRST_LITERAL <= ord(character) <= ord(_UNKNOWN) for character in piece):
-            raise _unsupported(f"the piece {piece!r}", "none with a character U+FDD0 to U+FDEF")
-    if len(file.added_tokens) > _LITERALS:
-        raise _unsupported(f"{len(file.added_tokens)} added tokens", f"{_LITERALS} at most")
-    for token in file.added_tokens:
-        if token.normalized or token.single_word or token.lstrip or token.rstrip:
-            raise _unsupported(f"the added token {token.content!r} with conditions", "plain ones")
-        if any(character in IDEOGRAPHS for character in token.content):
-            raise _unsupported(f"the added token {token.content!r}", "none with an ideograph")
 
 
 def _unsupported(found: str, expected: str) -> UnknownModelError:
