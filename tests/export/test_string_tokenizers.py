@@ -109,16 +109,15 @@ def test_plain_queries(reference: tuple[Encode, Encode]) -> None:
 
 
 def test_diverse_strings(reference: tuple[Encode, Encode]) -> None:
-    counts = _unequal(*reference, diverse_strings(3000, seed=21))
+    counts = _unequal(*reference, diverse_strings(2000, seed=21))
     assert set(counts) <= {"U+0000"}
-    assert counts["U+0000"] <= 40  # onnxruntime ends a text there; the strings hold it on purpose
+    assert counts["U+0000"] <= 30  # onnxruntime ends a text there; the strings hold it on purpose
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {},
-        {"lowercase": False},
         {"lowercase": False, "strip_accents": True},
         {"strip_accents": False},
         {"clean_text": False},
@@ -127,7 +126,7 @@ def test_diverse_strings(reference: tuple[Encode, Encode]) -> None:
     ids=str,
 )
 def test_diverse_strings_that_can_be_spelled(options: dict[str, Any]) -> None:
-    counts = _unequal(*_wordpiece(rich_wordpiece(4, **options)), diverse_strings(700, seed=22))
+    counts = _unequal(*_wordpiece(rich_wordpiece(4, **options)), diverse_strings(400, seed=22))
     assert set(counts) <= {"U+0000", "order of marks"}
     assert counts["U+0000"] <= 14
     assert counts["order of marks"] <= 1
