@@ -6,7 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test test-slow check format lint types bench reference clean
+# The list of files in ARCHITECTURE.md, from the modules' first lines.
+architecture:
+	$(PYTHON) docs/list_files.py
+
+.PHONY: architecture demo test test-slow check format lint types bench reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -20,6 +24,7 @@ test-slow: .stamps/dev
 check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python docs/list_files.py --check
 	$(BIN)/mypy -p pocketquery
 	$(BIN)/mypy tests examples benchmarks
 	$(BIN)/python -m pytest -n 2 --dist loadfile

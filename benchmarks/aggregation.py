@@ -32,11 +32,11 @@ from pathlib import Path
 import numpy as np
 
 from pocketquery.client.update import UpdateHeader, decode_update, encode_update
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.server.federation.journal import Journal
-from pocketquery.server.federation.rounds import apply
-from pocketquery.server.federation.settings import RoundSettings
-from pocketquery.server.federation.state import FederationState
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.rounds.round import apply
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
 
 MOST_MEMORY = 1.1
 FEW = 10

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 
 MOST_OF_FASTEMBED = 0.5
 MOST_OF_TEACHER = 0.1

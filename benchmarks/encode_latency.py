@@ -37,8 +37,8 @@ import numpy as np
 import onnxruntime
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.tokenizer import open_tokenizer
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 
 MOST_OVER_BARE = 1.15
 LEAST_OVER_TEACHER = 5.0

@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 
 from pocketquery import sdk
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.step import LocalStep
-from pocketquery.client.store import Example
-from pocketquery.client.training import train_locally
-from pocketquery.client.typing_noise import mistype
+from pocketquery.client.store.store import Example
+from pocketquery.client.training.step import LocalStep
+from pocketquery.client.training.training import train_locally
 from pocketquery.client.update import UpdateHeader, bounded_weight, encode_update
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.documents import Document
+from pocketquery.client.views.typing_noise import mistype
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.index import Index, create_index
+from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.index.index import Index, create_index
 from pocketquery.server.evaluation import encode_documents, rank_exactly, score_rankings
-from pocketquery.server.federation.rounds import apply
-from pocketquery.server.federation.settings import RoundSettings
-from pocketquery.server.federation.state import FederationState
+from pocketquery.server.federation.rounds.round import apply
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["ARMS", "Arm", "Bench", "Run"]

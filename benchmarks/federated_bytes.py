@@ -23,11 +23,11 @@ from flwr.app import Message
 from pocketquery.client.app import handle, offer_records
 from pocketquery.client.device import Contribution, Offer
 from pocketquery.client.update import UpdateHeader, encode_update
-from pocketquery.sdk.adapter import pack_adapter, read_adapter
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.manifest import Manifest
-from pocketquery.server.federation.local_grid import LocalGrid, Traffic
-from pocketquery.server.federation.state import FederationState
+from pocketquery.sdk.bundle.adapter import pack_adapter, read_adapter
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.manifest import Manifest
+from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery.server.federation.simulation.local_grid import LocalGrid, Traffic
 
 MOST_BYTES = 100_000
 MOST_OF_ENCODER = 0.01

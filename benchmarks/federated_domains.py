@@ -21,7 +21,7 @@ from pathlib import Path
 
 from data_files import objects, rows
 
-from pocketquery.sdk.documents import Document
+from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import Collection, CollectionFiles, Query, read_collection
 
 __all__ = ["DOMAINS", "GENERAL", "Client", "Domain", "read_domain"]

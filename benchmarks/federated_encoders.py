@@ -16,9 +16,9 @@ from pathlib import Path
 
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
-from pocketquery.export.bundling import ExportOptions, export_bundle
-from pocketquery.export.training_step import TrainingOptions
-from pocketquery.sdk.documents import Document, content
+from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+from pocketquery.export.training_step.training_step import TrainingOptions
+from pocketquery.sdk.index.documents import Document, content
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["NOISE", "base_bundle"]

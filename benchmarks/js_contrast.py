@@ -31,7 +31,11 @@ from typing import Any
 
 import torch
 
-from pocketquery.server.objectives.js_contrast import js_contrast, log_distribution, pairwise_js
+from pocketquery.server.objectives.shared.js_contrast import (
+    js_contrast,
+    log_distribution,
+    pairwise_js,
+)
 
 VIEWS, PIECES = 128, 30_522
 MOST_GB = 1.0

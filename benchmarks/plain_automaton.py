@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.server.corpus.suffix_automaton import Matches, TextBlock
+from pocketquery.server.corpus.mining.suffix_automaton import Matches, TextBlock
 
 __all__ = ["match_block"]
 

@@ -28,7 +28,7 @@ from quality_sets import SETS, data_folder, read_set
 from rivals.environment import rivals_python
 
 from pocketquery import sdk
-from pocketquery.sdk.documents import content
+from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import Collection
 from pocketquery.server.evaluation import (
     DEPTH,

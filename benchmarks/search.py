@@ -41,9 +41,9 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.documents import Document
-from pocketquery.sdk.index import create_index, open_index
-from pocketquery.sdk.vectors import Vectors
+from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.index.index import create_index, open_index
+from pocketquery.sdk.index.vectors import Vectors
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = ROOT / "data"

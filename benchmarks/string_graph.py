@@ -28,16 +28,20 @@ import numpy as np
 import onnx
 from data_files import objects, table
 
+from pocketquery.export.bundle.tokenizer_file import TokenizerFile
 from pocketquery.export.demo.corpus import DATA
-from pocketquery.export.ranking_gate import GateData, GateThresholds, compare_rankings
+from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds, compare_rankings
 from pocketquery.export.sessions import GraphSession
-from pocketquery.export.string_graph import StringGraph, build_string_graph, extensions_version
-from pocketquery.export.string_graph_check import every_character
-from pocketquery.export.tokenizer_file import TokenizerFile
-from pocketquery.sdk.bert_unicode import REORDERED
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.manifest import ENCODER_FILE
-from pocketquery.sdk.tokenizer import Tokenizer
+from pocketquery.export.string_graph.agreement import every_character
+from pocketquery.export.string_graph.graph import (
+    StringGraph,
+    build_string_graph,
+    extensions_version,
+)
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE
+from pocketquery.sdk.tokenizers.bert_unicode import REORDERED
+from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.corpus import Query, read_queries
 
 ROOT = Path(__file__).resolve().parents[1]

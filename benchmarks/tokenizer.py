@@ -31,7 +31,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from pocketquery.sdk.wordpiece import WordPieceTokenizer
+from pocketquery.sdk.tokenizers.wordpiece import WordPieceTokenizer
 
 LIMIT, LENGTH, ROUNDS = 0.5, 64, 7
 ROOT = Path(__file__).resolve().parents[1]

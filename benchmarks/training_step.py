@@ -123,7 +123,7 @@ def build(shape: str, folder: Path) -> None:
     """A student of ``shape`` in ``folder/student`` and its bundle in ``folder/bundle``."""
     from pocketquery.distill import StudentShape, build_student
     from pocketquery.export import ExportOptions, export_bundle
-    from pocketquery.export.training_step import TrainingOptions
+    from pocketquery.export.training_step.training_step import TrainingOptions
     from pocketquery.server.modeling import SentenceEncoder
 
     teacher = SentenceEncoder.load("demo")
@@ -215,10 +215,10 @@ def ours(folder: Path) -> tuple[Callable[[], float], float]:
     """The step as a device runs it, and this process's memory after everything is imported."""
     import onnxruntime  # noqa: F401 - the session's package, otherwise imported when it is made
 
-    from pocketquery.client.step import Hyperparameters, LocalStep, StepBatch
-    from pocketquery.client.training import train_locally  # noqa: F401 - what a device imports
-    from pocketquery.sdk.bundle import Bundle
-    from pocketquery.sdk.safetensors import parse
+    from pocketquery.client.training.step import Hyperparameters, LocalStep, StepBatch
+    from pocketquery.client.training.training import train_locally  # noqa: F401 - what a device imports
+    from pocketquery.sdk.bundle.bundle import Bundle
+    from pocketquery.sdk.bundle.safetensors import parse
 
     after_import = memory("VmRSS")
     bundle = Bundle.open(folder / "bundle")
@@ -239,12 +239,12 @@ def torch_twin(folder: Path) -> tuple[Callable[[], float], float]:
     """The reference step, and this process's memory after everything is imported."""
     import torch
 
-    from pocketquery.export.training_function import StepShape
-    from pocketquery.export.training_model import EncoderShape
-    from pocketquery.export.training_reference import ReferenceStep
-    from pocketquery.export.training_tensors import divide
-    from pocketquery.sdk.bundle import Bundle
-    from pocketquery.sdk.safetensors import parse
+    from pocketquery.export.training_step.function import StepShape
+    from pocketquery.export.training_step.model import EncoderShape
+    from pocketquery.export.training_step.reference import ReferenceStep
+    from pocketquery.export.training_step.tensors import divide
+    from pocketquery.sdk.bundle.bundle import Bundle
+    from pocketquery.sdk.bundle.safetensors import parse
     from pocketquery.server.modeling import SentenceEncoder
 
     torch.set_num_threads(1)
@@ -265,7 +265,7 @@ def torch_twin(folder: Path) -> tuple[Callable[[], float], float]:
 
 def write_batch(student: Any, path: Path) -> None:
     """The queries as a step takes them, clean and mistyped, beside random documents."""
-    from pocketquery.client.typing_noise import mistype
+    from pocketquery.client.views.typing_noise import mistype
 
     rng = np.random.default_rng(0)
     noise = random.Random(0)

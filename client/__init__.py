@@ -1,5 +1,5 @@
 """What runs on the user's device around the search: views of the queries typed there."""
 
-from pocketquery.client.typing_noise import mistype
+from pocketquery.client.views.typing_noise import mistype
 
 __all__ = ["mistype"]

@@ -2,7 +2,7 @@
 
 Down comes the release as one uint8 array, with the round's settings; up goes the update as one
 uint8 array, with three figures, or from a device that declines one number that says just that. The
-same :func:`handle` serves a SuperNode, Flower's simulation and server/federation/local_grid.py.
+same :func:`handle` serves a SuperNode, Flower's simulation and the server's local_grid.py.
 
 A SuperNode is told where the device's files are:
 
@@ -30,14 +30,14 @@ from flwr.clientapp import ClientApp
 
 from pocketquery.client.device import Answer, Declined, Device, Equipment, Offer
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.monitors import Limits
 from pocketquery.client.policy import Policy
 from pocketquery.client.readings import SystemReadings
 from pocketquery.client.round_memory import RoundMemory
-from pocketquery.client.store import QueryStore
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.client.store.store import QueryStore
+from pocketquery.client.training.monitors import Limits
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.index import open_index
+from pocketquery.sdk.index.index import open_index
 
 __all__ = ["FIGURES", "Reply", "app", "handle", "offer_records", "open_device", "read_reply"]
 

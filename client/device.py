@@ -13,17 +13,17 @@ from typing import Protocol
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.policy import Guard, Policy, Readings
-from pocketquery.client.prototypes import PrototypeSource
 from pocketquery.client.round_memory import Keepsake, RoundMemory
-from pocketquery.client.step import LocalStep
-from pocketquery.client.store import Example
-from pocketquery.client.training import LocalResult, train_locally
+from pocketquery.client.store.store import Example
+from pocketquery.client.training.prototypes import PrototypeSource
+from pocketquery.client.training.step import LocalStep
+from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.client.update import UpdateHeader, bounded_weight, encode_update
-from pocketquery.sdk.adapter import AdapterRelease, read_adapter
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import PocketQueryError
-from pocketquery.sdk.signature import Key
 
 __all__ = ["Answer", "Contribution", "Declined", "Device", "Equipment", "ExampleStore", "Offer"]
 
@@ -77,7 +77,7 @@ Answer = Contribution | Declined
 
 
 class ExampleStore(Protocol):
-    """What a device reads queries from: :class:`pocketquery.client.store.QueryStore`."""
+    """What a device reads queries from: :class:`pocketquery.client.store.store.QueryStore`."""
 
     @property
     def consent(self) -> bool:

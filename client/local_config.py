@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from pocketquery.client.augmenter_choice import choose
-from pocketquery.client.augmenters import Augmenter
-from pocketquery.client.monitors import Limits
-from pocketquery.client.step import Hyperparameters
-from pocketquery.client.views import ViewPlan
-from pocketquery.sdk.counts import check_count
+from pocketquery.client.training.monitors import Limits
+from pocketquery.client.training.step import Hyperparameters
+from pocketquery.client.views.augmenter_choice import choose
+from pocketquery.client.views.augmenters import Augmenter
+from pocketquery.client.views.views import ViewPlan
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["ClientInit", "LocalConfig"]
 
@@ -51,7 +51,7 @@ class LocalConfig:
             queries typed well lose what mistyped ones gain where the encoder never saw noise.
         ema_rate: the target network keeps this share of itself each step.
         heavy_views: names of the augmenters a noisy view is made by, one of them drawn for each;
-            see :mod:`pocketquery.client.augmenter_choice`.
+            see :mod:`pocketquery.client.views.augmenter_choice`.
         light_views: the same for the light views, which four-view ``byol`` alone has.
         typo_rate: share of the letters that ``"typo"`` mistypes.
         opened_loss_weight: of the opened result against the others shown; 0 is off, 1 is on.
@@ -67,7 +67,7 @@ class LocalConfig:
         beta1: AdamW's.
         beta2: AdamW's.
         epsilon: AdamW's.
-        limits: when the run is ended, see :mod:`pocketquery.client.monitors`.
+        limits: when the run is ended, see :mod:`pocketquery.client.training.monitors`.
 
     Raises:
         InvalidInputError: a value out of range; names it.

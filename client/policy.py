@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["Guard", "Policy", "Reading", "Readings"]
 

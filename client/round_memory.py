@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
-from pocketquery.sdk.safetensors import parse, parse_metadata, serialize
 
 __all__ = ["Keepsake", "RoundMemory"]
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.transforms import SCALES, Clip, Int8
+from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.safetensors import parse, parse_metadata, serialize
 
 __all__ = [
     "FORMAT",

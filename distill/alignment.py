@@ -24,9 +24,14 @@ from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_los
 from pocketquery.distill.losses import cosine_loss
 from pocketquery.distill.query_towers import EncoderTower, QueryTower
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.evaluation.margin import Margin, margin
-from pocketquery.server.objectives.options import check_at_least, check_choice
-from pocketquery.server.pretraining import load_checkpoint, save_checkpoint, warmup_linear
+from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
+from pocketquery.server.training.optimizer import (
+    make_optimizer,
+    set_learning_rate,
+    trained_parameters,
+)
 
 __all__ = ["ALIGNMENT_LOSSES", "AlignmentConfig", "align", "measure_margin"]
 
@@ -72,14 +77,13 @@ class AlignmentConfig:
     checkpoint_every: int = 500
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, ALIGNMENT_LOSSES)
-        for name in ("steps", "batch_size", "negatives", "checkpoint_every"):
-            check_at_least(name, getattr(self, name), 1)
-        for name in ("weight_decay", "margin", "warmup"):
-            check_at_least(name, getattr(self, name), 0)
-        for name in ("learning_rate", "temperature"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+        check_fields(
+            self,
+            loss=one_of(*ALIGNMENT_LOSSES),
+            **dict.fromkeys(("steps", "batch_size", "negatives", "checkpoint_every"), whole()),
+            **dict.fromkeys(("weight_decay", "margin", "warmup"), number(0)),
+            **dict.fromkeys(("learning_rate", "temperature"), number(above=0)),
+        )
 
 
 def align(
@@ -115,8 +119,8 @@ def align(
     _check_space(tower, data)
     usable = _usable(data, config.loss)
     inputs = tower.inputs(data.queries)
-    trained = [p for p in tower.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(_groups(trained, config), lr=config.learning_rate)
+    parameters = trained_parameters([tower])
+    optimizer = make_optimizer(parameters, config)
     known = {**(identity or {}), "alignment": asdict(config), "space": data.space_id}
     if checkpoint:  # only then: it reads all the vectors
         known |= {f"data.{name}": found for name, found in data.hashes().items()}
@@ -131,10 +135,9 @@ def align(
         loss = _loss(raw, data, rows, config, rng)
         optimizer.zero_grad(set_to_none=True)  # also what a call that failed had left
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
         losses.append(_finite(loss, norm, step, raw, data, rows, config))
-        for group in optimizer.param_groups:
-            group["lr"] = config.learning_rate * warmup_linear(step, config.steps, config.warmup)
+        set_learning_rate(optimizer, step, config)
         optimizer.step()
         if checkpoint and ((step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps):
             state = {"tower": tower.state_dict(), "optimizer": optimizer.state_dict()}
@@ -209,13 +212,6 @@ def _check_space(tower: QueryTower[Any], data: AlignmentData) -> None:
             f"the query encoder's head leads to the space {tower.encoder.space_id} and the "
             f"documents are in {data.space_id}; make a new head with with_alignment_head"
         )
-
-
-def _groups(trained: list[torch.nn.Parameter], config: AlignmentConfig) -> list[dict[str, Any]]:
-    matrices = [p for p in trained if p.ndim > 1]
-    vectors = [p for p in trained if p.ndim <= 1]
-    decay = {"params": matrices, "weight_decay": config.weight_decay}
-    return [decay, {"params": vectors, "weight_decay": 0.0}]
 
 
 def _resume(

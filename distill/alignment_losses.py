@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from pocketquery.server.objectives.primitives import info_nce, unit
+from pocketquery.server.objectives.shared.losses import info_nce, unit
 
 __all__ = ["nce_loss", "raw_loss", "ridge", "triplet_loss"]
 

@@ -7,6 +7,7 @@ same weights.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
-from pocketquery.client.typing_noise import mistype
+from pocketquery.client.views.typing_noise import mistype
 
 __all__ = ["Batch", "BatchStream"]
 
@@ -70,9 +71,11 @@ class BatchStream(Dataset[Batch]):
         prompt: str = "",
     ) -> None:
         self.texts = texts
-        self.tokenizer = tokenizer
+        # Its own copy: padding and truncation are settings of the tokenizer itself.
+        self._tokenizer = copy.deepcopy(tokenizer.backend_tokenizer)
+        self._tokenizer.enable_truncation(max_length)
+        self._tokenizer.enable_padding(pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token)
         self.batch_size = min(batch_size, len(texts))
-        self.max_length = max_length
         self.seed = seed
         self.typo_share = typo_share
         self.typo_rate = typo_rate
@@ -88,15 +91,10 @@ class BatchStream(Dataset[Batch]):
         rows = self._current[1][place]
         rng = random.Random(f"{self.seed}/{step}")
         texts = [self.prompt + self._view(self.texts[row], rng) for row in rows]
-        encoded = self.tokenizer(
-            texts,
-            padding=True,
-            truncation=True,
-            max_length=self.max_length,
-            return_tensors="pt",
-            return_token_type_ids=False,
-        )
-        return Batch(encoded["input_ids"], encoded["attention_mask"], torch.from_numpy(rows))
+        encoded = self._tokenizer.encode_batch_fast(texts)
+        ids = np.array([one.ids for one in encoded], np.int64)  # (batch, length)
+        mask = np.array([one.attention_mask for one in encoded], np.int64)
+        return Batch(torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(rows))
 
     def _view(self, text: str, rng: random.Random) -> str:
         if rng.random() >= self.typo_share:

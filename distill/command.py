@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from pocketquery.sdk.documents import Document
+    from pocketquery.sdk.index.documents import Document
 
 __all__ = ["distill"]
 
@@ -50,6 +50,13 @@ def distill(subparsers: Any) -> None:
     add("--steps", type=int, default=1000, help="optimiser steps (default: 1000)")
     add("--batch-size", type=int, default=64, help="texts a step (default: 64)")
     add("--learning-rate", type=float, default=3e-4, help="peak (default: 3e-4)")
+    add(
+        "--quantised-share",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="last part of the steps, which computes as the int8 file will (default: 0)",
+    )
     add("--seed", type=int, default=0, help="of everything random (default: 0)")
     add("--device", default="cpu", help="torch device (default: cpu)")
     add("--bfloat16", action="store_true", help="autocast: accelerators, processors with AMX")
@@ -62,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.distill.distillation import distill
     from pocketquery.distill.texts import query_like_texts, unique_texts
     from pocketquery.distill.training import TrainingConfig
-    from pocketquery.sdk.documents import content
+    from pocketquery.sdk.index.documents import content
     from pocketquery.server.modeling import SentenceEncoder
 
     corpus = _corpus(arguments)
@@ -84,6 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
             learning_rate=arguments.learning_rate,
             typo_share=arguments.typos,
             typo_rate=arguments.typo_rate,
+            quantised_share=arguments.quantised_share,
             seed=arguments.seed,
             bfloat16=arguments.bfloat16,
         ),
@@ -110,7 +118,7 @@ def _corpus(arguments: argparse.Namespace) -> list[Document]:
 
 def _queries(arguments: argparse.Namespace) -> list[str]:
     from pocketquery.server.corpus import read_queries
-    from pocketquery.server.corpus.lines import numbered_lines
+    from pocketquery.server.corpus.readers.lines import numbered_lines
 
     found = [query.text for query in read_queries(arguments.queries)] if arguments.queries else []
     if arguments.texts:

@@ -46,7 +46,9 @@ def distill(
     layers: Sequence[int] | None = None,
     vocabulary_size: int | None = None,
     vocabulary_coverage: float | None = None,
+    least_character: int = 0,
     max_length: int = 128,
+    cache: str | Path | None = None,
     config: TrainingConfig | None = None,
     device: str = "cpu",
     show_progress_bar: bool = False,
@@ -66,7 +68,11 @@ def distill(
         layers: teacher layers to keep; default evenly spaced.
         vocabulary_size: prune the vocabulary to about so many pieces.
         vocabulary_coverage: or to those that cover this share of the tokens of ``texts``.
+        least_character: with a pruned vocabulary, how often the texts must have a single character
+            for it to stay; 0 keeps all.
         max_length: tokens of a query on the device, specials included.
+        cache: folder for the teacher's vectors, which stay there, for several students of the same
+            texts; default: beside the checkpoint, removed at the end.
         config: hyper-parameters.
         device: torch device to train on.
         show_progress_bar: bars with loss, throughput and time left.
@@ -92,6 +98,7 @@ def distill(
         "vocabulary_size": vocabulary_size,
         "vocabulary_coverage": vocabulary_coverage,
         "max_length": max_length,
+        **({"least_character": least_character} if least_character else {}),
         # Workers and checkpoint intervals do not change the weights.
         **{k: v for k, v in asdict(config).items() if k not in ("workers", "checkpoint_every")},
     }
@@ -111,12 +118,14 @@ def distill(
             [encoder.prompts.get("query", "") + text for text in (*texts, *documents)],
             target_size=vocabulary_size,
             coverage=1.0 if vocabulary_coverage is None else vocabulary_coverage,
+            least_character=least_character,
         )
+    work.mkdir(parents=True, exist_ok=True)
     targets = prepare_targets(
         teacher.to(device),
         texts,
         documents,
-        work,
+        work if cache is None else Path(cache),
         nearest=config.nearest,
         bfloat16=config.bfloat16,
         show_progress_bar=show_progress_bar,

@@ -24,7 +24,7 @@ class Draft:
         tokenizer_file: the new tokenizer's file.
         cut: a word to new ids.
         unknown: the new id of the unknown token.
-        options: what :func:`pocketquery.sdk.tokenizer.open_tokenizer` needs beside the file.
+        options: what ``open_tokenizer`` (sdk/tokenizers/tokenizer.py) needs beside the file.
     """
 
     kept: list[int]
@@ -43,6 +43,7 @@ class PrunableVocabulary(Protocol):
         pieces: all ids.
         required: ids that must stay: special tokens, single characters, and pieces with a
             character that is no piece by itself.
+        characters: those of ``required`` that are single characters.
         closed: whether each character of each piece is a piece by itself, so that the required
             pieces alone spell every word that the full vocabulary spells.
     """
@@ -51,6 +52,7 @@ class PrunableVocabulary(Protocol):
     unknown: int
     pieces: Collection[int]
     required: set[int]
+    characters: set[int]
     closed: bool
 
     def words(self, text: str) -> list[str]:
@@ -78,6 +80,7 @@ def choose_pieces(
     *,
     target_size: int | None,
     coverage: float,
+    least_character: int = 0,
 ) -> set[int]:
     """The required pieces and the most frequent of the others.
 
@@ -85,12 +88,14 @@ def choose_pieces(
         counts: occurrences of each piece in the corpus.
         target_size: how many pieces to keep; None for as few as reach ``coverage``.
         coverage: share of all occurrences that the kept pieces make up, in (0, 1].
+        least_character: single characters that occur less often are not required.
 
     Raises:
         InvalidInputError: ``target_size`` is below the number of required pieces, or ``coverage``
             is not in (0, 1].
     """
-    required = vocabulary.required
+    rare = {piece for piece in vocabulary.characters if counts[piece] < least_character}
+    required = vocabulary.required - rare
     if not 0 < coverage <= 1:
         raise InvalidInputError(f"coverage is {coverage}, expected a share above 0 and at most 1")
     if target_size is not None and target_size < len(required):

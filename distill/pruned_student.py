@@ -32,14 +32,18 @@ def prune_student(
     *,
     target_size: int | None = None,
     coverage: float = 0.999,
+    least_character: int = 0,
 ) -> dict[str, Any]:
     """Prune the vocabulary of ``student`` in place to the pieces that ``texts`` need.
+
+    The position table is cut to the student's own maximum length, too.
 
     Args:
         student: an encoder with a WordPiece or sentencepiece (XLM-R layout) vocabulary.
         texts: the corpus whose pieces are kept.
         target_size: pieces to keep; None for the fewest that reach ``coverage``.
         coverage: share of the corpus's pieces that must be kept.
+        least_character: how often ``texts`` must have a single character for it to stay.
 
     Returns:
         The statistics of :class:`pocketquery.distill.vocabulary.PrunedVocabulary`.
@@ -48,7 +52,14 @@ def prune_student(
         UnknownModelError: the vocabulary is of another kind.
     """
     kind, source = vocabulary_source(student.tokenizer)
-    pruned = prune_vocabulary(source, kind, texts, target_size=target_size, coverage=coverage)
+    pruned = prune_vocabulary(
+        source,
+        kind,
+        texts,
+        target_size=target_size,
+        coverage=coverage,
+        least_character=least_character,
+    )
     table = student.backbone.get_input_embeddings()
     kept = torch.from_numpy(pruned.kept)
     rows = slice_embeddings(table.weight.detach(), kept.numpy())
@@ -62,7 +73,26 @@ def prune_student(
     for name in ("pad", "bos", "eos"):  # ids that moved
         if getattr(config, f"{name}_token_id", None) is not None:
             setattr(config, f"{name}_token_id", getattr(student.tokenizer, f"{name}_token_id"))
+    _cut_positions(student)
     return pruned.statistics
+
+
+def _cut_positions(student: SentenceEncoder) -> None:
+    """Leave out the positions that no text of the student's maximum length reaches."""
+    config = student.backbone.config
+    embeddings = student.backbone.embeddings
+    table = embeddings.position_embeddings
+    # RoBERTa and its kin number positions from behind the padding's id.
+    first = 0 if table.padding_idx is None else table.padding_idx + 1
+    rows = min(student.max_length + first, table.num_embeddings)
+    smaller = nn.Embedding(rows, table.embedding_dim, padding_idx=table.padding_idx)
+    smaller.weight.data.copy_(table.weight.data[:rows])
+    embeddings.position_embeddings = smaller
+    for name in ("position_ids", "token_type_ids"):  # one number a position
+        if hasattr(embeddings, name):
+            numbers = getattr(embeddings, name)[:, :rows].contiguous()
+            embeddings.register_buffer(name, numbers, persistent=False)
+    config.max_position_embeddings = rows
 
 
 def vocabulary_source(tokenizer: Any) -> tuple[str, bytes]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from pocketquery.distill.piece_selection import Draft
 from pocketquery.distill.sentencepiece_proto import SentencePieceModel
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.sentencepiece_model import SentencePieceTokenizer
+from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 
 __all__ = ["SentencePieceVocabulary"]
 
@@ -50,6 +50,7 @@ class SentencePieceVocabulary:
         }
         self.closed = all(len(normal[number]) == 1 for number in normal.keys() - droppable)
         self.required = set(self.pieces) - {number + self._shift for number in droppable}
+        self.characters = {n + self._shift for n, piece in normal.items() if len(piece) == 1}
 
     @property
     def _shift(self) -> int:

@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -34,25 +34,30 @@ ARCHITECTURES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 
 @dataclass(frozen=True)
 class StudentShape:
-    """Layers and width of a student; heads have 32 dimensions and the FFN is four times as wide."""
+    """Layers and width of a student; heads have 32 dimensions and the FFN is four times as wide.
+
+    ``head`` is what maps a narrow student to the teacher's dimension: Query-BERT's ``"mlp"`` of two
+    layers, or one ``"linear"`` layer, which a file of 1 MB has room for.
+    """
 
     layers: int
     width: int
+    head: Literal["mlp", "linear"] = "mlp"
 
     @classmethod
     def parse(cls, text: str) -> StudentShape:
-        """``"3x384"`` → three layers of width 384.
+        """``"3x384"`` → three layers of width 384; ``"1x128-linear"``: with a linear head.
 
         Raises:
             InvalidInputError: not of that form, or a width that is no multiple of 32.
         """
-        match = re.fullmatch(r"([1-9]\d?)x([1-9]\d{1,3})", text)
+        match = re.fullmatch(r"([1-9]\d?)x([1-9]\d{1,3})(-linear)?", text)
         if match is None or int(match[2]) % 32:
             raise InvalidInputError(
                 f'student shape "{text}"; expected LAYERSxWIDTH with a width that is a multiple '
                 f"of 32, such as {', '.join(PRESETS)}"
             )
-        return cls(int(match[1]), int(match[2]))
+        return cls(int(match[1]), int(match[2]), "linear" if match[3] else "mlp")
 
 
 def build_student(
@@ -98,7 +103,7 @@ def build_student(
         backbone = _new_backbone(config)
         head = copy.deepcopy(teacher.head) if same_width else None
         if shape.width != teacher.dimension and head is None:
-            head = alignment_head(shape.width, teacher.dimension)
+            head = alignment_head(shape.width, teacher.dimension, shape.head)
     if same_width:
         _copy_layers(teacher.backbone, backbone, _checked_layers(teacher, shape.layers, layers))
     else:
@@ -148,8 +153,12 @@ def kept_layers(available: int, wanted: int) -> list[int]:
     return [i * (available - 1) // (wanted - 1) for i in range(wanted)]
 
 
-def alignment_head(width: int, dimension: int) -> nn.Sequential:
-    """Query-BERT's two-layer MLP from the student's width to the teacher's dimension."""
+def alignment_head(
+    width: int, dimension: int, kind: Literal["mlp", "linear"] = "mlp"
+) -> nn.Sequential:
+    """From the student's width to the teacher's dimension: Query-BERT's MLP, or one layer."""
+    if kind == "linear":
+        return nn.Sequential(nn.Linear(width, dimension), nn.Identity())
     hidden = 2 * dimension
     return nn.Sequential(
         nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, dimension), nn.Identity()

@@ -28,6 +28,7 @@ FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 
 _PIECE = 2048  # texts encoded between two writes: what a kill can cost
+_BLOCK = 512  # texts compared with all documents at once
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,14 @@ def prepare_targets(
         show_progress_bar: one bar a role.
     """
     options = {"bfloat16": bfloat16, "show_progress_bar": show_progress_bar}
+    device = teacher.device
     vectors = teacher_vectors(teacher, "query", texts, cache, **options)
     if documents:
         ranked = teacher_vectors(teacher, "document", documents, cache, **options)
-        return Targets(vectors, ranked, nearest_documents(vectors, ranked, nearest))
+        return Targets(vectors, ranked, nearest_documents(vectors, ranked, nearest, device))
     # A text is its own nearest neighbour; one more is asked for and the first is dropped.
-    return Targets(vectors, vectors, nearest_documents(vectors, vectors, nearest + 1)[:, 1:])
+    found = nearest_documents(vectors, vectors, nearest + 1, device)
+    return Targets(vectors, vectors, found[:, 1:])
 
 
 def teacher_vectors(
@@ -119,15 +122,20 @@ def teacher_vectors(
     return vectors
 
 
-def nearest_documents(vectors: FloatArray, documents: FloatArray, k: int) -> IntArray:
-    """Rows of ``documents`` nearest to each vector, best first: int64 (n, min(k, n_documents))."""
+def nearest_documents(
+    vectors: FloatArray, documents: FloatArray, k: int, device: torch.device | str = "cpu"
+) -> IntArray:
+    """Rows of ``documents`` nearest to each vector, best first: int64 (n, min(k, n_documents)).
+
+    Exact; millions of texts want an accelerator as ``device``.
+    """
     k = min(k, len(documents))
     found = np.empty((len(vectors), k), dtype=np.int64)
-    for start in range(0, len(vectors), 512):
-        scores = vectors[start : start + 512] @ documents.T  # (block, n_documents)
-        top = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
-        found[start : start + 512] = np.take_along_axis(top, order, axis=1)
+    columns = torch.from_numpy(documents).to(device).T
+    for start in range(0, len(vectors), _BLOCK):
+        block = torch.from_numpy(vectors[start : start + _BLOCK]).to(device)
+        scores = block @ columns  # (block, n_documents)
+        found[start : start + _BLOCK] = torch.topk(scores, k, dim=1).indices.cpu().numpy()
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-from pocketquery.sdk.documents import Document
+from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import split_sentences
 
 __all__ = ["query_like_texts", "unique_texts"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,18 @@ from tqdm.auto import tqdm
 
 from pocketquery.distill.batches import Batch, BatchStream
 from pocketquery.distill.losses import cosine_loss, ranking_loss
+from pocketquery.distill.quantization_noise import quantised_forward
 from pocketquery.distill.targets import Targets
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.errors import ArtifactError
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.pretraining import load_checkpoint, save_checkpoint, warmup_linear
+from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
+from pocketquery.server.training.log import Meter, append_line
+from pocketquery.server.training.optimizer import (
+    make_optimizer,
+    set_learning_rate,
+    trained_parameters,
+)
 
 __all__ = ["TrainingConfig", "train"]
 
@@ -44,6 +50,8 @@ class TrainingConfig:
         random_documents: documents drawn at random, per step.
         typo_share: share of a batch that is mistyped; 0 leaves noise out.
         typo_rate: errors per letter in a mistyped text.
+        quantised_share: the last part of the steps, which computes with the rounded values of the
+            int8 file, in full precision otherwise; see quantization_noise.py.
         train_vocabulary: also train the vocabulary table; without it a step takes three quarters
             of the time and the table stays the teacher's (or its principal components).
         seed: of start weights, order, noise and document samples.
@@ -66,6 +74,7 @@ class TrainingConfig:
     random_documents: int = 256
     typo_share: float = 0.0
     typo_rate: float = 0.08
+    quantised_share: float = 0.0
     train_vocabulary: bool = True
     seed: int = 0
     bfloat16: bool = False
@@ -73,18 +82,15 @@ class TrainingConfig:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "max_length", "checkpoint_every", "nearest"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
-        for name in ("random_documents", "workers", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 or more")
-        for name in ("typo_share", "typo_rate", "warmup"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 to 1")
-        for name in ("learning_rate", "temperature", "max_gradient_norm"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+        check_fields(
+            self,
+            **dict.fromkeys(("steps", "batch_size", "max_length", "checkpoint_every"), whole()),
+            **dict.fromkeys(("random_documents", "workers"), whole(0)),
+            nearest=whole(),
+            weight_decay=number(0),
+            **dict.fromkeys(("typo_share", "typo_rate", "warmup", "quantised_share"), number(0, 1)),
+            **dict.fromkeys(("learning_rate", "temperature", "max_gradient_norm"), number(above=0)),
+        )
 
 
 def train(
@@ -119,8 +125,8 @@ def train(
     device = student.device
     # 1. State: optimiser, and whatever an earlier, interrupted call left behind.
     student.backbone.get_input_embeddings().requires_grad_(config.train_vocabulary)
-    groups = _parameter_groups(student, config)
-    optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    parameters = trained_parameters([student])
+    optimizer = make_optimizer(parameters, config)
     start = _resume(student, optimizer, checkpoint, identity)
     vectors = torch.from_numpy(targets.vectors).to(device)
     documents = torch.from_numpy(targets.documents).to(device)
@@ -129,11 +135,11 @@ def train(
     progress = tqdm(
         total=config.steps, initial=start, unit="step", disable=not show_progress_bar, desc="distil"
     )
-    meter = _Meter()
+    meter = Meter()
     for step, batch in _batches(student, texts, config, start):
         # 2. Both views of the batch: the student's, and the teacher's on the clean text.
         rows = batch.rows.to(device, non_blocking=True)
-        with _autocast(config, device):
+        with _forward(student, step, config):
             online = student(
                 batch.input_ids.to(device, non_blocking=True),
                 batch.attention_mask.to(device, non_blocking=True),
@@ -145,34 +151,24 @@ def train(
         loss = config.cosine_weight * cosine + config.ranking_weight * ranking
         # 4. The update.
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(student.parameters(), config.max_gradient_norm)
-        for group in optimizer.param_groups:
-            group["lr"] = config.learning_rate * warmup_linear(step, config.steps, config.warmup)
+        torch.nn.utils.clip_grad_norm_(parameters.values(), config.max_gradient_norm)
+        set_learning_rate(optimizer, step, config)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         # 5. What a person sees, and what a kill leaves.
-        meter.add(len(rows), cosine.detach(), ranking.detach())
+        meter.add({"cosine_loss": cosine, "ranking_loss": ranking})
+        meter.count(examples=len(rows))
         done = step + 1
         progress.update(1)
         if done % 10 == 0 or done == config.steps:
-            progress.set_postfix_str(meter.text())
+            progress.set_postfix_str(_shown(_figures(meter)))
         if done % config.checkpoint_every == 0 or done == config.steps:
             _checkpoint(checkpoint, identity, done, student, optimizer, meter, log)
-            meter = _Meter()
+            meter = Meter()
         if on_step is not None:
             on_step(done)
     progress.close()
     student.requires_grad_(True).eval()
-
-
-def _parameter_groups(student: SentenceEncoder, config: TrainingConfig) -> list[dict[str, Any]]:
-    trained = [p for p in student.parameters() if p.requires_grad]
-    matrices = [p for p in trained if p.ndim > 1]
-    vectors = [p for p in trained if p.ndim <= 1]
-    return [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
 
 
 def _batches(
@@ -210,9 +206,14 @@ def _document_sample(
     return sample
 
 
-def _autocast(config: TrainingConfig, device: torch.device) -> Any:
+def _forward(
+    student: SentenceEncoder, step: int, config: TrainingConfig
+) -> AbstractContextManager[None]:
+    """How this step computes: rounded as in the file at the end, before that as configured."""
+    if step >= config.steps * (1 - config.quantised_share):
+        return quantised_forward(student)
     if config.bfloat16:
-        return torch.autocast(device.type, torch.bfloat16)
+        return torch.autocast(student.device.type, torch.bfloat16)
     return nullcontext()
 
 
@@ -230,34 +231,15 @@ def _resume(
     return int(state["step"])
 
 
-class _Meter:
-    """Running means since the last checkpoint; reading it is the only synchronisation."""
+def _figures(meter: Meter) -> dict[str, float]:
+    found = meter.read()
+    losses = {name: found[name] for name in ("cosine_loss", "ranking_loss")}
+    return {**losses, "texts_per_second": found["examples_per_second"]}
 
-    def __init__(self) -> None:
-        self.started = time.perf_counter()
-        self.texts = 0
-        self.steps = 0
-        self.sums: torch.Tensor | None = None
 
-    def add(self, texts: int, *parts: torch.Tensor) -> None:
-        stacked = torch.stack(parts)
-        self.sums = stacked if self.sums is None else self.sums + stacked
-        self.texts += texts
-        self.steps += 1
-
-    def read(self) -> dict[str, float]:
-        sums = [0.0, 0.0] if self.sums is None else self.sums.tolist()
-        seconds = max(time.perf_counter() - self.started, 1e-9)
-        names = ("cosine_loss", "ranking_loss")
-        means = {n: s / max(self.steps, 1) for n, s in zip(names, sums, strict=True)}
-        return {**means, "texts_per_second": self.texts / seconds}
-
-    def text(self) -> str:
-        now = self.read()
-        return (
-            f"cosine {now['cosine_loss']:.4f} ranking {now['ranking_loss']:.4f} "
-            f"{now['texts_per_second']:.0f} texts/s"
-        )
+def _shown(figures: Mapping[str, float]) -> str:
+    losses = f"cosine {figures['cosine_loss']:.4f} ranking {figures['ranking_loss']:.4f}"
+    return f"{losses} {figures['texts_per_second']:.0f} texts/s"
 
 
 def _checkpoint(
@@ -266,10 +248,10 @@ def _checkpoint(
     done: int,
     student: SentenceEncoder,
     optimizer: torch.optim.Optimizer,
-    meter: _Meter,
+    meter: Meter,
     log: Path | None,
 ) -> None:
-    now = meter.read()
+    now = _figures(meter)
     if not all(math.isfinite(value) for value in now.values()):
         raise ArtifactError(
             f"the loss is not finite by step {done} ({now}); the last good checkpoint is kept in "
@@ -278,7 +260,4 @@ def _checkpoint(
     state = {"step": done, "student": student.state_dict(), "optimizer": optimizer.state_dict()}
     save_checkpoint(path, identity, state)
     if log is not None:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(
-                json.dumps({"step": done, **{k: round(v, 5) for k, v in now.items()}}) + "\n"
-            )
+        append_line(log, {"step": done, **now})

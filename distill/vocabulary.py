@@ -40,7 +40,7 @@ class PrunedVocabulary:
         statistics: ``size_before``, ``size_after``, ``words``, ``distinct_words``, ``coverage``
             (share of the corpus's pieces that were kept), and for ``before`` and ``after`` the
             ``pieces_per_word`` and the ``unknown_rate`` (share of pieces that are unknown).
-        options: what :func:`pocketquery.sdk.tokenizer.open_tokenizer` needs beside the file.
+        options: what ``open_tokenizer`` (sdk/tokenizers/tokenizer.py) needs beside the file.
     """
 
     kept: NDArray[np.int64]
@@ -56,6 +56,7 @@ def prune_vocabulary(
     *,
     target_size: int | None = None,
     coverage: float = 0.999,
+    least_character: int = 0,
     layout: str = "xlm-roberta",
     mode: str = "rebuild",
 ) -> PrunedVocabulary:
@@ -67,7 +68,9 @@ def prune_vocabulary(
         texts: the corpus, read once.
         target_size: size of the new vocabulary; None for the smallest that reaches ``coverage``.
         coverage: share of the corpus's pieces to keep, in (0, 1]; unused with ``target_size``.
-        layout: of a sentencepiece model, see :mod:`pocketquery.sdk.sentencepiece_model`.
+        least_character: single characters that ``texts`` have less often may go, and words with
+            them become unknown; 0 keeps all. Scripts nobody types take a third of a small table.
+        layout: of a sentencepiece model, see :mod:`pocketquery.sdk.tokenizers.sentencepiece_model`.
         mode: for a sentencepiece model, ``"rebuild"`` cuts texts anew with the pieces that are
             left (unigram models only), ``"remap"`` cuts them as before and makes the dropped
             pieces unknown.
@@ -81,9 +84,15 @@ def prune_vocabulary(
     if not words:
         raise InvalidInputError("found no word in the texts, expected a corpus to count pieces in")
     counts = count_pieces(words, vocabulary.cut)
-    kept = choose_pieces(counts, vocabulary, target_size=target_size, coverage=coverage)
+    kept = choose_pieces(
+        counts,
+        vocabulary,
+        target_size=target_size,
+        coverage=coverage,
+        least_character=least_character,
+    )
     draft = vocabulary.keep(kept)
-    if not vocabulary.closed and mode == "rebuild":
+    if not vocabulary.closed and mode == "rebuild" and not least_character:
         draft = _restore_lost_words(vocabulary, draft, words)
     return PrunedVocabulary(
         kept=np.array(draft.kept, dtype=np.int64),

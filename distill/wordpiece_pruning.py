@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pocketquery.distill.piece_selection import Draft
-from pocketquery.sdk.wordpiece import WordPieceTokenizer
+from pocketquery.sdk.tokenizers.wordpiece import WordPieceTokenizer
 
 __all__ = ["WordPieceVocabulary"]
 
@@ -34,11 +34,8 @@ class WordPieceVocabulary:
         spelled = {piece: self._spelled(piece) for piece in ordinary}
         stuck = {p for p, forms in spelled.items() if not all(f in self._ids for f in forms)}
         self.closed = not stuck
-        self.required = specials | {
-            number
-            for piece, number in ordinary.items()
-            if len(spelled[piece]) == 1 or piece in stuck
-        }
+        self.characters = {n for piece, n in ordinary.items() if len(spelled[piece]) == 1}
+        self.required = specials | self.characters | {ordinary[piece] for piece in stuck}
 
     def words(self, text: str) -> list[str]:
         """The normalised words; literals of added tokens are always kept and not counted."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 
-from pocketquery.server.corpus.labelled_texts import read_labelled_texts
+from pocketquery.server.corpus.readers.labelled_texts import read_labelled_texts
 from pocketquery.server.evaluation.classification import zero_shot_classes
 from pocketquery.server.evaluation.linear_probe import linear_probe
 from pocketquery.server.modeling import SentenceEncoder

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from pocketquery.export.bundling import ExportOptions, ExportReport, export_bundle
+    from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
     from pocketquery.export.indexing import IndexReport, build_index
-    from pocketquery.export.ranking_gate import GateData, GateReport, GateThresholds
+    from pocketquery.export.quantization.ranking_gate import GateData, GateReport, GateThresholds
 
 __all__ = [
     "export_bundle",
@@ -25,8 +25,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "bundling": ["export_bundle", "ExportOptions", "ExportReport"],
+        "bundle.bundling": ["export_bundle", "ExportOptions", "ExportReport"],
         "indexing": ["build_index", "IndexReport"],
-        "ranking_gate": ["GateData", "GateReport", "GateThresholds"],
+        "quantization.ranking_gate": ["GateData", "GateReport", "GateThresholds"],
     },
 )

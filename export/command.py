@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
-from pocketquery.sdk.manifest import TRAINING_STEP_FILE
 
 if TYPE_CHECKING:
-    from pocketquery.export.bundling import ExportReport
-    from pocketquery.export.ranking_gate import GateData
+    from pocketquery.export.bundle.bundling import ExportReport
+    from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["export", "index"]
@@ -116,10 +116,10 @@ def index(subparsers: Any) -> None:
 
 def _export(arguments: argparse.Namespace) -> int:
     # torch and onnx come with these: only when the command runs, not when its help is shown.
-    from pocketquery.export.bundling import ExportOptions, export_bundle
+    from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
     from pocketquery.export.onnx_graph import GraphOptions
-    from pocketquery.export.ranking_gate import GateThresholds
-    from pocketquery.export.training_step import TrainingOptions
+    from pocketquery.export.quantization.ranking_gate import GateThresholds
+    from pocketquery.export.training_step.training_step import TrainingOptions
     from pocketquery.server.corpus import read_queries
     from pocketquery.server.modeling import SentenceEncoder
 
@@ -163,7 +163,7 @@ def _export(arguments: argparse.Namespace) -> int:
 def _gate_data(
     arguments: argparse.Namespace, student: SentenceEncoder, queries: Sequence[Any]
 ) -> GateData | None:
-    from pocketquery.export.ranking_gate import GateData
+    from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.corpus import read_documents, read_judgements
     from pocketquery.server.evaluation.document_vectors import encode_documents
 
@@ -194,7 +194,7 @@ def _gate_data(
 
 def _index(arguments: argparse.Namespace) -> int:
     from pocketquery.export.indexing import build_index
-    from pocketquery.sdk.bundle import Bundle
+    from pocketquery.sdk.bundle.bundle import Bundle
     from pocketquery.server.corpus import read_documents
     from pocketquery.server.modeling import SentenceEncoder
 

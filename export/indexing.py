@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.documents import Document, check_document, content
 from pocketquery.sdk.errors import CorpusError, InvalidInputError, MissingExtraError
-from pocketquery.sdk.index_builder import IndexBuilder, create_index
-from pocketquery.sdk.index_files import INFO
+from pocketquery.sdk.index.builder import IndexBuilder, create_index
+from pocketquery.sdk.index.documents import Document, check_document, content
+from pocketquery.sdk.index.folder import INFO
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from pocketquery.sdk.bundle.verification import VerificationReport, verify
     from pocketquery.sdk.encoder import Encoder
     from pocketquery.sdk.errors import (
         ArtifactError,
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
         UnknownModelError,
         UnsupportedVersionError,
     )
-    from pocketquery.sdk.index import Document, Hit, Index, create_index, open_index
+    from pocketquery.sdk.index.index import Document, Hit, Index, create_index, open_index
     from pocketquery.sdk.loading import encode, encode_query, load
-    from pocketquery.sdk.verification import VerificationReport, verify
 
 __all__ = [
     "load",
@@ -65,8 +65,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "loading": ("load", "encode", "encode_query"),
         "encoder": ("Encoder",),
-        "index": ("open_index", "create_index", "Index", "Hit", "Document"),
-        "verification": ("verify", "VerificationReport"),
+        "index.index": ("open_index", "create_index", "Index", "Hit", "Document"),
+        "bundle.verification": ("verify", "VerificationReport"),
         "errors": tuple(name for name in __all__ if name.endswith("Error")),
     },
 )

@@ -111,7 +111,7 @@ def _encode(options: argparse.Namespace) -> int:
 
 
 def _search(options: argparse.Namespace) -> int:
-    from pocketquery.sdk.index import open_index
+    from pocketquery.sdk.index.index import open_index
 
     encoder = _load(options.bundle, options.adapter)
     with open_index(options.index, encoder=encoder) as index:
@@ -137,7 +137,7 @@ def _search(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from pocketquery.sdk.verification import verify as verify_artifact
+    from pocketquery.sdk.bundle.verification import verify as verify_artifact
 
     report = verify_artifact(options.path, public_key=options.public_key)
     if options.json:

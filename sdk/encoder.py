@@ -18,18 +18,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.adapter import read_adapter
-from pocketquery.sdk.adapter_tensors import Tensors
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.counts import check_count
+from pocketquery.sdk.bundle.adapter import read_adapter
+from pocketquery.sdk.bundle.adapter_tensors import Tensors
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
+from pocketquery.sdk.bundle.safetensors import parse
+from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.graph import Graph
-from pocketquery.sdk.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
 from pocketquery.sdk.progress import progress
-from pocketquery.sdk.safetensors import parse
-from pocketquery.sdk.signature import Key
 from pocketquery.sdk.texts import check_text, check_texts
-from pocketquery.sdk.tokenizer import Tokenizer, open_tokenizer
+from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
+from pocketquery.sdk.validation import check_count
 
 __all__ = ["AdapterSource", "Encoder"]
 

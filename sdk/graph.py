@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.validation import check_count
 
 if TYPE_CHECKING:
     import onnxruntime

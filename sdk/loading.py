@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import ArtifactNotFoundError
-from pocketquery.sdk.signature import Key
 
 if TYPE_CHECKING:
     import numpy as np

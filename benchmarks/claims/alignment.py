@@ -39,7 +39,7 @@ from pocketquery.distill import (
     alignment_data,
     with_alignment_head,
 )
-from pocketquery.sdk.documents import Document
+from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder

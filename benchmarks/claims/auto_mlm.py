@@ -28,7 +28,7 @@ from session_fixture import make_sessions
 from study import Corpus, Scores, Trained
 from verdicts import Claim, Results, Verdict, above, all_of, near
 
-from pocketquery.server.corpus.candidates import CandidateList
+from pocketquery.server.corpus.readers.candidates import CandidateList
 from pocketquery.server.evaluation.candidates import score_candidates
 from pocketquery.server.evaluation.knowledge import hits_at
 

@@ -37,7 +37,7 @@ from pocketquery.server.evaluation.translation import (
     relational_similarity,
     two_way,
 )
-from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.training.log import read_log
 
 _CIPHERS = ("cipher", "cipher_reversed")
 _CALIBRATED = [name for name, arm in settings_of("ccp")["arms"].items() if "calibrate" in arm]

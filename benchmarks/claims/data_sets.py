@@ -17,8 +17,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from data_files import objects, rows, table
 
 from pocketquery.server.corpus import split_sentences
-from pocketquery.server.corpus.candidates import CandidateList, read_candidate_table
 from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.corpus.readers.candidates import CandidateList, read_candidate_table
 
 __all__ = [
     "SessionTest",

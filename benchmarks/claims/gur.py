@@ -41,8 +41,8 @@ from verdicts import Claim, Results, Verdict, above, all_of, far_above, near, no
 
 from pocketquery.server.corpus import split_sentences
 from pocketquery.server.corpus.groups import Group, GroupList
-from pocketquery.server.corpus.labelled_texts import LabelledTexts
-from pocketquery.server.corpus.lcs_pairs import LcsConfig, mine_pairs
+from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_pairs
+from pocketquery.server.corpus.readers.labelled_texts import LabelledTexts
 from pocketquery.server.evaluation.classification import few_shot, zero_shot_classes
 from pocketquery.server.objectives.gur import Gur
 

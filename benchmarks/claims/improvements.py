@@ -39,15 +39,15 @@ from quality_sets import data_folder
 from query_bert import placements
 from retrieval_test import dense_ranks, rank_scores
 
-from pocketquery.sdk.documents import content
 from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import CollectionFiles, read_collection
 from pocketquery.server.evaluation import bootstrap_difference, rank_exactly, score_rankings
 from pocketquery.server.evaluation.duplicate_pairs import read_duplicate_pairs
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.head_file import load_mlm_heads
+from pocketquery.server.objectives.shared.mlm_head import load_mlm_heads
 from pocketquery.server.objectives.word_vectors import WordVectors, words_of
 
 WORK = Path(__file__).resolve().parents[2] / "runs" / "improvements"

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from study import Scores
 
 from pocketquery.server.corpus.groups import Group, GroupList
-from pocketquery.server.corpus.hard_negatives import (
+from pocketquery.server.corpus.mining.hard_negatives import (
     NegativesConfig,
     Question,
     Questions,
     mine_triples,
 )
-from pocketquery.server.corpus.rankers import Bm25Ranker
+from pocketquery.server.corpus.mining.rankers import Bm25Ranker
 
 __all__ = [
     "RetrievalTest",

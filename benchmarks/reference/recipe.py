@@ -25,11 +25,11 @@ from typing import Any
 
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
-from pocketquery.export.bundling import ExportReport, export_bundle
+from pocketquery.export.bundle.bundling import ExportReport, export_bundle
 from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.export.demo.split import is_held_out
-from pocketquery.export.ranking_gate import GateData
-from pocketquery.sdk.documents import Document, content
+from pocketquery.export.quantization.ranking_gate import GateData
+from pocketquery.sdk.index.documents import Document, content
 from pocketquery.server.corpus import read_documents
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder

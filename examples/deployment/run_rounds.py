@@ -23,7 +23,7 @@ from pathlib import Path
 
 from loopback import Loopback
 
-from pocketquery.client.store import QueryStore
+from pocketquery.client.store.store import QueryStore
 from pocketquery.server.corpus import Query, read_queries
 from pocketquery.server.federation.live_table import row_line
 from pocketquery.server.federation.round_row import RoundRow

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pocketquery.export.demo.split import is_held_out
-from pocketquery.sdk.documents import Document
+from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import (
     Collection,
     Query,

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from pocketquery import sdk
 from pocketquery.distill import TrainingConfig, distill, query_like_texts, unique_texts
-from pocketquery.export.bundling import export_bundle
+from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.demo.corpus import DemoCorpus, read_demo_corpus
 from pocketquery.export.demo.results import DemoResults, System
 from pocketquery.export.indexing import build_index
-from pocketquery.export.ranking_gate import GateData
-from pocketquery.sdk.documents import content
+from pocketquery.export.quantization.ranking_gate import GateData
+from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import Query
 from pocketquery.server.evaluation import encode_documents, evaluate
 from pocketquery.server.modeling import SentenceEncoder

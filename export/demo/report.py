@@ -7,7 +7,7 @@ from html import escape
 
 from pocketquery.export.demo.plots import LABELS, quality_plot
 from pocketquery.export.demo.results import DemoResults, System
-from pocketquery.sdk.index import Hit
+from pocketquery.sdk.index.index import Hit
 
 __all__ = ["report_page", "results_table", "searches_text"]
 

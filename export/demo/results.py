@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pocketquery.sdk.index import Hit
+from pocketquery.sdk.index.index import Hit
 
 __all__ = ["DemoResults", "System"]
 

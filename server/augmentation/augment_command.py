@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from pocketquery.client.audit import Audit
-    from pocketquery.client.augmenters import Augmenter
+    from pocketquery.client.views.audit import Audit
+    from pocketquery.client.views.augmenters import Augmenter
 
 __all__ = ["augment"]
 
@@ -38,8 +38,8 @@ was killed goes on where it was when it is called again.
 def augment(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
     # What is heavy is imported only where it is needed: the shell loads every command's module.
-    from pocketquery.server.corpus.mine_inputs import add_inputs
-    from pocketquery.server.corpus.mine_outputs import add_mode
+    from pocketquery.server.corpus.mining.inputs import add_inputs
+    from pocketquery.server.corpus.mining.outputs import add_mode
 
     parser = add_mode(subparsers, "augment", "make views of queries, and look at them", _EPILOG)
     add_inputs(parser, "queries")
@@ -108,7 +108,7 @@ def _fill(arguments: argparse.Namespace) -> int:
 def _audit(arguments: argparse.Namespace) -> int:
     import random
 
-    from pocketquery.client.audit import audit
+    from pocketquery.client.views.audit import audit
 
     queries = _queries(arguments)
     texts = [text for group in queries.values() for text in group]
@@ -144,7 +144,7 @@ def _lexicon(arguments: argparse.Namespace) -> int:
 
 def _chosen(choice: str) -> Augmenter:
     """The augmenter that a name, or an object in JSON, says."""
-    from pocketquery.client.augmenter_choice import choose
+    from pocketquery.client.views.augmenter_choice import choose
     from pocketquery.server.augmentation.catalogue import CATALOGUE
 
     if not choice.lstrip().startswith("{"):
@@ -162,7 +162,7 @@ def _queries(arguments: argparse.Namespace) -> dict[str, list[str]]:
     """Texts by language, in their order."""
     from itertools import islice
 
-    from pocketquery.server.corpus.mine_inputs import named_groups
+    from pocketquery.server.corpus.mining.inputs import named_groups
 
     found: dict[str, list[str]] = {}
     for group in islice(named_groups(arguments)[1], arguments.limit):

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pocketquery.client.augmenters import AugResult, Strength
+from pocketquery.client.views.augmenters import AugResult, Strength
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.texts import check_text
 from pocketquery.server.augmentation.variant_cache import KnownAugmenter, VariantCache

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from pocketquery.client.augmenter_choice import Maker
-from pocketquery.client.synonyms import Synonyms
+from pocketquery.client.views.augmenter_choice import Maker
+from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.server.augmentation.cached import Cached
 from pocketquery.server.augmentation.contextual import Contextual
 from pocketquery.server.augmentation.generation import BackTranslation, Paraphrase, StyleTransfer
@@ -34,4 +34,4 @@ CATALOGUE: Mapping[str, Maker] = {
     "mined": Mined,
     "cached": Cached,
 }
-"""What :func:`pocketquery.client.augmenter_choice.choose` takes as plug-ins."""
+"""What :func:`pocketquery.client.views.augmenter_choice.choose` takes as plug-ins."""

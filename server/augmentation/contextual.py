@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from pocketquery.client.augmenters import Strength, check_share
-from pocketquery.client.text_units import Units, cut, is_unspaced
-from pocketquery.client.word_edges import bare, dressed
-from pocketquery.sdk.counts import check_count
+from pocketquery.client.views.augmenters import Strength, check_share
+from pocketquery.client.views.text_units import Units, cut, is_unspaced
+from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 from pocketquery.server.augmentation.local_models import (
     load_masked_model,
     load_teacher,

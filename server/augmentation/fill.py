@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from tqdm.auto import tqdm
 
-from pocketquery.client.augmenters import Augmenter
-from pocketquery.sdk.counts import check_count
+from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 from pocketquery.server.augmentation.identity import Identity
 from pocketquery.server.augmentation.variant_cache import VariantCache
 

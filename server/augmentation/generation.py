@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from pocketquery.client.augmenters import Strength
-from pocketquery.sdk.counts import check_count
+from pocketquery.client.views.augmenters import Strength
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 from pocketquery.server.augmentation.local_models import load_model, missing_model
 from pocketquery.server.augmentation.model_augmenter import ModelAugmenter
 

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pocketquery.client.augmenters import Augmenter
+from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.sdk.files import sha256_file
 
 __all__ = ["Identity", "variant_key"]

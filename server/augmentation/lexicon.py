@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pocketquery.client.synonyms import SynonymTable
-from pocketquery.client.text_units import is_unspaced
-from pocketquery.sdk.counts import check_count
+from pocketquery.client.views.synonyms import SynonymTable
+from pocketquery.client.views.text_units import is_unspaced
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.validation import check_count
 from pocketquery.server.objectives.word_vectors import WordVectors, words_of
 
 __all__ = ["LexiconConfig", "nearest_words", "write_lexicon"]
@@ -93,7 +93,7 @@ def nearest_words(
 
 
 def write_lexicon(path: Path | str, table: SynonymTable) -> None:
-    """Write ``table`` as :func:`pocketquery.client.synonyms.read_synonyms` reads it."""
+    """Write ``table`` as :func:`pocketquery.client.views.synonyms.read_synonyms` reads it."""
     lines = ["# word, words used alike", *("\t".join((w, *table[w])) for w in sorted(table))]
     write_atomic(path, "\n".join(lines) + "\n")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.counts import check_count
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
 from pocketquery.server.augmentation.local_models import load_teacher, missing_teacher
 from pocketquery.server.augmentation.model_augmenter import ModelAugmenter
-from pocketquery.server.corpus.reading import open_source
+from pocketquery.server.corpus.readers.reading import open_source
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["Mined"]

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pocketquery.client.augmenters import AugResult, Strength
+from pocketquery.client.views.augmenters import AugResult, Strength
 from pocketquery.sdk.texts import check_text
 
 __all__ = ["ModelAugmenter"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from pocketquery.client.augmenters import Augmenter, Strength
+from pocketquery.client.views.augmenters import Augmenter, Strength
 from pocketquery.sdk.errors import (
     ArtifactError,
     ArtifactNotFoundError,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pocketquery.client.text_units import is_unspaced
+from pocketquery.client.views.text_units import is_unspaced
 
 __all__ = ["WholeWords"]
 

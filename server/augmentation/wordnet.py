@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketquery.client.augmenters import Rule, check_share
-from pocketquery.client.stopwords import STOPWORDS
-from pocketquery.client.text_units import cut
-from pocketquery.client.word_edges import bare, dressed
+from pocketquery.client.views.augmenters import Rule, check_share
+from pocketquery.client.views.stopwords import STOPWORDS
+from pocketquery.client.views.text_units import cut
+from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, MissingExtraError
 
 __all__ = ["WordNet"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pocketquery.client.text_units import cut, is_unspaced
+from pocketquery.client.views.text_units import cut, is_unspaced
 from pocketquery.server.corpus.groups import Source
 
 __all__ = ["LanguageReport", "report_tokenizer", "unevenness"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.corpus.labelled_texts import LabelledTexts, label_text
+from pocketquery.server.corpus.readers.labelled_texts import LabelledTexts, label_text
 from pocketquery.server.evaluation.fine_tuned_classifier import (
     ClassifierConfig,
     fine_tuned_classes,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.documents import Document, content
 from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.index.documents import Document, content
 
 if TYPE_CHECKING:  # torch is the caller's to import: who only scores rankings needs none
     from pocketquery.server.modeling import SentenceEncoder

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.corpus.lines import bad_line, numbered_lines
+from pocketquery.server.corpus.readers.lines import bad_line, numbered_lines
 
 __all__ = ["DuplicatePair", "DuplicateSplit", "read_duplicate_pairs", "split_duplicates"]
 

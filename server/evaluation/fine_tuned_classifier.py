@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.pretraining.schedule import warmup_linear
+from pocketquery.server.training.optimizer import warmup_linear
 
 __all__ = ["ClassifierConfig", "fine_tuned_classes"]
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pocketquery.client import mistype
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import SpaceMismatchError
-from pocketquery.sdk.index import Index, create_index, open_index
+from pocketquery.sdk.index.index import Index, create_index, open_index
 from pocketquery.server.corpus import Collection, Query
 from pocketquery.server.evaluation.document_vectors import encode_documents
 from pocketquery.server.evaluation.metrics import DEPTH, Scores, score_rankings

@@ -23,13 +23,13 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "opening": ["OpenRound", "open_round"],
-        "rounds": ["apply", "receive", "close_round", "Receipt"],
-        "round_report": ["RoundReport"],
-        "settings": ["RoundSettings"],
-        "state": ["FederationState"],
-        "server_optimizers": ["FedAvg", "FedAvgM", "FedAdam", "FedYogi"],
-        "journal": ["Journal"],
-        "validation": ["Reason"],
+        "rounds.open_round": ["OpenRound", "open_round"],
+        "rounds.round": ["apply", "receive", "close_round", "Receipt"],
+        "rounds.round_report": ["RoundReport"],
+        "rounds.settings": ["RoundSettings"],
+        "rounds.state": ["FederationState"],
+        "rounds.server_optimizers": ["FedAvg", "FedAvgM", "FedAdam", "FedYogi"],
+        "rounds.journal": ["Journal"],
+        "rounds.validation": ["Reason"],
     },
 )

@@ -16,20 +16,20 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.index import open_index
+from pocketquery.sdk.index.index import open_index
 from pocketquery.server.corpus import read_judgements, read_queries
-from pocketquery.server.federation.clock import SystemClock
-from pocketquery.server.federation.gate import Gate, GateCollection
-from pocketquery.server.federation.gate_data import judged_by_people, judged_by_shipped
 from pocketquery.server.federation.live_table import LiveTable
-from pocketquery.server.federation.options import OPTIONS, FederationOptions
-from pocketquery.server.federation.publishing import RegistryPublisher
+from pocketquery.server.federation.releases.gate import Gate, GateCollection
+from pocketquery.server.federation.releases.gate_data import judged_by_people, judged_by_shipped
+from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.report import write_report
-from pocketquery.server.federation.running import run_rounds
-from pocketquery.server.federation.state import FederationState
+from pocketquery.server.federation.rounds.clock import SystemClock
+from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
+from pocketquery.server.federation.rounds.state import FederationState
 
 __all__ = ["app", "run_federation"]
 

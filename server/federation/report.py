@@ -9,8 +9,8 @@ from typing import Any
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.live_table import COLUMNS, cells
-from pocketquery.server.federation.options import FederationOptions
 from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.server.federation.rounds.options import FederationOptions
 
 __all__ = ["federation_page", "summary", "write_report"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.federation.journal import Journal
 from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.server.federation.rounds.journal import Journal
 
 __all__ = ["RowFile"]
 

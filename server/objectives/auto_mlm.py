@@ -25,12 +25,12 @@ from pocketquery.server.objectives.auto_mlm_losses import (
     masked_accuracy,
     pair_hinge,
 )
-from pocketquery.server.objectives.masking import IGNORED, bert_mask
 from pocketquery.server.objectives.mlm import MlmHead
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
-from pocketquery.server.objectives.primitives import cosines, same_text_mask
-from pocketquery.server.objectives.text_pairs import TextPair, draw_pair
+from pocketquery.server.objectives.shared.losses import cosines, same_text_mask
+from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
+from pocketquery.server.objectives.shared.text_pairs import TextPair, draw_pair
 
 __all__ = ["AutoMlm", "AutoMlmConfig"]
 

@@ -12,9 +12,9 @@ import torch
 from torch.nn import functional
 
 from pocketquery.server.modeling.precision import wide
-from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.mlm import masked_positions
-from pocketquery.server.objectives.primitives import margin_in_batch
+from pocketquery.server.objectives.shared.losses import margin_in_batch
+from pocketquery.server.objectives.shared.masking import IGNORED
 
 __all__ = [
     "active_pairs",

@@ -18,16 +18,16 @@ from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.precision import wide
 from pocketquery.server.modeling.sentence_encoder import pool
-from pocketquery.server.objectives.asymmetric_norm import NormMode, ProjectionHead
-from pocketquery.server.objectives.bank_staleness import BankStaleness, text_code
 from pocketquery.server.objectives.ccp_config import CcpConfig
 from pocketquery.server.objectives.ccp_loss import ccp_accuracy, ccp_loss, ccp_masks
-from pocketquery.server.objectives.masking import bert_mask
-from pocketquery.server.objectives.memory_bank import BankRows, MemoryBank
 from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
-from pocketquery.server.objectives.neighbours import Neighbours, draw_neighbours, plain_text
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.primitives import unit
+from pocketquery.server.objectives.shared.asymmetric_norm import NormMode, ProjectionHead
+from pocketquery.server.objectives.shared.bank_staleness import BankStaleness, text_code
+from pocketquery.server.objectives.shared.losses import unit
+from pocketquery.server.objectives.shared.masking import bert_mask
+from pocketquery.server.objectives.shared.memory_bank import BankRows, MemoryBank
+from pocketquery.server.objectives.shared.neighbours import Neighbours, draw_neighbours, plain_text
 
 __all__ = ["Ccp", "CcpConfig"]
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch.nn import functional
 
-from pocketquery.server.objectives.primitives import cosines
+from pocketquery.server.objectives.shared.losses import cosines
 
 __all__ = ["ccp_accuracy", "ccp_loss", "ccp_masks"]
 

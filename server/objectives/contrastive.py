@@ -25,7 +25,8 @@ from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice
-from pocketquery.server.objectives.primitives import (
+from pocketquery.server.objectives.quick_thought import neighbour_softmax, neighbours_within
+from pocketquery.server.objectives.shared.losses import (
     additive_margin_softmax,
     cosines,
     dots,
@@ -33,8 +34,7 @@ from pocketquery.server.objectives.primitives import (
     margin_in_batch,
     same_text_mask,
 )
-from pocketquery.server.objectives.quick_thought import neighbour_softmax, neighbours_within
-from pocketquery.server.objectives.text_pairs import draw_adjacent, draw_pair
+from pocketquery.server.objectives.shared.text_pairs import draw_adjacent, draw_pair
 
 __all__ = ["Contrastive", "ContrastiveConfig", "Run"]
 

@@ -21,19 +21,21 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
-from pocketquery.server.objectives.bag_of_words import (
+from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.shared.bag_of_words import (
     BagDecoder,
     bag_f1,
     multi_hot,
     rare_recall,
     reconstruction_loss,
 )
-from pocketquery.server.objectives.document_frequency import (
+from pocketquery.server.objectives.shared.document_frequency import (
     document_frequency,
     idf_weights,
     log_odds,
 )
-from pocketquery.server.objectives.js_contrast import (
+from pocketquery.server.objectives.shared.js_contrast import (
     js_contrast,
     log_distribution,
     pairwise_js,
@@ -41,10 +43,8 @@ from pocketquery.server.objectives.js_contrast import (
     pool_rare_pieces,
     pooling_bias,
 )
-from pocketquery.server.objectives.masking import IGNORED, bert_mask, special_mask
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
-from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.primitives import cosines, same_text_mask
+from pocketquery.server.objectives.shared.losses import cosines, same_text_mask
+from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask, special_mask
 
 __all__ = ["Cpdae", "CpdaeConfig"]
 

@@ -20,7 +20,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.primitives import cosines, ranknet, same_text_mask
+from pocketquery.server.objectives.shared.losses import cosines, ranknet, same_text_mask
 
 __all__ = ["FineTune", "FineTuneConfig", "Triple", "pairwise_loss", "passage_cross_entropy"]
 

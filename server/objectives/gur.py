@@ -22,12 +22,16 @@ from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.gur_batches import GurBatches
 from pocketquery.server.objectives.gur_config import HIGHEST_RATE, GurConfig
 from pocketquery.server.objectives.gur_contrast import gur_contrast
-from pocketquery.server.objectives.gur_decoder import DecoderShape, GurDecoder, save_decoder
 from pocketquery.server.objectives.gur_examples import GurExample, draw_example
-from pocketquery.server.objectives.hump_spans import span_budget
 from pocketquery.server.objectives.mlm import masked_cross_entropy
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
-from pocketquery.server.objectives.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.seq2seq_decoder import (
+    DecoderShape,
+    GurDecoder,
+    save_decoder,
+)
+from pocketquery.server.objectives.shared.span_masking import span_budget
 
 __all__ = ["Gur", "GurConfig"]
 
@@ -39,7 +43,7 @@ class Gur(Objective[GurExample]):
         u = \text{projector}(\text{pool}(\text{states}))
 
     Both run on the same masked texts: masking is the contrast's only augmentation. Pairs are
-    mined ones (:func:`pocketquery.server.corpus.lcs_pairs.mine_pairs`, whose caps also balance the
+    mined ones (server/corpus/mining/lcs_pairs.py, whose caps also balance the
     texts); from whole documents, pairs are drawn and filtered as they come. The projector is the
     exported model's head, so its vector is what ships; the decoder is saved beside it
     (:meth:`save_beside`) for infilling.

@@ -10,15 +10,15 @@ import torch
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives.gur_examples import GurExample, false_negatives
-from pocketquery.server.objectives.hump_spans import (
+from pocketquery.server.objectives.objective import Batch
+from pocketquery.server.objectives.shared.masking import IGNORED
+from pocketquery.server.objectives.shared.sentinels import hide_spans, pad_rows
+from pocketquery.server.objectives.shared.span_masking import (
     length_probabilities,
     place_spans,
     span_budget,
     span_lengths,
 )
-from pocketquery.server.objectives.masking import IGNORED
-from pocketquery.server.objectives.objective import Batch
-from pocketquery.server.objectives.sentinels import hide_spans, pad_rows
 
 __all__ = ["GurBatches", "shifted", "surrounding_specials"]
 
@@ -34,7 +34,7 @@ class GurBatches:
         max_length: tokens of a text, specials included.
         mask_rate: share of the tokens that is hidden.
         rate_jitter: draw that share from 10 to 29 % for every text.
-        lengths: see :func:`pocketquery.server.objectives.hump_spans.length_probabilities`.
+        lengths: see :func:`pocketquery.server.objectives.shared.span_masking.length_probabilities`.
         clean: hand over the texts without hidden spans too.
     """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.objectives.hump_spans import LENGTHS
 from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
+from pocketquery.server.objectives.shared.span_masking import LENGTHS
 
 __all__ = ["HIGHEST_RATE", "VARIANTS", "GurConfig"]
 

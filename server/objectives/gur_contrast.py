@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pocketquery.server.objectives.primitives import cosines, info_nce
+from pocketquery.server.objectives.shared.losses import cosines, info_nce
 
 __all__ = ["gur_contrast"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from pocketquery.server.corpus.groups import Group
-from pocketquery.server.corpus.lcs_pairs import LcsConfig, mine_document
-from pocketquery.server.objectives.primitives import same_text_mask
+from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_document
+from pocketquery.server.objectives.shared.losses import same_text_mask
 
 __all__ = ["GurExample", "draw_example", "false_negatives"]
 

@@ -17,7 +17,7 @@ from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice
-from pocketquery.server.objectives.primitives import cosines, dots, same_text_mask
+from pocketquery.server.objectives.shared.losses import cosines, dots, same_text_mask
 
 __all__ = ["Cloze", "Ict", "IctConfig", "in_batch_cross_entropy"]
 

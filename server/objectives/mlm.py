@@ -19,9 +19,9 @@ from torch.nn import functional
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.precision import wide
-from pocketquery.server.objectives.masking import IGNORED, bert_mask
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_share
+from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 
 __all__ = [
     "Mlm",

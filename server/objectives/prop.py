@@ -21,12 +21,12 @@ from torch.nn.utils.rnn import pad_sequence
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.masking import bert_mask, special_mask
 from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
-from pocketquery.server.objectives.primitives import unit
-from pocketquery.server.objectives.word_sets import WordModel
+from pocketquery.server.objectives.shared.losses import unit
+from pocketquery.server.objectives.shared.masking import bert_mask, special_mask
+from pocketquery.server.objectives.shared.word_sets import WordModel
 
 __all__ = ["Prop", "PropConfig", "preference_hinge"]
 

@@ -16,27 +16,27 @@ import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.client.audit import Tally, alarming
-from pocketquery.client.augmenter_choice import Maker
-from pocketquery.client.views import View
+from pocketquery.client.views.audit import Tally, alarming
+from pocketquery.client.views.augmenter_choice import Maker
+from pocketquery.client.views.views import View
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation.identity import Identity
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.precision import wide
 from pocketquery.server.modeling.sentence_encoder import pool
-from pocketquery.server.objectives.byol import byol_loss, std_ratio
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, Rate, tokenize
-from pocketquery.server.objectives.projectors import (
+from pocketquery.server.objectives.query_bert_config import QueryBertConfig
+from pocketquery.server.objectives.query_views import QueryViews, augmenters_of
+from pocketquery.server.objectives.shared.byol import byol_loss, std_ratio
+from pocketquery.server.objectives.shared.projectors import (
     GroupProjector,
     Norm,
     TokenProjector,
     mlp,
     predictor,
 )
-from pocketquery.server.objectives.query_bert_config import QueryBertConfig
-from pocketquery.server.objectives.query_views import QueryViews, augmenters_of
-from pocketquery.server.objectives.targets import momentum_at, update_target
+from pocketquery.server.objectives.shared.targets import momentum_at, update_target
 
 __all__ = ["QueryBert", "QueryBertConfig"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives.options import check_at_least, check_choice
-from pocketquery.server.objectives.projectors import NORMS
 from pocketquery.server.objectives.query_views import SCHEMES
-from pocketquery.server.objectives.targets import SCHEDULES
+from pocketquery.server.objectives.shared.projectors import NORMS
+from pocketquery.server.objectives.shared.targets import SCHEDULES
 
 __all__ = ["QueryBertConfig"]
 
@@ -68,7 +68,7 @@ class QueryBertConfig:
         attention_layers: of the attention projector.
         attention_heads: of each of its layers.
         projector_norm: ``batch``, ``running``, ``layer`` or ``none``; see
-            :class:`pocketquery.server.objectives.projectors.FeatureNorm`.
+            :class:`pocketquery.server.objectives.shared.projectors.FeatureNorm`.
         predictor: whether there is one.
         predictor_norm: as ``projector_norm``.
         predictor_lr_mult: the predictor's learning rate as a multiple of the encoder's.

@@ -7,9 +7,9 @@ import random
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pocketquery.client.augmenter_choice import Maker, choose
-from pocketquery.client.augmenters import Augmenter
-from pocketquery.client.views import View, ViewPlan, draw_views
+from pocketquery.client.views.augmenter_choice import Maker, choose
+from pocketquery.client.views.augmenters import Augmenter
+from pocketquery.client.views.views import View, ViewPlan, draw_views
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation.catalogue import CATALOGUE
 from pocketquery.server.corpus.groups import Group

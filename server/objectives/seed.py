@@ -21,9 +21,9 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
-from pocketquery.server.objectives.masking import IGNORED, bert_mask
 from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
+from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 
 __all__ = ["Seed", "SeedConfig", "WeakDecoder", "attention_span"]
 

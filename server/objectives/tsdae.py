@@ -17,11 +17,11 @@ import torch
 
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.masking import IGNORED, delete_tokens
 from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
-from pocketquery.server.objectives.vector_decoders import SmallDecoder, TiedDecoder
+from pocketquery.server.objectives.shared.masking import IGNORED, delete_tokens
+from pocketquery.server.objectives.shared.vector_decoders import SmallDecoder, TiedDecoder
 
 __all__ = ["Tsdae", "TsdaeConfig", "next_tokens"]
 

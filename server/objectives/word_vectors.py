@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.text_units import cut
+from pocketquery.client.views.text_units import cut
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
 

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from pocketquery.server.pretraining.checkpoints import load_checkpoint, save_checkpoint
     from pocketquery.server.pretraining.config import PretrainingConfig
     from pocketquery.server.pretraining.distributed import Processes, join_processes
     from pocketquery.server.pretraining.held_out import HeldOut
     from pocketquery.server.pretraining.loop import pretrain
     from pocketquery.server.pretraining.mixture import Part
-    from pocketquery.server.pretraining.run_log import read_log
-    from pocketquery.server.pretraining.schedule import warmup_constant, warmup_linear
     from pocketquery.server.pretraining.training_run import TrainingReport, pretrain_to_folder
 
 __all__ = [
@@ -26,24 +23,16 @@ __all__ = [
     "PretrainingConfig",
     "Processes",
     "join_processes",
-    "read_log",
-    "load_checkpoint",
-    "save_checkpoint",
-    "warmup_linear",
-    "warmup_constant",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "checkpoints": ["load_checkpoint", "save_checkpoint"],
         "config": ["PretrainingConfig"],
         "distributed": ["Processes", "join_processes"],
         "held_out": ["HeldOut"],
         "loop": ["pretrain"],
         "mixture": ["Part"],
-        "run_log": ["read_log"],
-        "schedule": ["warmup_constant", "warmup_linear"],
         "training_run": ["TrainingReport", "pretrain_to_folder"],
     },
 )

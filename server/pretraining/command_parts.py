@@ -12,7 +12,7 @@ import torch
 
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.corpus import GroupList, Kind, Reading, Source
-from pocketquery.server.corpus.reading import open_source, read_all
+from pocketquery.server.corpus.readers.reading import open_source, read_all
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import PRESETS, new_encoder
 from pocketquery.server.objectives import OBJECTIVES, build_objective

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 
 __all__ = ["PretrainingConfig"]
 
@@ -66,24 +66,18 @@ class PretrainingConfig:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "accumulate", "checkpoint_every", "log_every"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
-        for name in ("token_budget", "cache_rows", "diagnose_every", "patience", "workers"):
-            if getattr(self, name) < 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected 0 or more")
-        for name in ("learning_rate", "max_gradient_norm"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
-        if not 0 <= self.warmup <= 1:
-            raise InvalidInputError(f"warmup is {self.warmup}; expected 0 to 1")
-        if not self.weight_decay >= 0:
-            raise InvalidInputError(f"weight_decay is {self.weight_decay}; expected 0 or more")
-        for name, known in (("mixture", _MIXTURES), ("schedule", _SCHEDULES)):
-            if getattr(self, name) not in known:
-                raise InvalidInputError(
-                    f'{name} is "{getattr(self, name)}"; expected {" or ".join(known)}'
-                )
+        counts = ("steps", "batch_size", "accumulate", "checkpoint_every", "log_every")
+        switches = ("token_budget", "cache_rows", "diagnose_every", "patience", "workers")
+        check_fields(
+            self,
+            **dict.fromkeys(counts, whole()),
+            **dict.fromkeys(switches, whole(0)),
+            **dict.fromkeys(("learning_rate", "max_gradient_norm"), number(above=0)),
+            warmup=number(0, 1),
+            weight_decay=number(0),
+            mixture=one_of(*_MIXTURES),
+            schedule=one_of(*_SCHEDULES),
+        )
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a run to be resumed, as JSON values."""

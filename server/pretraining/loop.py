@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from tqdm.auto import tqdm
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus import Passages
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.objective import LossParts
+from pocketquery.server.objectives.objective import LossParts, Objective
 from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
@@ -44,15 +44,15 @@ from pocketquery.server.pretraining.mixture import (
     MixtureStream,
     Part,
     Starvation,
+    name_left_out,
 )
-from pocketquery.server.pretraining.optimizer import (
+from pocketquery.server.pretraining.run_state import RunState, run_identity
+from pocketquery.server.training.log import Meter, append_line
+from pocketquery.server.training.optimizer import (
     make_optimizer,
-    own_rates,
     set_learning_rate,
     trained_parameters,
 )
-from pocketquery.server.pretraining.run_log import Meter, append_line, name_left_out
-from pocketquery.server.pretraining.run_state import RunState, run_identity
 
 __all__ = ["pretrain"]
 
@@ -111,8 +111,7 @@ def pretrain(
     objectives = nn.ModuleList([part.objective for part in parts]).to(encoder.device)
     parameters = trained_parameters([learner, objectives])
     trained = list(parameters.values())
-    rates = own_rates(part.objective for part in parts)
-    optimizer = make_optimizer(parameters, config, rates)
+    optimizer = make_optimizer(parameters, config, own_rates(part.objective for part in parts))
     watch = Watch(config.patience)
     state = RunState(learner, objectives, optimizer, watch, run, identity, processes)
     start = state.resume()
@@ -155,7 +154,7 @@ def pretrain(
         loss /= processes.count
         check_finite(loss, norm, step, taken, run, processes)
         # 4. The update, and what follows it: targets, memory banks.
-        rate = set_learning_rate(optimizer, step, config)
+        rate = set_learning_rate(optimizer, step, config, config.schedule)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         _after_step(learner, parts, taken, step, config)
@@ -183,6 +182,16 @@ def pretrain(
             on_step(now, loss)
     bar.close()
     return _shipped(encoder, parts)
+
+
+def own_rates(objectives: Iterable[Objective[Any]]) -> dict[int, tuple[float, bool]]:
+    """The rates of the heads that have one of their own, by the id of the parameter."""
+    return {
+        id(parameter): (rate.multiplier, rate.fixed)
+        for objective in objectives
+        for head, rate in objective.rates.items()
+        for parameter in objective.get_submodule(head).parameters()
+    }
 
 
 def _learner(encoder: SentenceEncoder, config: PretrainingConfig) -> SentenceEncoder:

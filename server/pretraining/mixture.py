@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.token_costs import token_costs
 from pocketquery.server.pretraining.turns import Turns
 
-__all__ = ["MicroBatch", "MixtureStream", "Part", "Starvation"]
+__all__ = ["left_out_of", "name_left_out", "MicroBatch", "MixtureStream", "Part", "Starvation"]
 
 _MOST_SKIPPED = 100  # batches of a part, in a row
 
@@ -180,3 +180,23 @@ def _real_tokens(batch: Batch) -> int:
         if name.endswith("mask") and isinstance(value, torch.Tensor) and value.dtype == torch.int64
     ]
     return int(sum(int(mask.sum()) for mask in masks))
+
+
+def left_out_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """What the log of a run says of the languages it left out, by objective; groups of each."""
+    found: dict[str, dict[str, int]] = next(
+        (row["languages_left_out"] for row in rows if "languages_left_out" in row), {}
+    )
+    return found
+
+
+def name_left_out(left_out: Mapping[str, Mapping[str, int]]) -> str:
+    """``"ccp: sw (1 usable group), ti (0 usable groups)"``, for a person."""
+    return "; ".join(
+        f"{objective}: {', '.join(_language(*entry) for entry in languages.items())}"
+        for objective, languages in left_out.items()
+    )
+
+
+def _language(name: str, groups: int) -> str:
+    return f"{name or 'texts without one'} ({groups} usable group{'s' * (groups != 1)})"

@@ -206,7 +206,7 @@ def _take_up_heads(init: str, parts: Sequence[Part]) -> str:
     """Give the MLM heads of the run the start's; says why where it has one that none can have."""
     from pocketquery.server.modeling.presets import PRESETS
     from pocketquery.server.modeling.resolve import DEMO_TEACHER
-    from pocketquery.server.objectives.head_file import head_misfit, load_mlm_heads
+    from pocketquery.server.objectives.shared.mlm_head import head_misfit, load_mlm_heads
 
     if init in (*PRESETS, DEMO_TEACHER):  # a folder of that name is not what the run starts from
         return ""

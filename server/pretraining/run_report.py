@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.pretraining.run_log import left_out_of, name_left_out, read_log
+from pocketquery.server.pretraining.mixture import left_out_of, name_left_out
+from pocketquery.server.training.log import read_log
 
 __all__ = ["write_run_report"]
 

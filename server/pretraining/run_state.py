@@ -15,12 +15,12 @@ from pocketquery.server.modeling import (
     tokenizer_fingerprint,
     weights_fingerprint,
 )
-from pocketquery.server.pretraining.checkpoints import load_checkpoint, save_checkpoint
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.mixture import Part
-from pocketquery.server.pretraining.run_log import trim_log
+from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
+from pocketquery.server.training.log import trim_log
 
 __all__ = ["RunState", "run_identity"]
 

@@ -17,15 +17,15 @@ from typing import Any
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_replaceable
-from pocketquery.server.objectives.head_file import save_mlm_head
+from pocketquery.server.objectives.shared.mlm_head import save_mlm_head
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.held_out import HeldOut
 from pocketquery.server.pretraining.loop import pretrain
-from pocketquery.server.pretraining.mixture import Part
-from pocketquery.server.pretraining.run_log import left_out_of, read_log
+from pocketquery.server.pretraining.mixture import Part, left_out_of
 from pocketquery.server.pretraining.run_report import write_run_report
 from pocketquery.server.pretraining.run_state import run_identity
+from pocketquery.server.training.log import read_log
 
 __all__ = ["TrainingReport", "pretrain_to_folder", "work_folder"]
 

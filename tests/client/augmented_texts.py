@@ -6,15 +6,15 @@ import random
 
 from hypothesis import strategies as st
 
-from pocketquery.client.augmenter_choice import BUILT_IN
-from pocketquery.client.augmenters import Augmenter
-from pocketquery.client.extracts import Crop, StopwordDrop
-from pocketquery.client.punctuation import Punct
-from pocketquery.client.question_templates import Template
-from pocketquery.client.style_rules import StyleRules
-from pocketquery.client.synonyms import Synonyms
-from pocketquery.client.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
-from pocketquery.client.word_augmenters import NeighbourSwap, Shuffle, WordDrop
+from pocketquery.client.views.augmenter_choice import BUILT_IN
+from pocketquery.client.views.augmenters import Augmenter
+from pocketquery.client.views.extracts import Crop, StopwordDrop
+from pocketquery.client.views.punctuation import Punct
+from pocketquery.client.views.question_templates import Template
+from pocketquery.client.views.style_rules import StyleRules
+from pocketquery.client.views.synonyms import Synonyms
+from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
+from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
 
 ANYTHING = st.one_of(
     st.text(max_size=30),

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pocketquery.client.store import QueryStore
+from pocketquery.client.store.store import QueryStore
 from tests.killed_lines import lines_of
 
 ROWS = 60

@@ -20,13 +20,13 @@ from pocketquery import sdk
 from pocketquery.client.app import FIGURES, app, handle, offer_records, open_device, read_reply
 from pocketquery.client.device import Answer, Contribution, Declined, Offer
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.monitors import Limits
-from pocketquery.client.store import QueryStore
+from pocketquery.client.store.store import QueryStore
+from pocketquery.client.training.monitors import Limits
 from pocketquery.client.update import decode_update
-from pocketquery.sdk.adapter import pack_adapter
-from pocketquery.sdk.documents import Document
+from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
-from pocketquery.sdk.index_builder import create_index
+from pocketquery.sdk.index.builder import create_index
+from pocketquery.sdk.index.documents import Document
 from tests.export.training_bundle import tiny_training_bundle
 from tests.tiny_models import sentences
 

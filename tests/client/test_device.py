@@ -11,15 +11,15 @@ import pytest
 from pocketquery import sdk
 from pocketquery.client.device import Answer, Contribution, Declined, Device, Equipment, Offer
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.monitors import Limits
 from pocketquery.client.policy import Policy, Reading
 from pocketquery.client.round_memory import Keepsake, RoundMemory
-from pocketquery.client.store import QueryStore
+from pocketquery.client.store.store import QueryStore
+from pocketquery.client.training.monitors import Limits
 from pocketquery.client.transforms import norm_of
 from pocketquery.client.update import decode_update
-from pocketquery.sdk.adapter import pack_adapter, parse_adapter
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.signature import public_key_of
+from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.signature import public_key_of
 from tests.export.training_bundle import tiny_training_bundle
 from tests.tiny_models import sentences
 

@@ -18,8 +18,8 @@ from pocketquery.client.update import (
     decode_update,
     encode_update,
 )
+from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.safetensors import parse, parse_metadata, serialize
 
 HEADER = UpdateHeader("space-a", "ab" * 32, "7", 12, "0123456789abcdef" * 2, 40.0)
 

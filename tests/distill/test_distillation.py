@@ -93,7 +93,7 @@ def test_a_finished_run_returns_at_once_and_another_is_made_anew(tmp_path: Path)
 
 def test_a_work_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.work").mkdir()
-    from pocketquery.server.pretraining import save_checkpoint
+    from pocketquery.server.training.checkpoints import save_checkpoint
 
     save_checkpoint(tmp_path / "s.work" / "checkpoint.pt", {"seed": 9}, {"step": 1})
     with pytest.raises(ArtifactError, match="belongs to another run"):

@@ -9,7 +9,7 @@ import pytest
 
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.export.demo.corpus import read_demo_corpus
-from pocketquery.sdk.documents import content
+from pocketquery.sdk.index.documents import content
 from pocketquery.server.evaluation import rank_exactly, score_rankings
 from pocketquery.server.modeling import SentenceEncoder
 

@@ -51,6 +51,32 @@ def test_a_narrow_student_has_a_head_into_the_teachers_dimension(tmp_path: Path)
     np.testing.assert_array_equal(same.encode(["castle"]), student.encode(["castle"]))
 
 
+def test_a_linear_head_is_one_layer(tmp_path: Path) -> None:
+    shape = StudentShape.parse("1x32-linear")
+    student = build_student(bert_teacher(), shape, max_length=48, seed=0)
+    assert student.head is not None
+    assert [type(part).__name__ for part in student.head] == ["Linear", "Identity"]
+    student.save(tmp_path / "student")
+    again = SentenceEncoder.load(tmp_path / "student")
+    np.testing.assert_array_equal(again.encode(["castle"]), student.encode(["castle"]))
+
+
+def test_pruning_cuts_the_positions_to_the_maximum_length(tmp_path: Path) -> None:
+    for teacher in (bert_teacher(), xlmr_teacher(tmp_path / "xlmr")):
+        student = build_student(teacher, StudentShape(2, 64), max_length=16, seed=0)
+        before = student.encode(sentences(4))
+        table = student.backbone.embeddings.position_embeddings
+        prune_student(student, sentences(), coverage=1.0)
+        smaller = student.backbone.embeddings.position_embeddings
+        first = 0 if table.padding_idx is None else table.padding_idx + 1
+        assert smaller.num_embeddings == 16 + first
+        student.save(tmp_path / teacher.backbone.config.model_type)
+        again = SentenceEncoder.load(tmp_path / teacher.backbone.config.model_type)
+        np.testing.assert_allclose(again.encode(sentences(4)), before, atol=1e-6)
+        long = " ".join(sentences(40))
+        assert again.encode([long]).shape == (1, student.dimension)
+
+
 @pytest.mark.parametrize("text", ["3", "x384", "3x100", "0x128", "3x384x2", "three"])
 def test_a_bad_shape_says_what_was_expected(text: str) -> None:
     with pytest.raises(InvalidInputError, match="expected LAYERSxWIDTH"):

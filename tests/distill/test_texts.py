@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pocketquery.distill.texts import query_like_texts, unique_texts
-from pocketquery.sdk.documents import Document
+from pocketquery.sdk.index.documents import Document
 
 TEXT = "Plants make sugar. They need light, water and air to do so on every single summer day. Ok."
 

@@ -18,7 +18,7 @@ from transformers import BertConfig, BertModel
 
 from pocketquery.distill.vocabulary import PrunedVocabulary, prune_vocabulary, slice_embeddings
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.tokenizer import Tokenizer, open_tokenizer
+from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from tests.sdk.diverse_text import SPECIALS, added_token, diverse_strings, rich_wordpiece
 from tests.sdk.multilingual_model import made_up_texts, train_model
 
@@ -327,3 +327,12 @@ def test_the_same_corpus_gives_the_same_bytes() -> None:
             for _ in range(3)
         }
         assert len(files) == 1
+
+
+def test_characters_nobody_types_may_go() -> None:
+    source = rich_wordpiece()
+    texts = ["plain words only, and more plain words"] * 3
+    whole = prune_vocabulary(source, "wordpiece", texts)
+    fewer = prune_vocabulary(source, "wordpiece", texts, least_character=1)
+    assert len(fewer.kept) < len(whole.kept)
+    assert fewer.statistics["after"]["unknown_rate"] == 0.0

@@ -19,8 +19,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from pocketquery.server.federation.options import OPTIONS
-from pocketquery.server.federation.releases import Registry
+from pocketquery.server.federation.releases.registry import Registry
+from pocketquery.server.federation.rounds.options import OPTIONS
 from tests.server.federation.small_federation import Files, write_federation
 
 FOLDER = Path(__file__).parents[2] / "examples" / "deployment"

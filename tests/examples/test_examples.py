@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
-from pocketquery.export.bundling import export_bundle
+from pocketquery.export.bundle.bundling import export_bundle
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

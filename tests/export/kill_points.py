@@ -20,10 +20,10 @@ from pathlib import Path
 import onnx
 
 from pocketquery import sdk
-from pocketquery.export.bundle_files import publish
-from pocketquery.export.bundling import ExportOptions, export_bundle
-from pocketquery.export.tokenizer_file import tokenizer_file
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.export.bundle.bundle_files import publish
+from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+from pocketquery.export.bundle.tokenizer_file import tokenizer_file
+from pocketquery.sdk.bundle.bundle import Bundle
 from tests.killed_lines import lines_of
 from tests.tiny_models import bert_teacher, sentences
 

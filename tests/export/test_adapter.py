@@ -13,7 +13,7 @@ from torch import nn
 
 from pocketquery.export.adapter import adapter_tensors
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
-from pocketquery.export.quantization import quantize
+from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.sessions import GraphSession
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import sentences

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.cli import main
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences

@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pocketquery.export.indexing import IndexReport, build_index
-from pocketquery.sdk.documents import Document, content
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.sdk.index import open_index, verify_index
+from pocketquery.sdk.index.documents import Document, content
+from pocketquery.sdk.index.index import open_index, verify_index
 from tests.sdk.small_index import DIMENSION, SPACE, WordEncoder, make_documents
 
 

@@ -5,8 +5,8 @@ import onnx
 import pytest
 from torch import nn
 
+from pocketquery.export.bundle.parity import DIVERSE_TEXTS, check_graph
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
-from pocketquery.export.parity import DIVERSE_TEXTS, check_graph
 from pocketquery.export.sessions import GraphSession
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder

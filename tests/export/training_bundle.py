@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from pocketquery.export.bundling import ExportOptions, export_bundle
+from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions
-from pocketquery.export.training_step import TrainingOptions
+from pocketquery.export.training_step.training_step import TrainingOptions
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 

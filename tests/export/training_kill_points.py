@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from pocketquery import sdk
-from pocketquery.export.training_parity import StepAgreement
-from pocketquery.export.training_step import TrainingStep, write_training_step
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
+from pocketquery.export.training_step.parity import StepAgreement
+from pocketquery.export.training_step.training_step import TrainingStep, write_training_step
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
 from tests.export.kill_points import killed_at, lines_of_writing, renew
 
 _LAST_LINES = 60  # the renames are at the end, where old and new change places

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from pocketquery.export.indexing import build_index
-from pocketquery.sdk.documents import content
-from pocketquery.sdk.index import open_index, verify_index
+from pocketquery.sdk.index.documents import content
+from pocketquery.sdk.index.index import open_index, verify_index
 from tests.killed_lines import lines_of
 from tests.sdk.small_index import (
     DIMENSION,

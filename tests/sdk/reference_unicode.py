@@ -1,6 +1,6 @@
 """What the `tokenizers` library does to every code point, asked of the library itself.
 
-``python tests/sdk/reference_unicode.py`` prints the tables of ``sdk/bert_unicode.py`` anew.
+``python tests/sdk/reference_unicode.py`` prints the tables of ``bert_unicode.py`` anew.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _reordered(marks: set[int], decomposed: set[int]) -> set[int]:
 
 
 def reference_tables() -> dict[str, str]:
-    """The tables of ``sdk/bert_unicode.py``, by name."""
+    """The tables of ``sdk/tokenizers/bert_unicode.py``, by name."""
     cleaned = _each(_normalizer(clean_text=True).normalize_str)
     stripped = _each(_normalizer(strip_accents=True).normalize_str)
     lowered = _each(_normalizer(lowercase=True).normalize_str)

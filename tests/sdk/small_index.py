@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.documents import Document, content
-from pocketquery.sdk.index import create_index
+from pocketquery.sdk.index.documents import Document, content
+from pocketquery.sdk.index.index import create_index
 
 DIMENSION = 32
 SPACE = "space-of-words"

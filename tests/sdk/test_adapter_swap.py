@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.adapter import pack_adapter
+from pocketquery.sdk.bundle.adapter import pack_adapter
+from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -20,7 +21,6 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
     SignatureError,
 )
-from pocketquery.sdk.signature import public_key_of
 from tests.sdk.tiny_bundle import (
     DOWN,
     UP,

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.adapter import write_adapter
+from pocketquery.sdk.bundle.adapter import write_adapter
+from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.cli import main
-from pocketquery.sdk.manifest import Space
 from tests.sdk.tiny_bundle import SPACE_ID, trained_adapter, write_tiny_bundle
 
 COMMANDS = ["demo", "distill", "encode", "evaluate", "export", "index", "search", "verify"]

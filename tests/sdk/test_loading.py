@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle import pack
+from pocketquery.sdk.bundle.bundle import pack
+from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import ArtifactNotFoundError, SignatureError
-from pocketquery.sdk.signature import public_key_of
 from tests.sdk.tiny_bundle import trained_adapter, write_tiny_bundle
 
 PRIVATE = bytes(range(32))

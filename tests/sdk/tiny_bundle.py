@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer
 
-from pocketquery.sdk.bundle import file_entries, write_bundle
-from pocketquery.sdk.documents import Document, content
-from pocketquery.sdk.index_builder import create_index
-from pocketquery.sdk.manifest import (
+from pocketquery.sdk.bundle.bundle import file_entries, write_bundle
+from pocketquery.sdk.bundle.manifest import (
     ADAPTER_FILE,
     ENCODER_FILE,
     GOLDEN_FILE,
@@ -34,7 +32,9 @@ from pocketquery.sdk.manifest import (
     Space,
     TokenizerSpec,
 )
-from pocketquery.sdk.safetensors import serialize
+from pocketquery.sdk.bundle.safetensors import serialize
+from pocketquery.sdk.index.builder import create_index
+from pocketquery.sdk.index.documents import Document, content
 
 DIMENSION = 16
 MAX_LENGTH = 24

@@ -14,7 +14,7 @@ from pocketquery.export.demo.journey import DemoSettings, run_demo
 from pocketquery.export.demo.report import report_page, results_table, searches_text
 from pocketquery.export.demo.results import DemoResults
 from pocketquery.export.demo.split import HELD_OUT_ARTICLES, article, is_held_out
-from pocketquery.sdk.index import Hit
+from pocketquery.sdk.index.index import Hit
 from pocketquery.server.corpus import Collection
 from tests.tiny_models import bert_teacher
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pocketquery.client.typing_augmenters import Typo
+from pocketquery.client.views.typing_augmenters import Typo
 from pocketquery.server.augmentation import VariantCache, fill
 from pocketquery.server.augmentation.identity import Identity
 from tests.killed_lines import lines_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pocketquery.client.synonyms import read_synonyms
+from pocketquery.client.views.synonyms import read_synonyms
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.server.augmentation import VariantCache
 from pocketquery.server.augmentation.augment_command import augment

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.client.augmenter_choice import choose
-from pocketquery.client.augmenters import AugResult
-from pocketquery.client.views import ViewPlan, draw_views
+from pocketquery.client.views.augmenter_choice import choose
+from pocketquery.client.views.augmenters import AugResult
+from pocketquery.client.views.views import ViewPlan, draw_views
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation import CATALOGUE, VariantCache, fill
 from pocketquery.server.augmentation.cached import Cached

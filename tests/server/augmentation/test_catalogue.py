@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pocketquery.client.augmenter_choice import BUILT_IN, choose, describe
-from pocketquery.client.augmenters import Augmenter
-from pocketquery.client.typing_augmenters import DropoutView, Typo
-from pocketquery.client.views import ViewPlan, draw_views
+from pocketquery.client.views.augmenter_choice import BUILT_IN, choose, describe
+from pocketquery.client.views.augmenters import Augmenter
+from pocketquery.client.views.typing_augmenters import DropoutView, Typo
+from pocketquery.client.views.views import ViewPlan, draw_views
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.server.augmentation import CATALOGUE, VariantCache, fill
 from tests.server.augmentation.small_models import SENTENCES

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.client.augmenters import AugResult
-from pocketquery.client.typing_augmenters import Typo, Unfinished
-from pocketquery.client.word_augmenters import Shuffle
+from pocketquery.client.views.augmenters import AugResult
+from pocketquery.client.views.typing_augmenters import Typo, Unfinished
+from pocketquery.client.views.word_augmenters import Shuffle
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation import Filled, VariantCache, fill
 from pocketquery.server.augmentation.contextual import Contextual

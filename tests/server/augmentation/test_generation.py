@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pocketquery.client.augmenters import AugResult
+from pocketquery.client.views.augmenters import AugResult
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.augmentation.generation import BackTranslation, Paraphrase, StyleTransfer
 from tests.server.augmentation.small_models import SENTENCES, backwards, sequence_model

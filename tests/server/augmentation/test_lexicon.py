@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pocketquery.client.augmenter_choice import choose, describe
-from pocketquery.client.synonyms import read_synonyms
+from pocketquery.client.views.augmenter_choice import choose, describe
+from pocketquery.client.views.synonyms import read_synonyms
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation import CATALOGUE
 from pocketquery.server.augmentation.lexicon import LexiconConfig, nearest_words, write_lexicon

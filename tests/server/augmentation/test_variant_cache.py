@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.client.augmenter_choice import choose
-from pocketquery.client.augmenters import Rule
-from pocketquery.client.synonyms import Synonyms
-from pocketquery.client.typing_augmenters import Typo
-from pocketquery.client.word_augmenters import Shuffle, WordDrop
+from pocketquery.client.views.augmenter_choice import choose
+from pocketquery.client.views.augmenters import Rule
+from pocketquery.client.views.synonyms import Synonyms
+from pocketquery.client.views.typing_augmenters import Typo
+from pocketquery.client.views.word_augmenters import Shuffle, WordDrop
 from pocketquery.sdk.errors import (
     ArtifactError,
     ArtifactNotFoundError,

@@ -18,8 +18,8 @@ import numpy as np
 
 from pocketquery.sdk.files import present_folder
 from pocketquery.server.corpus import Group, TextStore, write_text_store
-from pocketquery.server.corpus.lcs_pairs import mine_pairs
-from pocketquery.server.corpus.shuffled_groups import unique_groups
+from pocketquery.server.corpus.mining.lcs_pairs import mine_pairs
+from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
 from tests.killed_lines import lines_of
 
 MODULES = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.sdk.tokenizer import Tokenizer, open_tokenizer
+from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from pocketquery.server.corpus import Group, GroupList
 from pocketquery.server.corpus.new_tokenizer import (
     TokenizerConfig,

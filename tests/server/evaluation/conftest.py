@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from pocketquery.sdk.manifest import Space
+from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.server.modeling import SentenceEncoder
 from tests.sdk.tiny_bundle import DIMENSION, vocabulary, write_tiny_bundle
 

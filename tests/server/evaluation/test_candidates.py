@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.corpus.candidates import read_askubuntu
+from pocketquery.server.corpus.readers.candidates import read_askubuntu
 from pocketquery.server.evaluation.candidates import score_candidates
 
 DATA = Path(os.environ.get("POCKETQUERY_DATA", Path(__file__).resolve().parents[3] / "data"))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.corpus.labelled_texts import LabelledTexts
+from pocketquery.server.corpus.readers.labelled_texts import LabelledTexts
 from pocketquery.server.evaluation.classification import (
     few_shot,
     sample_rows,

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pocketquery.sdk.documents import Document
+from pocketquery.sdk.index.documents import Document
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher

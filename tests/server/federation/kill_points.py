@@ -20,9 +20,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pocketquery.server.federation.journal import Journal
-from pocketquery.server.federation.server_optimizers import FedAdam
-from pocketquery.server.federation.state import FederationState
+from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.rounds.server_optimizers import FedAdam
+from pocketquery.server.federation.rounds.state import FederationState
 from tests.server.federation.replies import SETTINGS, reply, small_state
 
 _SETTINGS = dataclasses.replace(

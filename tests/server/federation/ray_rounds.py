@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, MissingExtraError
-from pocketquery.server.federation.options import FederationOptions
-from pocketquery.server.federation.ray_simulation import simulate_with_ray
 from pocketquery.server.federation.round_row import RoundRow
-from pocketquery.server.federation.simulation import open_simulation
-from pocketquery.server.federation.simulation_files import SimulationFiles
+from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.simulation.files import SimulationFiles
+from pocketquery.server.federation.simulation.ray import simulate_with_ray
+from pocketquery.server.federation.simulation.simulation import open_simulation
 from tests.server.federation.small_federation import QUICK
 
 

@@ -21,10 +21,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pocketquery.sdk.adapter import parse_adapter, write_adapter
-from pocketquery.sdk.bundle import Bundle
+from pocketquery.sdk.bundle.adapter import parse_adapter, write_adapter
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import ArtifactNotFoundError
-from pocketquery.server.federation.releases import Registry
+from pocketquery.server.federation.releases.registry import Registry
 from tests.sdk.tiny_bundle import default_adapter, trained_adapter, write_tiny_bundle
 from tests.server.federation.reports import REJECTED
 

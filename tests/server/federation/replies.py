@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.update import UpdateHeader, encode_update
-from pocketquery.sdk.safetensors import parse, parse_metadata, serialize
-from pocketquery.server.federation.settings import RoundSettings
-from pocketquery.server.federation.state import FederationState
+from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
 
 SHAPES = {"adapter.head.0.down": (2, 6), "adapter.layers.0.query.up": (5, 2)}
 SETTINGS = RoundSettings(clients_per_round=8, over_selection=1.0, least_replies=2, clip_norm=1.0)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from pocketquery.client.monitors import Health
+from pocketquery.client.training.monitors import Health
 from pocketquery.server.evaluation.bootstrap import Interval
-from pocketquery.server.federation.gate_report import AcceptanceReport, GateSettings, Verdict
+from pocketquery.server.federation.releases.gate_report import (
+    AcceptanceReport,
+    GateSettings,
+    Verdict,
+)
 
 ACCEPTED = AcceptanceReport(
     verdict=Verdict.ACCEPTED,

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pocketquery.server.federation.clock import VirtualClock
-from pocketquery.server.federation.local_grid import Fault, LocalGrid
-from pocketquery.server.federation.releases import Registry
-from pocketquery.server.federation.running import run_rounds
+from pocketquery.server.federation.releases.registry import Registry
+from pocketquery.server.federation.rounds.clock import VirtualClock
+from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from tests.killed_lines import lines_of
 from tests.server.federation.small_federation import opened, write_federation
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from pocketquery import sdk
 from pocketquery.client.device import Equipment
-from pocketquery.sdk.bundle import Bundle
-from pocketquery.sdk.documents import Document
-from pocketquery.sdk.index_builder import create_index
-from pocketquery.server.federation.clients import read_clients
-from pocketquery.server.federation.options import FederationOptions
-from pocketquery.server.federation.publishing import RegistryPublisher
-from pocketquery.server.federation.simulated_devices import SimulatedDevices
-from pocketquery.server.federation.state import FederationState
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.index.builder import create_index
+from pocketquery.sdk.index.documents import Document
+from pocketquery.server.federation.releases.publishing import RegistryPublisher
+from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery.server.federation.simulation.devices import SimulatedDevices
+from pocketquery.server.federation.simulation.users import read_clients
 from tests.export.training_bundle import tiny_training_bundle
 from tests.tiny_models import sentences
 

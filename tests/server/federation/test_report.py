@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.server.federation.options import FederationOptions
 from pocketquery.server.federation.report import federation_page, summary, write_report
+from pocketquery.server.federation.rounds.options import FederationOptions
 from tests.server.federation.round_rows import ACCEPTED, OVER, SKIPPED
 
 

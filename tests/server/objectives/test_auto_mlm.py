@@ -16,9 +16,9 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, LossParts, build_objective
 from pocketquery.server.objectives.auto_mlm import AutoMlm
 from pocketquery.server.objectives.auto_mlm_losses import pair_hinge
-from pocketquery.server.objectives.masking import IGNORED
-from pocketquery.server.objectives.primitives import cosines
-from pocketquery.server.objectives.text_pairs import TextPair
+from pocketquery.server.objectives.shared.losses import cosines
+from pocketquery.server.objectives.shared.masking import IGNORED
+from pocketquery.server.objectives.shared.text_pairs import TextPair
 from tests.tiny_models import WORDS, bert_teacher, sentences
 
 TEACHER = bert_teacher(layers=1, width=32)

@@ -12,8 +12,8 @@ from pocketquery.server.objectives.auto_mlm_losses import (
     masked_accuracy,
     pair_hinge,
 )
-from pocketquery.server.objectives.masking import IGNORED
-from pocketquery.server.objectives.primitives import cosines
+from pocketquery.server.objectives.shared.losses import cosines
+from pocketquery.server.objectives.shared.masking import IGNORED
 
 COSINES = [[0.9, 0.85, 0.1], [0.2, 0.5, 0.45], [0.0, 0.3, 0.8]]
 NONE = torch.zeros(3, 3, dtype=torch.bool)

@@ -16,7 +16,7 @@ from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, build_objective
 from pocketquery.server.objectives.cmlm import Cmlm, prepend
-from pocketquery.server.objectives.masking import IGNORED
+from pocketquery.server.objectives.shared.masking import IGNORED
 from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, xlmr_teacher
 
 TEACHER = bert_teacher(layers=1, width=32)

@@ -13,8 +13,8 @@ import torch
 from pocketquery.server.corpus.groups import Group, GroupList, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import OBJECTIVES, build_objective
-from pocketquery.server.objectives.asymmetric_norm import AsymmetricNorm
 from pocketquery.server.objectives.objective import Batch, Objective
+from pocketquery.server.objectives.shared.asymmetric_norm import AsymmetricNorm
 from tests.tiny_models import bert_teacher, sentences
 
 STEP = 1e-6

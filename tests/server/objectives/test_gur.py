@@ -24,9 +24,9 @@ from pocketquery.server.objectives.gur_examples import (
     draw_example,
     false_negatives,
 )
-from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.objective import Batch
-from pocketquery.server.objectives.sentinels import fill_spans, read_spans
+from pocketquery.server.objectives.shared.masking import IGNORED
+from pocketquery.server.objectives.shared.sentinels import fill_spans, read_spans
 from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, xlmr_teacher
 
 NONE_DROPPED = {count: torch.zeros(count, count, dtype=torch.bool) for count in (1, 4, 64)}

@@ -9,9 +9,14 @@ import pytest
 import torch
 
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.masking import IGNORED, bert_mask, delete_tokens, special_mask
 from pocketquery.server.objectives.mlm import masked_cross_entropy, mlm_loss
 from pocketquery.server.objectives.objective import tokenize
+from pocketquery.server.objectives.shared.masking import (
+    IGNORED,
+    bert_mask,
+    delete_tokens,
+    special_mask,
+)
 from tests.tiny_models import bert_teacher, sentences
 
 TEACHER = bert_teacher()

@@ -14,16 +14,16 @@ import pytest
 import torch
 from torch import nn
 
-from pocketquery.client.augmenter_choice import choose
+from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation import VariantCache, fill
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.byol import byol_loss
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
-from pocketquery.server.objectives.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.byol import byol_loss
+from pocketquery.server.objectives.shared.sentinels import sentinel_ids
 from pocketquery.server.pretraining import Part
 from tests.tiny_models import WORDS, bert_teacher, sentences, wordpiece_tokenizer
 

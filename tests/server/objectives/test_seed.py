@@ -12,8 +12,8 @@ import torch
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.seed import Seed, SeedConfig, attention_span
+from pocketquery.server.objectives.shared.masking import IGNORED
 from tests.tiny_models import bert_teacher, electra_teacher, sentences
 
 

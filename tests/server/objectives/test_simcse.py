@@ -12,7 +12,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.primitives import cosines
+from pocketquery.server.objectives.shared.losses import cosines
 from pocketquery.server.objectives.simcse import SimCse, SimCseConfig
 from tests.tiny_models import bert_teacher, sentences
 

@@ -15,8 +15,8 @@ from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder, new_encoder
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives import Batch, build_objective
-from pocketquery.server.objectives.masking import IGNORED
 from pocketquery.server.objectives.mlm import mlm_loss
+from pocketquery.server.objectives.shared.masking import IGNORED
 from pocketquery.server.objectives.tsdae import Tsdae, next_tokens
 from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, wordpiece_tokenizer
 

@@ -10,7 +10,7 @@ import torch
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import tokenize
-from pocketquery.server.objectives.primitives import info_nce
+from pocketquery.server.objectives.shared.losses import info_nce
 from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from tests.server.pretraining.small_run import CONFIG, losses, make_encoder
 from tests.tiny_models import bert_teacher, sentences

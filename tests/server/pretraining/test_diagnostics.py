@@ -20,7 +20,7 @@ from pocketquery.server.objectives.objective import Batch, LossParts
 from pocketquery.server.pretraining import Part
 from pocketquery.server.pretraining.diagnostics import Diagnosis, Watch, diagnose
 from pocketquery.server.pretraining.held_out import HeldOut, hold_out
-from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.training.log import read_log
 from tests.server.pretraining.small_run import CONFIG, documents, losses, make_encoder
 from tests.tiny_models import sentences
 

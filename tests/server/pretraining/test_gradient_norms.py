@@ -15,7 +15,7 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import Part
 from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.gradient_norms import gradient_norms, states_given
-from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.training.log import read_log
 from tests.server.pretraining.small_run import CONFIG, documents, losses, make_encoder
 from tests.tiny_models import sentences
 

@@ -22,7 +22,7 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.mlm import Mlm
 from pocketquery.server.objectives.objective import Batch, LossParts
 from pocketquery.server.pretraining import Part, pretrain
-from pocketquery.server.pretraining.run_log import read_log
+from pocketquery.server.training.log import read_log
 from tests.server.pretraining.small_run import (
     CONFIG,
     documents,

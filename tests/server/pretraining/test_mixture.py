@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,8 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.mlm import Mlm
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
-from pocketquery.server.pretraining.mixture import MixtureStream
+from pocketquery.server.pretraining.mixture import MixtureStream, left_out_of, name_left_out
+from pocketquery.server.training.log import append_line, read_log
 from tests.server.pretraining.small_run import CONFIG, documents, losses, make_encoder, make_parts
 from tests.tiny_models import wordpiece_tokenizer
 
@@ -170,3 +172,15 @@ def test_a_part_that_never_has_a_batch_ends_the_run() -> None:
     parts = [*make_parts(encoder), Part(_Mute(encoder), documents())]
     with pytest.raises(InvalidInputError, match="100 batches of documents in a row gave mlm fewer"):
         pretrain(encoder, parts, replace(CONFIG, steps=200))
+
+
+def test_languages_left_out_are_read_back_and_named(tmp_path: Path) -> None:
+    left_out = {"ccp": {"sw": 1, "": 0}, "auto_mlm": {"ti": 2}}
+    append_line(tmp_path / "log.jsonl", {"step": 0, "languages_left_out": left_out})
+    append_line(tmp_path / "log.jsonl", {"step": 2, "loss": 1.0})
+    assert left_out_of(read_log(tmp_path / "log.jsonl")) == left_out
+    assert left_out_of([{"step": 2, "loss": 1.0}]) == {}
+    assert name_left_out(left_out) == (
+        "ccp: sw (1 usable group), texts without one (0 usable groups); "
+        "auto_mlm: ti (2 usable groups)"
+    )

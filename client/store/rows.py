@@ -1,0 +1,180 @@
+"""The query store's rows: what a transaction reads, adds and deletes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pocketquery.client.store.expiry import Age
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.texts import check_text
+
+__all__ = [
+    "Example",
+    "Limits",
+    "Row",
+    "check_example",
+    "delete_all",
+    "delete_due",
+    "get_age",
+    "get_consent",
+    "insert",
+    "pass_time",
+    "read_rows",
+    "set_opened",
+    "size_of",
+]
+
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query as it was typed, and what came of it.
+
+    Attributes:
+        query: the text.
+        shown: ids of the documents that the search returned, best first; empty where unknown.
+        opened: the one of them that the user opened, or None.
+    """
+
+    query: str
+    shown: tuple[str, ...] = ()
+    opened: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """An example with the device's clock when it was kept (Unix seconds; None: it was not set)."""
+
+    example: Example
+    time: float | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is kept: rows, bytes of text, and seconds of age."""
+
+    rows: int
+    bytes: int
+    age: float
+
+
+def check_example(query: object, shown: object, opened: object) -> Example:
+    """The three as an example.
+
+    Raises:
+        InvalidInputError: something is no text; ``opened`` is not one of ``shown``.
+    """
+    text = check_text(query, "the query")
+    if isinstance(shown, str) or not isinstance(shown, Sequence):
+        raise InvalidInputError(f"shown is a {type(shown).__name__}, expected a list of ids")
+    ids = tuple(check_text(one, f"shown[{place}]") for place, one in enumerate(shown))
+    if opened is None:
+        return Example(text, ids)
+    if check_text(opened, "opened") not in ids:
+        raise InvalidInputError(f"opened is {opened!r}, expected one of the {len(ids)} shown ids")
+    return Example(text, ids, str(opened))
+
+
+def size_of(example: Example) -> int:
+    """Bytes of its texts in UTF-8."""
+    texts = (example.query, _dump(example.shown), example.opened or "")
+    return sum(len(text.encode()) for text in texts)
+
+
+def get_consent(connection: sqlite3.Connection) -> bool:
+    """Whether the user has consented."""
+    return bool(connection.execute("SELECT consent FROM state").fetchone()[0])
+
+
+def get_age(connection: sqlite3.Connection) -> Age:
+    """The store's age when its clock was last noted."""
+    return Age(*connection.execute("SELECT age, seen FROM state").fetchone())
+
+
+def pass_time(connection: sqlite3.Connection, now: float, limits: Limits) -> Age:
+    """The store's age when the clock shows ``now``, noted where a minute has passed or more."""
+    before = get_age(connection)
+    age = before.at(now, limits.age / 2)
+    if before.seen is None or abs(now - before.seen) >= _MINUTE:  # spares the flash memory
+        connection.execute("UPDATE state SET age = ?, seen = ?", (age.seconds, age.seen))
+    return age
+
+
+def insert(connection: sqlite3.Connection, example: Example, age: Age, time: float | None) -> None:
+    """Keep ``example``."""
+    connection.execute(
+        "INSERT INTO queries (query, shown, opened, age, time, size) VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            example.query,
+            _dump(example.shown),
+            example.opened,
+            age.seconds,
+            time,
+            size_of(example),
+        ),
+    )
+
+
+def set_opened(connection: sqlite3.Connection, query: str, opened: str) -> bool:
+    """Note what was opened after the newest search for ``query``; False where it was not shown."""
+    found = connection.execute(
+        "SELECT number, shown FROM queries WHERE query = ? ORDER BY number DESC LIMIT 1", (query,)
+    ).fetchone()
+    if found is None or opened not in _load(found[1]):
+        return False
+    connection.execute("UPDATE queries SET opened = ? WHERE number = ?", (opened, found[0]))
+    return True
+
+
+def read_rows(connection: sqlite3.Connection, age: Age, limits: Limits) -> list[Row]:
+    """What is not expired at ``age``, oldest first.
+
+    Raises:
+        CorruptArtifactError: a row is not what :func:`insert` writes.
+    """
+    found = connection.execute(
+        "SELECT query, shown, opened, time FROM queries WHERE age >= ? ORDER BY number",
+        (age.seconds - limits.age,),
+    )
+    return [Row(Example(row[0], _load(row[1]), row[2]), row[3]) for row in found]
+
+
+def delete_due(connection: sqlite3.Connection, age: Age, limits: Limits) -> int:
+    """Delete what is expired or beyond the limits, the oldest first.
+
+    Returns:
+        How many rows have been deleted since the file was last written anew.
+    """
+    gone = connection.execute(
+        "DELETE FROM queries WHERE age < ? OR number IN (SELECT number FROM (SELECT number, "
+        "row_number() OVER newest AS place, sum(size) OVER newest AS bytes FROM queries "
+        "WINDOW newest AS (ORDER BY number DESC)) WHERE place > ? OR bytes > ?)",
+        (age.seconds - limits.age, limits.rows, limits.bytes),
+    ).rowcount
+    if gone:
+        connection.execute("UPDATE state SET deleted = deleted + ?", (gone,))
+    return int(connection.execute("SELECT deleted FROM state").fetchone()[0])
+
+
+def delete_all(connection: sqlite3.Connection) -> None:
+    """Delete every row."""
+    connection.execute("DELETE FROM queries")
+    connection.execute("UPDATE state SET deleted = deleted + 1")
+
+
+def _dump(ids: Sequence[str]) -> str:
+    return json.dumps(ids, ensure_ascii=False)
+
+
+def _load(stored: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(one) for one in json.loads(stored))
+    except (ValueError, TypeError) as error:
+        raise CorruptArtifactError(
+            f"the query store holds {stored!r}, expected a list of ids: it is damaged. Erase it "
+            "with QueryStore.destroy(path)"
+        ) from error

@@ -1,0 +1,229 @@
+"""What the user searched for and opened, kept on the device for local training, by consent.
+
+Nothing is kept until the user consents, and nothing stays when the consent is withdrawn. What is
+kept expires, is limited in number and size, can be read out and can be erased. It never leaves the
+device: only the local training reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pocketquery.client.store.expiry import is_set
+from pocketquery.client.store.file import StoreFile, destroy_file
+from pocketquery.client.store.rows import (
+    Example,
+    Limits,
+    Row,
+    check_example,
+    delete_all,
+    delete_due,
+    get_age,
+    get_consent,
+    insert,
+    pass_time,
+    read_rows,
+    set_opened,
+    size_of,
+)
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.validation import check_count
+
+__all__ = ["Example", "QueryStore"]
+
+_DAY = 86_400.0
+_REWRITE_AFTER = 256  # deletions; what they may leave between pages is gone at the next opening too
+
+
+class QueryStore:
+    """The queries of one user, in one SQLite file. Opened by :meth:`open`; threads may share it.
+
+    A query's age is counted by :class:`pocketquery.client.store.expiry.Age`: no jump of the clock
+    loses what is new or keeps what is old: no single jump ages a query by more than half its
+    lifetime, and one that was due while the store was not opened for long is gone by the second
+    time it is opened after.
+    """
+
+    def __init__(self, file: StoreFile, limits: Limits, clock: Callable[[], float]) -> None:
+        """Use :meth:`open`."""
+        self._file = file
+        self._limits = limits
+        self._clock = clock
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        max_rows: int = 2000,
+        max_age_days: float = 90.0,
+        max_bytes: int = 4 << 20,
+        clock: Callable[[], float] = time.time,
+    ) -> QueryStore:
+        """Open the store at ``path``, or make an empty one there, without consent.
+
+        Args:
+            path: the file; its folder must exist.
+            max_rows: how many queries are kept; of more, the oldest go.
+            max_age_days: after how many days a query goes.
+            max_bytes: how much text (queries and ids, UTF-8) is kept; of more, the oldest go.
+            clock: Unix seconds.
+
+        Raises:
+            InvalidInputError: a limit that is none.
+            CorruptArtifactError: the file is damaged, or another program's.
+            UnsupportedVersionError: a newer version wrote it.
+            ArtifactError: it cannot be opened or made.
+        """
+        if not 0 < max_age_days <= 36_525:
+            raise InvalidInputError(
+                f"max_age_days is {max_age_days!r}, expected a number of days above 0, at most "
+                "36525 (a hundred years)"
+            )
+        limits = Limits(
+            rows=check_count(max_rows, "max_rows", most=10**9),
+            bytes=check_count(max_bytes, "max_bytes", most=2**40),
+            age=max_age_days * _DAY,
+        )
+        store = cls(StoreFile(Path(path)), limits, clock)
+        with contextlib.suppress(ArtifactError):  # a full disk: what is due is not given out anyway
+            store._tidy()
+        return store
+
+    @staticmethod
+    def destroy(path: Path | str) -> None:
+        """Overwrite and remove the store at ``path``, also a damaged one; none is fine too.
+
+        Raises:
+            ArtifactError: it cannot be written or removed.
+        """
+        destroy_file(Path(path))
+
+    @property
+    def consent(self) -> bool:
+        """Whether the user has consented and not withdrawn, in this process or another."""
+        with self._file.transaction("BEGIN") as connection:
+            return get_consent(connection)
+
+    def give_consent(self) -> None:
+        """From now on, queries may be kept."""
+        with self._file.transaction() as connection:
+            connection.execute("UPDATE state SET consent = 1")
+
+    def withdraw_consent(self) -> None:
+        """Keep nothing any more, and purge what was kept: no byte of it is left in the file.
+
+        Withdrawal and deletion are one transaction: killed at any moment, the store has both or
+        neither, and a rewriting of the file that was cut short is done at the next opening.
+
+        Raises:
+            ArtifactError: another process held the store for long; call it again.
+        """
+        self._file.erase(_withdraw)
+
+    def erase_all(self) -> None:
+        """Purge all that was kept, as :meth:`withdraw_consent` does; consent stays as it is."""
+        self._file.erase(delete_all)
+
+    def add(self, query: str, shown: Sequence[str] = (), opened: str | None = None) -> bool:
+        """Keep a query; False where it is not kept: no consent, blank, or larger than the store.
+
+        Args:
+            query: the text as typed.
+            shown: ids of what the search returned, best first.
+            opened: the one of ``shown`` that was opened, if any.
+
+        Raises:
+            InvalidInputError: something is no text; ``opened`` was not shown.
+            ArtifactError: the disk is full; nothing was changed.
+        """
+        example = check_example(query, shown, opened)
+        if not query.strip() or size_of(example) > self._limits.bytes:
+            return False
+        now = self._clock()
+        with self._file.transaction() as connection:
+            if not get_consent(connection):
+                return False
+            age = pass_time(connection, now, self._limits)
+            insert(connection, example, age, now if is_set(now) else None)
+            deleted = delete_due(connection, age, self._limits)
+        if deleted >= _REWRITE_AFTER:
+            with contextlib.suppress(ArtifactError):  # the next deletion, or opening, tries again
+                self._file.rewrite()
+        return True
+
+    def record_opened(self, query: str, opened: str) -> bool:
+        """Note that ``opened`` was opened after the newest search for ``query``.
+
+        False where that search was not kept or did not show it.
+        """
+        example = check_example(query, (opened,), opened)
+        with self._file.transaction() as connection:
+            return set_opened(connection, example.query, opened)
+
+    def examples(self, limit: int | None = None) -> list[Example]:
+        """What is kept and not expired, oldest first; of more than ``limit``, the newest."""
+        if limit is not None:
+            check_count(limit, "limit")
+        return [row.example for row in self._rows()[-(limit or 0) :]]
+
+    def export(self) -> list[dict[str, Any]]:
+        """All that is kept, oldest first, for the user to read: JSON objects with ``query``,
+        ``shown``, ``opened`` and ``time`` (Unix seconds of the device's clock, None if unset).
+        """
+        return [
+            {
+                "query": row.example.query,
+                "shown": list(row.example.shown),
+                "opened": row.example.opened,
+                "time": row.time,
+            }
+            for row in self._rows()
+        ]
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def __bool__(self) -> bool:
+        """An empty store is a store."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> QueryStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _rows(self) -> list[Row]:
+        """What is not expired. Only reads, so that it works on a full disk."""
+        with self._file.transaction("BEGIN") as connection:
+            age = get_age(connection).at(self._clock(), self._limits.age / 2)
+            return read_rows(connection, age, self._limits)
+
+    def _tidy(self) -> None:
+        """Delete what is due, and finish a rewriting that was cut short."""
+        with self._file.transaction() as connection:
+            age = pass_time(connection, self._clock(), self._limits)
+            deleted = delete_due(connection, age, self._limits)
+        if deleted:
+            self._file.rewrite()
+
+
+def _withdraw(connection: sqlite3.Connection) -> None:
+    delete_all(connection)
+    connection.execute("UPDATE state SET consent = 0, age = 0.0, seen = NULL")

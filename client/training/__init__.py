@@ -1,0 +1,1 @@
+"""Local training through the ONNX step that came with the bundle."""

@@ -1,0 +1,208 @@
+"""Local training: one round on one device, from its queries to the change it may upload.
+
+The device's own documents stand where BYOL has its projector: the online network, seeing a query
+as thumbs type it, must rank them as the target network does on the clean one. Nothing here knows
+where the queries come from or where the change goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.store.store import Example
+from pocketquery.client.training.batches import Batches, stream
+from pocketquery.client.training.monitors import Health, complaint, measure
+from pocketquery.client.training.prototypes import PrototypeSource
+from pocketquery.client.training.step import LocalStep, State, StepBatch, StepLosses
+from pocketquery.client.transforms import norm_of
+from pocketquery.client.views.views import ViewPlan
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
+
+__all__ = ["LocalConfig", "LocalResult", "train_locally"]
+
+Floats = NDArray[np.float32]
+Tensors = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class LocalResult:
+    """What came of a round on the device.
+
+    Attributes:
+        change: new minus given value of every tensor that ships, float32; empty where the run was
+            stopped: then there is nothing to upload, and nothing of the run is left.
+        examples: queries it trained on.
+        steps: steps that were done.
+        losses: of each step, before it.
+        health: figures of the encoder, the last that were taken (the end result's where the run
+            was not stopped); None where it was stopped before there were any.
+        stopped: why the run was stopped; None where it was not.
+    """
+
+    change: dict[str, Floats]
+    examples: int
+    steps: int
+    losses: tuple[StepLosses, ...]
+    health: Health | None
+    stopped: str | None
+
+    @property
+    def drift(self) -> float | None:
+        """Mean ``1 - cos`` to the shipped encoder's vectors of the device's queries."""
+        return None if self.health is None else self.health.drift
+
+    @property
+    def effective_rank(self) -> float | None:
+        """Of the vectors of the device's queries."""
+        return None if self.health is None else self.health.effective_rank
+
+
+def train_locally(
+    encoder: Encoder,
+    step: LocalStep,
+    examples: Sequence[Example],
+    index_vectors: PrototypeSource,
+    *,
+    adapter: Tensors,
+    config: LocalConfig,
+    seed: int,
+    may_continue: Callable[[], str | None] = lambda: None,
+    previous: Tensors | None = None,
+    plan: ViewPlan | None = None,
+) -> LocalResult:
+    """Train for one round. The same arguments give the same bits.
+
+    A run is stopped, and its result discarded, when ``may_continue`` says so, when a loss is not
+    finite, or when the monitors find the encoder collapsed or drifting. They look at every step,
+    and once more at the result itself.
+
+    Args:
+        encoder: the shipped encoder: its vectors are the anchor, its tokenizer and prompt are used.
+        step: the training step of the same encoder.
+        examples: the device's queries. At most ``steps * batch_size`` are used, drawn evenly.
+        index_vectors: the device's documents: an open index, or a matrix float32 (n, d) in the
+            same space.
+        adapter: the release to start from, float16 or float32 by name.
+        config: the round's settings.
+        seed: of the order, the views and the random documents.
+        may_continue: asked before every step and at the end; returns None, or why not.
+        previous: the adapter this device ended its last round with, for ``client_init="ema"``.
+        plan: how the views are made where the device has an augmenter of its own; by default as
+            ``config`` says.
+
+    Raises:
+        InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
+            ``byol``, whose heads normalise over the batch; a query that is no text; tensors of
+            another encoder; no document to compare with.
+        SpaceMismatchError: encoder, step and documents are not of one space.
+    """
+    _check(encoder, step, len(examples), config.batch_size)
+    rng = np.random.default_rng(seed)
+    if reason := may_continue():
+        return LocalResult({}, 0, 0, (), None, reason)
+
+    # 1. What is trained on, and from where.
+    chosen = _draw(examples, config, rng)
+    size = min(config.batch_size, len(chosen))
+    batches = Batches(encoder, step.description, chosen, index_vectors, config, plan)
+    given = step.initial_state(adapter)
+    state = _begin(step, given, previous, config)
+    start = state
+    losses: list[StepLosses] = []
+    health: Health | None = None
+
+    def stopped(reason: str) -> LocalResult:
+        return LocalResult({}, len(chosen), len(losses), tuple(losses), health, reason)
+
+    # 2. The steps.
+    for rows in stream(len(chosen), size, config.steps, rng):
+        if reason := may_continue():
+            return stopped(reason)
+        batch = batches.make(rows, rng)
+        state, loss, vectors = step.run(batch, state, config.hyperparameters)
+        state = _pulled(step, state, start, config.proximal)
+        losses.append(loss)
+        health = measure(vectors[:size], batch.anchor)
+        if reason := _wrong(loss) or complaint(health, config.limits):
+            return stopped(f"step {len(losses)}: {reason}")
+
+    # 3. The result, judged itself: the losses are of the states before it.
+    probe = batches.make(np.arange(size), rng, noisy=False)
+    loss, health = _look(step, probe, state, config)
+    if reason := _wrong(loss) or complaint(health, config.limits) or may_continue():
+        return stopped(reason)
+    change = _change(step, state, given)
+    return LocalResult(change, len(chosen), len(losses), tuple(losses), health, None)
+
+
+def _check(encoder: Encoder, step: LocalStep, count: int, batch_size: int) -> None:
+    description = step.description
+    if encoder.space_id != description.space_id:
+        raise SpaceMismatchError.between(
+            "the encoder", encoder.space_id, "the training step", description.space_id
+        )
+    least = 2 if description.objective == "byol" else 1
+    if count < least or batch_size < least:
+        raise InvalidInputError(
+            f"found {count} examples and a batch_size of {batch_size}, expected at least {least} "
+            f"of each for the objective {description.objective!r}; train when the device has "
+            "more queries"
+        )
+
+
+def _draw(
+    examples: Sequence[Example], config: LocalConfig, rng: np.random.Generator
+) -> list[Example]:
+    most = config.steps * config.batch_size
+    return [examples[row] for row in rng.permutation(len(examples))[:most]]
+
+
+def _begin(step: LocalStep, given: State, previous: Tensors | None, config: LocalConfig) -> State:
+    """The state to start from: the given one, or nearer to the device's own last result."""
+    if config.client_init == "global" or previous is None:
+        return given
+    own = step.initial_state(previous).online
+    apart = norm_of({name: value - own[name] for name, value in given.online.items()})
+    kept = np.float32(min(1.0, config.init_scale * apart))
+    mixed = {name: kept * own[name] + (1 - kept) * v for name, v in given.online.items()}
+    return replace(given, online=mixed, target={name: mixed[name] for name in given.target})
+
+
+def _pulled(step: LocalStep, state: State, start: State, share: float) -> State:
+    """``state`` with the tensors that ship moved the ``share`` of the way back to ``start``."""
+    if not share:
+        return state
+    online = dict(state.online)
+    for tensor in step.description.state:
+        if tensor.ships:
+            now, then = online[tensor.name], start.online[tensor.name]
+            online[tensor.name] = now + np.float32(share) * (then - now)
+    return replace(state, online=online)
+
+
+def _look(
+    step: LocalStep, probe: StepBatch, state: State, config: LocalConfig
+) -> tuple[StepLosses, Health]:
+    """Losses and figures of ``state``: a step whose outcome is thrown away."""
+    _, loss, vectors = step.run(probe, state, config.hyperparameters)
+    return loss, measure(vectors[: len(probe.anchor)], probe.anchor)
+
+
+def _wrong(loss: StepLosses) -> str | None:
+    return None if math.isfinite(loss.loss) else f"the loss is {loss.loss}"
+
+
+def _change(step: LocalStep, state: State, given: State) -> dict[str, Floats]:
+    return {
+        tensor.name: state.online[tensor.name] - given.online[tensor.name]
+        for tensor in step.description.state
+        if tensor.ships
+    }

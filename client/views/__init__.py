@@ -1,0 +1,1 @@
+"""Views of a query: typing noise and rewritings that keep its meaning."""

@@ -1,0 +1,90 @@
+"""Augmenters by name, from a configuration; what cannot be had is an error or has a substitute."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pocketquery.client.views.augmenters import Augmenter
+from pocketquery.client.views.extracts import Crop, StopwordDrop
+from pocketquery.client.views.punctuation import Punct
+from pocketquery.client.views.question_templates import Template
+from pocketquery.client.views.style_rules import StyleRules
+from pocketquery.client.views.synonyms import Synonyms
+from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
+from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
+from pocketquery.sdk.errors import InvalidInputError
+
+__all__ = ["BUILT_IN", "Choice", "Maker", "choose", "describe"]
+
+Maker = Callable[..., Augmenter]
+Choice = str | Mapping[str, Any]
+
+# "word_drop" is also what catalogues call deletion: light with {"rate": 0.1, "at_least": 0}, heavy
+# with {"rate": 0.3}.
+BUILT_IN: Mapping[str, Maker] = {
+    "typo": Typo,
+    "word_drop": WordDrop,
+    "neighbour_swap": NeighbourSwap,
+    "shuffle": Shuffle,
+    "unfinished": Unfinished,
+    "synonym": Synonyms,
+    "crop": Crop,
+    "stopword_drop": StopwordDrop,
+    "punct": Punct,
+    "template": Template,
+    "style_rules": StyleRules,
+    "noise_case": NoiseCase,
+    "dropout_view": DropoutView,
+}
+
+
+def choose(choice: Choice, plugins: Mapping[str, Maker] | None = None) -> Augmenter:
+    """The augmenter that ``choice`` names: a name, or a mapping of ``name``, its parameters and,
+    where it may be unavailable, a ``fallback``, which is a choice again.
+
+    Args:
+        choice: say "typo" or ``{"name": "synonym", "path": "words.tsv", "fallback": "typo"}``.
+        plugins: further makers by name; of one name with ours, theirs counts.
+
+    Raises:
+        InvalidInputError: an unknown name, a parameter it does not take, or it is unavailable and
+            there is no fallback.
+    """
+    settings = {"name": choice} if isinstance(choice, str) else dict(choice)
+    name, fallback = settings.pop("name", None), settings.pop("fallback", None)
+    makers = {**BUILT_IN, **(plugins or {})}
+    if name not in makers:
+        raise InvalidInputError(
+            f"found the augmenter {name!r}, expected one of {', '.join(sorted(makers))}"
+        )
+    try:
+        made = makers[name](**settings)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"the augmenter {name!r} does not take {settings}: {error}; see its documentation"
+        ) from error
+    usable, missing = made.available()
+    if usable:
+        return made
+    if fallback is None:
+        raise InvalidInputError(
+            f"the augmenter {name!r} is not available: {missing}. Provide it, or name a fallback"
+        )
+    return choose(fallback, plugins)
+
+
+def describe(augmenter: Augmenter) -> dict[str, Any]:
+    """Name, strength and parameters, for the record of a run; JSON values where they are few."""
+    found: dict[str, Any] = {"name": augmenter.name, "strength": augmenter.strength}
+    if dataclasses.is_dataclass(augmenter):
+        for one in dataclasses.fields(augmenter):
+            value = getattr(augmenter, one.name)
+            if isinstance(value, (bool, int, float, str)):
+                found[one.name] = value
+            elif value is not None:
+                found[one.name] = (
+                    f"{len(value)} entries" if hasattr(value, "__len__") else str(value)
+                )
+    return found

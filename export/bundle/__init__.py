@@ -1,0 +1,1 @@
+"""From a student to a bundle: files, parity with torch, golden texts."""

@@ -1,0 +1,390 @@
+"""From a distilled student to a verified bundle: graph, int8, gate, tokenizer, golden texts.
+
+The same input gives the same bytes: nothing here reads the clock, and what is random is seeded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from pocketquery.export.adapter import adapter_tensors
+from pocketquery.export.bundle.bundle_files import publish
+from pocketquery.export.bundle.parity import (
+    DIVERSE_TEXTS,
+    Agreement,
+    check_graph,
+    check_tokenizer,
+    cosines,
+)
+from pocketquery.export.bundle.sentence_transformers_layout import write_onnx_files
+from pocketquery.export.bundle.tokenizer_file import TokenizerFile, tokenizer_file
+from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.quantization.quantization import (
+    QuantizationOptions,
+    quantizable_matmuls,
+    quantize,
+)
+from pocketquery.export.quantization.ranking_gate import (
+    GateData,
+    GateReport,
+    GateStep,
+    GateThresholds,
+    pass_gate,
+)
+from pocketquery.export.quantization.smoothing import activation_ranges, smooth
+from pocketquery.export.sessions import GraphSession
+from pocketquery.export.string_graph.agreement import StringGraphReport, check_string_graph
+from pocketquery.export.string_graph.graph import build_string_graph, check_possible
+from pocketquery.export.training_step.parity import StepAgreement
+from pocketquery.export.training_step.training_step import (
+    TrainingOptions,
+    TrainingStep,
+    build_training_step,
+)
+from pocketquery.sdk.bundle.bundle import file_entries
+from pocketquery.sdk.bundle.manifest import (
+    ENCODER_FILE,
+    GOLDEN_FILE,
+    MANIFEST_FILE,
+    STRING_GRAPH_FILE,
+    Manifest,
+    Space,
+)
+from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.layout import check_replaceable
+
+__all__ = ["ExportOptions", "ExportReport", "export_bundle"]
+
+_QUERY = "query"
+_COMPARED = 2000  # queries whose ids the graph that takes text must give
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Everything about an export that is not data.
+
+    Attributes:
+        graph: operator set and adapter.
+        quantization: the int8 recipe.
+        thresholds: of the ranking gate.
+        calibration_texts: how many of the calibration texts are run, evenly spaced.
+        parity_texts: how many of them are compared with torch.
+        training: the step of local training the bundle carries; None for none.
+        with_tokenizer: also write the graph that takes text, for apps without Python; it repeats
+            the encoder's weights.
+    """
+
+    graph: GraphOptions = field(default_factory=GraphOptions)
+    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
+    thresholds: GateThresholds = field(default_factory=GateThresholds)
+    calibration_texts: int = 512
+    parity_texts: int = 64
+    training: TrainingOptions | None = None
+    with_tokenizer: bool = False
+
+    def __post_init__(self) -> None:
+        if self.calibration_texts < 1 or self.parity_texts < 1:
+            raise InvalidInputError(
+                f"calibration_texts is {self.calibration_texts} and parity_texts "
+                f"{self.parity_texts}; expected at least 1 of each"
+            )
+        if self.training and self.training.part == "adapter" and not self.graph.adapter_rank:
+            raise InvalidInputError(
+                "the training step would train the adapter, and adapter_rank is 0; expected a rank "
+                "of 1 or more, or another part to train"
+            )
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written and how near it is to the student.
+
+    Attributes:
+        path: the bundle.
+        manifest: as written; its ``quality`` holds the other fields.
+        graph: float graph against torch.
+        cosine_mean, cosine_min: int8 against float, over the gate's queries or, without a gate,
+            the calibration texts.
+        gate: the ranking gate's report; None where no gate data was given.
+        float_bytes, int8_bytes: sizes of the two graphs.
+        training: the training step against torch; None where the bundle has none.
+        string_graph: the graph that takes text against the tokenizer; None where there is none.
+    """
+
+    path: Path
+    manifest: Manifest
+    graph: Agreement
+    cosine_mean: float
+    cosine_min: float
+    gate: GateReport | None
+    float_bytes: int
+    int8_bytes: int
+    training: StepAgreement | None = None
+    string_graph: StringGraphReport | None = None
+
+
+@dataclass(frozen=True)
+class _Quantized:
+    model: onnx.ModelProto
+    gate: GateReport | None
+    cosine_mean: float
+    cosine_min: float
+
+
+def export_bundle(
+    student: SentenceEncoder | str | Path,
+    output: Path | str,
+    *,
+    calibration_texts: Sequence[str],
+    gate: GateData | None = None,
+    options: ExportOptions | None = None,
+    name: str,
+    license: str,
+    version: str = "1",
+    signing_key: Key | None = None,
+    golden_texts: Sequence[str] | None = None,
+    sentence_transformers: Path | str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> ExportReport:
+    """Export ``student`` into a bundle, which is verified before it replaces an older one.
+
+    Args:
+        student: a distilled encoder or its folder.
+        output: the bundle's folder, or a file ending in ``.zip``.
+        calibration_texts: queries of the kind the device will see; a few hundred are enough. They
+            set the smoothing factors; no text of them is stored.
+        gate: queries and documents for the ranking gate; None leaves it out, and says so in the
+            manifest.
+        options: graph, recipe and thresholds.
+        name: the bundle's name.
+        license: of the weights, as an SPDX expression.
+        version: of this encoder within its space.
+        signing_key: Ed25519 private key: raw bytes, hexadecimal or a PEM file.
+        golden_texts: texts that are stored with their vectors and replayed by ``verify``; public
+            ones in many scripts unless given.
+        sentence_transformers: also write the student with ``onnx/`` files into this folder.
+        progress: told what is being done, one line a step.
+
+    Raises:
+        UnknownModelError: an architecture, head or tokenizer that cannot be exported.
+        ArtifactError: a graph or the tokenizer does not compute what the student does, or the
+            ranking gate fails. Nothing is written.
+        InvalidInputError: no texts, a bad key, or ``output`` holds something else.
+        MissingExtraError: the packages of the extra "export" (or "sign", "mobile") are not
+            installed.
+        OSError: the disk is full or not writable; ``output`` is as it was before.
+    """
+    options = options or ExportOptions()
+    say = progress or (lambda line: None)
+    output = Path(output)
+    _check_arguments(output, calibration_texts, signing_key)
+    if sentence_transformers is not None:
+        check_replaceable(Path(sentence_transformers))
+    if not isinstance(student, SentenceEncoder):
+        student = SentenceEncoder.load(student)
+    student.eval()
+
+    # 1. The tokenizer first: it is cheap, and a vocabulary that cannot ship is found at once.
+    file = tokenizer_file(student.tokenizer)
+    if options.with_tokenizer:
+        check_possible(file)
+    tokenizer = file.open(student.max_length)
+    prompt = student.prompts.get(_QUERY, "")
+    calibration = [prompt + text for text in _spread(calibration_texts, options.calibration_texts)]
+    probes = [*DIVERSE_TEXTS, *_spread(calibration, options.parity_texts)]
+    check_tokenizer(student, tokenizer, [*DIVERSE_TEXTS, *calibration])
+
+    # 2. The float graph, equal to torch.
+    say("building the graph")
+    float_model = build_graph(student, options.graph)
+    graph = check_graph(student, GraphSession(float_model), probes)
+
+    # 3. int8 that ranks as the float graph does.
+    say("calibrating and quantising")
+    calibration_ids = [tokenizer.encode(text) for text in calibration]
+    quantized = _quantize_gated(float_model, calibration_ids, gate, tokenizer, prompt, options, say)
+
+    # 4. The training step, equal to torch.
+    step = _training_step(student, quantized.model, options.training, say)
+
+    # 5. The graph that takes text, equal to tokenizer and encoder.
+    draft = _manifest(student, file, name, license, version)
+    texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
+    more = {} if step is None else step.files()
+    string_graph = None
+    if options.with_tokenizer:
+        say("putting the tokenizer into a second graph")
+        graph_of_text = build_string_graph(quantized.model, draft, file)
+        string_graph = check_string_graph(
+            graph_of_text,
+            quantized.model,
+            tokenizer,
+            kind=file.kind,
+            queries=_spread(calibration_texts, _COMPARED),
+            golden_texts=texts,
+            gate=gate,
+            thresholds=options.thresholds,
+        )
+        more[STRING_GRAPH_FILE] = graph_of_text.SerializeToString(deterministic=True)
+
+    # 6. The bundle, opened and replayed before it is published.
+    say("writing and verifying")
+    report = ExportReport(
+        output,
+        draft,
+        graph,
+        quantized.cosine_mean,
+        quantized.cosine_min,
+        quantized.gate,
+        float_model.ByteSize(),
+        quantized.model.ByteSize(),
+        None if step is None else step.agreement,
+        string_graph,
+    )
+    draft = dataclasses.replace(draft, quality=_quality(report))
+    manifest = publish(output, draft, file, quantized.model, texts, signing_key, more)
+    if sentence_transformers is not None:
+        write_onnx_files(student, float_model, quantized.model, sentence_transformers)
+    return dataclasses.replace(report, manifest=manifest)
+
+
+def _check_arguments(output: Path, texts: Sequence[str], signing_key: Key | None) -> None:
+    """What would otherwise fail only after minutes of work."""
+    if isinstance(texts, str) or not texts:
+        raise InvalidInputError("calibration_texts holds no texts; expected some hundred queries")
+    if signing_key is not None:
+        key_id(public_key_of(signing_key))
+    if output.exists() and not _is_replaceable(output):
+        raise InvalidInputError(
+            f"{output} exists and is not a bundle; it is left alone. Name another place, or "
+            "remove it"
+        )
+
+
+def _is_replaceable(output: Path) -> bool:
+    """Whether ``output`` is an older bundle of the same form, or an empty folder."""
+    if output.suffix == ".zip":
+        if not zipfile.is_zipfile(output):
+            return False
+        with zipfile.ZipFile(output) as archive:
+            return MANIFEST_FILE in archive.namelist()
+    empty = output.is_dir() and not any(output.iterdir())
+    return empty or (output / MANIFEST_FILE).is_file()
+
+
+def _quantize_gated(
+    float_model: onnx.ModelProto,
+    calibration: Sequence[Sequence[int]],
+    gate: GateData | None,
+    tokenizer: Tokenizer,
+    prompt: str,
+    options: ExportOptions,
+    say: Callable[[str], None],
+) -> _Quantized:
+    recipe = options.quantization
+    source = float_model
+    if recipe.smoothing_alpha is not None:
+        ranges = activation_ranges(float_model, calibration)
+        source = smooth(float_model, ranges, alpha=recipe.smoothing_alpha)
+    make = partial(_quantize_without, source, recipe)
+    if gate is None:
+        model = make(())
+        left = GraphSession(float_model).encode(calibration)
+        agreement = cosines(left, GraphSession(model).encode(calibration))
+        return _Quantized(model, None, float(agreement.mean()), float(agreement.min()))
+    model, report = pass_gate(
+        float_model,
+        make,
+        quantizable_matmuls(source),
+        gate,
+        [tokenizer.encode(prompt + query.text) for query in gate.queries],
+        options.thresholds,
+        on_step=lambda step: say(_describe(step)),
+    )
+    return _Quantized(model, report, report.last.cosine_mean, report.last.cosine_min)
+
+
+def _training_step(
+    student: SentenceEncoder,
+    model: onnx.ModelProto,
+    training: TrainingOptions | None,
+    say: Callable[[str], None],
+) -> TrainingStep | None:
+    if training is None:
+        return None
+    say("tracing the training step")
+    return build_training_step(
+        student,
+        adapter_tensors(model),
+        **dataclasses.asdict(training),
+        encoder_sha256=sha256_bytes(model.SerializeToString(deterministic=True)),
+    )
+
+
+def _quantize_without(
+    source: onnx.ModelProto, recipe: QuantizationOptions, excluded: Sequence[str]
+) -> onnx.ModelProto:
+    return quantize(source, recipe, excluded=excluded)
+
+
+def _manifest(
+    student: SentenceEncoder, file: TokenizerFile, name: str, license: str, version: str
+) -> Manifest:
+    required = {ENCODER_FILE: b"", GOLDEN_FILE: b"", file.file: b""}  # replaced in publish
+    return Manifest(
+        name=name,
+        space=Space(student.space_id, student.dimension),
+        max_length=student.max_length,
+        tokenizer=file.spec,
+        files=file_entries(required),
+        license=license,
+        encoder_version=version,
+        prompts=student.prompts,
+        default_prompt_name=_QUERY if _QUERY in student.prompts else None,
+    )
+
+
+def _quality(report: ExportReport) -> dict[str, Any]:
+    """The manifest's ``quality``; figures are rounded, so that it reads well."""
+    quality: dict[str, Any] = {
+        "int8_cosine": {"mean": report.cosine_mean, "min": report.cosine_min},
+        "float_graph": dataclasses.asdict(report.graph),
+        "bytes": {"float": report.float_bytes, "int8": report.int8_bytes},
+        "gate": None if report.gate is None else report.gate.to_dict(),
+    }
+    if report.training is not None:
+        quality["training_step"] = dataclasses.asdict(report.training)
+    if report.string_graph is not None:
+        quality["with_tokenizer"] = report.string_graph.to_dict()
+    rounded: dict[str, Any] = json.loads(
+        json.dumps(quality), parse_float=lambda text: float(f"{float(text):.6g}")
+    )
+    return rounded
+
+
+def _spread(texts: Sequence[str], most: int) -> list[str]:
+    """At most ``most`` of ``texts``, evenly spaced."""
+    if len(texts) <= most:
+        return list(texts)
+    return [texts[i * len(texts) // most] for i in range(most)]
+
+
+def _describe(step: GateStep) -> str:
+    ndcg = "" if step.ndcg is None else f", nDCG@10 {step.ndcg:.4f}"
+    return (
+        f"gate: {len(step.excluded)} MatMuls in float, top-10 overlap {step.overlap:.3f}{ndcg}, "
+        f"cosine {step.cosine_mean:.4f}"
+    )

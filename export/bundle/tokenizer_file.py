@@ -1,0 +1,86 @@
+"""The one file a device needs to tokenise as the student does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pocketquery.sdk.bundle.manifest import TokenizerSpec
+from pocketquery.sdk.errors import UnknownModelError
+from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
+
+__all__ = ["TokenizerFile", "tokenizer_file"]
+
+_SENTENCEPIECE_NAMES = ("tokenizer.model", "sentencepiece.bpe.model", "spiece.model")
+_XLM_ROBERTA_SPECIALS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+_ADDED_BY_LAYOUT = 2  # ids an XLM-R vocabulary has beyond its sentencepiece model's
+
+
+@dataclass(frozen=True)
+class TokenizerFile:
+    """A bundle's tokenizer: its entry in the manifest and the bytes of its file."""
+
+    kind: str
+    file: str
+    data: bytes
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> TokenizerSpec:
+        """The manifest's entry."""
+        return TokenizerSpec(self.kind, self.file, self.options)
+
+    def open(self, max_length: int) -> Tokenizer:
+        """The tokenizer as the device opens it."""
+        return open_tokenizer(self.kind, self.data, max_length, self.options)
+
+
+def tokenizer_file(tokenizer: Any) -> TokenizerFile:
+    """The file for a Hugging Face fast tokenizer.
+
+    Raises:
+        UnknownModelError: neither WordPiece nor sentencepiece, or its sentencepiece model is gone.
+    """
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    kind = content["model"]["type"]
+    if kind == "WordPiece":
+        # Padding and truncation are what the last call asked for, not the vocabulary's.
+        content |= {"padding": None, "truncation": None}
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        return TokenizerFile("wordpiece", "tokenizer.json", text.encode("utf-8"))
+    if kind == "Unigram":
+        data = _sentencepiece_model(tokenizer)
+        return TokenizerFile("sentencepiece", "tokenizer.model", data, _options(tokenizer, data))
+    raise UnknownModelError(
+        f"the student's tokenizer is a {kind} one; a device reads WordPiece (BERT) and "
+        "sentencepiece (XLM-R). Distil into a student with one of these vocabularies"
+    )
+
+
+def _sentencepiece_model(tokenizer: Any) -> bytes:
+    folder = Path(str(tokenizer.name_or_path))
+    named = [Path(file) for file in [getattr(tokenizer, "vocab_file", None)] if file]
+    places = named + [folder / name for name in _SENTENCEPIECE_NAMES]
+    for path in places:
+        if path.suffix == ".model" and path.is_file():
+            return path.read_bytes()
+    raise UnknownModelError(
+        "the student has a sentencepiece vocabulary, but its model file is not there; expected "
+        f"one of {', '.join(_SENTENCEPIECE_NAMES)} in {folder}. Copy it from the teacher's folder"
+    )
+
+
+def _options(tokenizer: Any, data: bytes) -> dict[str, object]:
+    from sentencepiece import SentencePieceProcessor
+
+    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in _XLM_ROBERTA_SPECIALS}
+    if ids != _XLM_ROBERTA_SPECIALS:
+        return {"layout": "plain"}
+    known = len(tokenizer) - _ADDED_BY_LAYOUT
+    pieces = SentencePieceProcessor(model_proto=data).get_piece_size()
+    # A vocabulary pruned without changing the model: its later pieces have no row in the table.
+    pruned: dict[str, object] = {"known_pieces": known} if known < pieces else {}
+    return {"layout": "xlm-roberta"} | pruned

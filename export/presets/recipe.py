@@ -1,0 +1,167 @@
+"""Making the encoders that come with pocketquery, at 1, 3, 6 and 10 MB.
+
+    python -m pocketquery.export.presets.recipe teacher --data DATA --device cuda
+    python -m pocketquery.export.presets.recipe distil --preset 6mb --data DATA --device cuda
+    python -m pocketquery.export.presets.recipe export --preset 6mb --data DATA
+
+``teacher`` computes the teacher's vectors once, for all sizes. ``distil`` wants an accelerator;
+killed and run again it continues where it was. ``export`` runs on two cores in minutes. Settings
+and seed are all here; the log of the run and a model card lie in the bundle's folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pocketquery.distill.distillation import distill
+from pocketquery.distill.targets import prepare_targets
+from pocketquery.distill.training import TrainingConfig
+from pocketquery.export.presets.texts import LICENCE, PresetTexts, preset_texts
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["PRESETS", "Preset", "main"]
+
+TEACHER = "demo"  # all-MiniLM-L6-v2, Apache-2.0
+MAX_LENGTH = 128
+
+_CONFIG = TrainingConfig(
+    steps=24_000,
+    batch_size=1024,
+    learning_rate=1e-3,
+    warmup=0.04,
+    max_length=MAX_LENGTH,
+    nearest=4,
+    random_documents=1024,
+    typo_share=0.3,
+    typo_rate=0.08,
+    quantised_share=0.15,
+    seed=26,
+    bfloat16=True,
+    checkpoint_every=500,
+)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One size.
+
+    Attributes:
+        shape: of the student.
+        vocabulary: pieces that are kept.
+        config: of its training.
+        least_character: see :func:`pocketquery.distill.prune_vocabulary`.
+    """
+
+    shape: str
+    vocabulary: int
+    config: TrainingConfig = _CONFIG
+    least_character: int = 50
+
+
+PRESETS = {
+    "1mb": Preset("1x128-linear", 4_000, replace(_CONFIG, learning_rate=2e-3)),
+    "3mb": Preset("2x192", 7_000, replace(_CONFIG, learning_rate=1.5e-3)),
+    "6mb": Preset("3x256", 9_600),
+    "10mb": Preset("3x384", 10_400, replace(_CONFIG, learning_rate=6e-4)),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line of the docstring."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("what", choices=("teacher", "distil", "export"))
+    add("--preset", choices=tuple(PRESETS), default="6mb")
+    add("--data", type=Path, default=Path("data"), help="folder with the public data sets")
+    add("--output", type=Path, default=Path("runs/presets"), help="students and bundles go here")
+    add("--device", default="cpu")
+    add("--workers", type=int, default=0, help="processes that prepare batches")
+    add("--steps", type=int, help="other than the preset's, for a trial")
+    add("--shape", help="other than the preset's, for a trial")
+    add("--vocabulary", type=int, help="other than the preset's, for a trial")
+    add("--name", help="of the folder under the output; default: the preset's")
+    options = parser.parse_args(arguments)
+    texts = preset_texts(options.data, seed=_CONFIG.seed)
+    print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
+    preset = _preset(options)
+    student = options.output / (options.name or options.preset) / "student"
+    if options.what == "teacher":
+        _teach(preset, texts, options.output, options.device)
+    elif options.what == "distil":
+        config = replace(preset.config, workers=options.workers)
+        _distil(preset, config, texts, student, options.device)
+    else:
+        _export(options.preset, texts, student)
+    return 0
+
+
+def _preset(options: argparse.Namespace) -> Preset:
+    preset = PRESETS[options.preset]
+    return replace(
+        preset,
+        shape=options.shape or preset.shape,
+        vocabulary=options.vocabulary or preset.vocabulary,
+        config=replace(preset.config, steps=options.steps or preset.config.steps),
+    )
+
+
+def _teach(preset: Preset, texts: PresetTexts, output: Path, device: str) -> None:
+    prepare_targets(
+        SentenceEncoder.load(TEACHER, device=device),
+        texts.queries,
+        texts.documents,
+        output / "teacher",
+        nearest=preset.config.nearest,
+        bfloat16=preset.config.bfloat16,
+        show_progress_bar=sys.stderr.isatty(),
+    )
+
+
+def _distil(
+    preset: Preset, config: TrainingConfig, texts: PresetTexts, student: Path, device: str
+) -> None:
+    report = distill(
+        SentenceEncoder.load(TEACHER),
+        texts.queries,
+        student,
+        documents=texts.documents,
+        student=preset.shape,
+        vocabulary_size=preset.vocabulary,
+        least_character=preset.least_character,
+        max_length=MAX_LENGTH,
+        cache=student.parents[1] / "teacher",
+        config=config,
+        device=device,
+        show_progress_bar=sys.stderr.isatty(),
+    )
+    print(report)
+
+
+def _export(name: str, texts: PresetTexts, student: Path) -> None:
+    from pocketquery.export.bundle.bundling import export_bundle
+    from pocketquery.export.quantization.ranking_gate import GateData
+    from pocketquery.server.corpus import Query
+
+    teacher = SentenceEncoder.load(TEACHER)
+    vectors = teacher.encode_document(texts.held_out, show_progress_bar=sys.stderr.isatty())
+    queries = [Query(str(i), text) for i, text in enumerate(texts.held_out_queries)]
+    calibration = random.Random(_CONFIG.seed).sample(texts.queries, 512)
+    report = export_bundle(
+        student,
+        student.with_name("bundle"),
+        calibration_texts=calibration,
+        gate=GateData(queries, [str(i) for i in range(len(vectors))], vectors),
+        name=f"pocketquery-minilm-{name}",
+        license=LICENCE,
+        progress=print,
+    )
+    print(report.manifest.quality)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""What the encoders that come with pocketquery learn from: texts whose licences allow it.
+
+English Wikipedia (CC BY-SA 3.0), the questions of NQ-open (CC BY-SA 3.0), the users' turns of
+Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). No collection
+that the encoders are measured on is among them: neither its queries nor its documents.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import lzma
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery.distill.texts import query_like_texts, unique_texts
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index.documents import Document, content
+
+__all__ = ["LICENCE", "PresetTexts", "preset_texts"]
+
+LICENCE = "Apache-2.0"  # of the weights, as their teacher's; sources are named in the model card
+
+_DIALOGUES = ("train", "dev")
+_QUESTION_COPIES = 4  # people's own questions are few beside what is cut from pages
+_BEGINNINGS = 0.4  # share of the paragraphs whose beginnings are texts
+_SHORT, _LONG_SHARE = 25, 0.4  # words of a text of which all are taken, and share of the longer
+_LONGEST = 1_200  # characters of a paragraph that is ranked: what 256 tokens hold
+
+
+@dataclass(frozen=True)
+class PresetTexts:
+    """Training material.
+
+    Attributes:
+        queries: what the student learns to encode; people's questions stand in it several times.
+        documents: paragraphs that it learns to rank as the teacher does.
+        held_out: paragraphs of pages that neither of the others has seen, for the gate of int8.
+        held_out_queries: query-like texts of those pages.
+    """
+
+    queries: list[str]
+    documents: list[str]
+    held_out: list[str]
+    held_out_queries: list[str]
+
+
+def preset_texts(
+    data: Path, *, pieces: int = 2_000_000, documents: int = 60_000, seed: int = 0
+) -> PresetTexts:
+    """Collect the texts from the folder with the public data sets.
+
+    Args:
+        data: holds ``enwiki_pages``, ``nq_open_queries``, ``sgd_dialogues`` and ``clinc150``.
+        pieces: texts drawn from Wikipedia.
+        documents: paragraphs drawn for the ranking.
+        seed: of what is drawn.
+
+    Raises:
+        InvalidInputError: a data set is not there.
+    """
+    pages = list(_pages(_file(data, "enwiki_pages/pages.jsonl.xz")))
+    rng = random.Random(seed)
+    kept_back = set(rng.sample(range(len(pages)), max(1, len(pages) // 50)))
+    learnt = [d for i, page in enumerate(pages) if i not in kept_back for d in page]
+    unseen = [d for i in sorted(kept_back) for d in pages[i]]
+    cut = [
+        text
+        for text in unique_texts(_pieces(learnt, seed))
+        if len(text.split()) <= _SHORT or rng.random() < _LONG_SHARE
+    ]
+    asked = unique_texts(_questions(data))
+    ranked = rng.sample(learnt, min(documents, len(learnt)))
+    gate = rng.sample(unseen, min(5_000, len(unseen)))
+    gate_queries = unique_texts(_pieces(gate, seed))
+    return PresetTexts(
+        queries=rng.sample(cut, min(pieces, len(cut))) + asked * _QUESTION_COPIES,
+        documents=[content(document)[:_LONGEST] for document in ranked],
+        held_out=[content(document)[:_LONGEST] for document in gate],
+        held_out_queries=rng.sample(gate_queries, min(1_000, len(gate_queries))),
+    )
+
+
+def _pages(path: Path) -> Iterator[list[Document]]:
+    """The paragraphs of each page."""
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            page = json.loads(line)
+            yield [
+                Document(
+                    f"{number}#{place}",
+                    paragraph["text"],
+                    {"title": page["title"], "section": paragraph["section"]},
+                )
+                for place, paragraph in enumerate(page["paragraphs"])
+            ]
+
+
+def _pieces(paragraphs: list[Document], seed: int) -> Iterator[str]:
+    """Query-like texts, keyword queries of a title with a section, and beginnings of paragraphs.
+
+    The last are for the positions that short texts do not reach, and for who encodes documents
+    with the student itself.
+    """
+    yield from query_like_texts(paragraphs, seed)
+    rng = random.Random(seed)
+    forms = ("{title} {section}", "{section} of {title}", "what is the {section} of {title}")
+    for paragraph in paragraphs:
+        if rng.random() < _BEGINNINGS:
+            yield " ".join(content(paragraph).split()[: rng.randint(30, 110)])
+        title, section = paragraph.metadata["title"], paragraph.metadata["section"]
+        if section and len(section.split()) <= 5:
+            yield rng.choice(forms).format(title=title, section=section.lower())
+        else:
+            yield rng.choice(("what is {}", "who is {}", "{} meaning", "tell me about {}")).format(
+                title
+            )
+
+
+def _questions(data: Path) -> Iterator[str]:
+    """What people typed and said."""
+    for name in ("dev", "efficientqa_dev"):
+        path = _file(data, f"nq_open_queries/{name}.jsonl.gz")
+        yield from (str(found["question"]) for found in _objects(path))
+    yield from (
+        row[0] for row in _rows(_file(data, "nq_open_queries/efficientqa_test_questions.tsv.gz"))
+    )
+    for row in list(_rows(_file(data, "clinc150/train.tsv.gz")))[1:]:
+        yield row[2]
+    for part in _DIALOGUES:
+        for dialogue in _objects(_file(data, f"sgd_dialogues/{part}.jsonl.gz")):
+            yield from (text for speaker, text in dialogue["turns"] if speaker == "U")
+
+
+def _file(data: Path, name: str) -> Path:
+    path = data / name
+    if not path.is_file():
+        raise InvalidInputError(
+            f"{path} is not there; expected the public data sets in {data} (benchmarks/README.md "
+            "says where each comes from). Name their folder with --data"
+        )
+    return path
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        yield from csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)

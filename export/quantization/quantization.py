@@ -1,0 +1,79 @@
+"""Dynamic int8: weights and vocabulary table as integers in the file, activations at run time.
+
+Per output channel, 7-bit weights: two neighbouring products of 8-bit values can overflow the 16-bit
+sums of processors without VNNI instructions, and 7-bit weights cannot, so that one file gives the
+same vectors everywhere. Static scales and per-tensor weights were measured and lose far more.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from pocketquery.export.graph_editing import GraphEditor
+
+__all__ = ["QuantizationOptions", "quantizable_matmuls", "quantize"]
+
+
+@dataclass(frozen=True)
+class QuantizationOptions:
+    """How weights become integers.
+
+    Attributes:
+        per_channel: one scale per output channel instead of one per matrix.
+        seven_bit: 7-bit weights, safe on every processor.
+        smoothing_alpha: see smoothing.py beside this; None turns smoothing off.
+    """
+
+    per_channel: bool = True
+    seven_bit: bool = True
+    smoothing_alpha: float | None = 0.75
+
+
+def quantizable_matmuls(model: onnx.ModelProto) -> list[str]:
+    """Names of the MatMuls with a stored weight, in graph order."""
+    editor = GraphEditor(model)
+    return [n.name for n in editor.nodes("MatMul") if editor.has_initialiser(n.input[1])]
+
+
+def quantize(
+    model: onnx.ModelProto,
+    options: QuantizationOptions = QuantizationOptions(),
+    *,
+    excluded: Collection[str] = (),
+) -> onnx.ModelProto:
+    """An int8 copy of the float graph ``model``; the adapter's inputs stay float and overridable.
+
+    Args:
+        model: the float graph, smoothed or not.
+        options: the recipe; its ``smoothing_alpha`` is not looked at here.
+        excluded: names of MatMuls that stay in float.
+    """
+    # optimum's ORTQuantizer makes this same call but between files and with a configuration file
+    # beside them; the ranking gate quantises dozens of times, in memory but for one output file.
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
+        path = Path(folder) / "int8.onnx"
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        # onnxruntime's mark of a prepared graph; without it every call logs an advice.
+        onnx.helper.set_model_props(copy, {"onnx.quant.pre_process": "onnxruntime.quant"})
+        quantize_dynamic(
+            copy,
+            path,
+            op_types_to_quantize=["MatMul", "Gather"],
+            nodes_to_exclude=list(excluded),
+            per_channel=options.per_channel,
+            reduce_range=options.seven_bit,
+            weight_type=QuantType.QInt8,
+            extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
+        )
+        quantized: onnx.ModelProto = onnx.load(path)
+    del quantized.graph.value_info[:]
+    del quantized.metadata_props[:]
+    return quantized

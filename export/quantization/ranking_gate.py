@@ -1,0 +1,273 @@
+"""The ranking gate: int8 may ship only if it ranks the user's documents as float does.
+
+A cosine near 1 says little about rankings, so the gate looks at what a user sees: the overlap of
+the ten best documents, and nDCG@10 where judgements exist, of the int8 encoder against the float
+student, over the teacher's document vectors. Where it fails, MatMuls go back to float, the most
+harmful first, until it passes. Every step is kept for the manifest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from pocketquery.export.bundle.parity import cosines
+from pocketquery.export.sessions import GraphSession
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.server.corpus import Judgements, Query
+from pocketquery.server.evaluation.metrics import score_rankings
+from pocketquery.server.evaluation.ranking import rank_exactly
+
+__all__ = [
+    "GateData",
+    "GateThresholds",
+    "GateStep",
+    "GateReport",
+    "compare_rankings",
+    "pass_gate",
+]
+
+FloatArray = npt.NDArray[np.float32]
+Quantizer = Callable[[Sequence[str]], onnx.ModelProto]
+
+_DEPTH = 10
+_RANKING_QUERIES = 200  # enough to order MatMuls by harm; passing is judged on all queries
+
+
+@dataclass(frozen=True)
+class GateThresholds:
+    """What int8 must keep.
+
+    Attributes:
+        overlap: least mean share of the float student's ten best documents.
+        ndcg_loss: most that nDCG@10 may fall below the float student's, in absolute terms.
+    """
+
+    overlap: float = 0.90
+    ndcg_loss: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap <= 1:
+            raise InvalidInputError(f"overlap is {self.overlap}; expected 0 to 1")
+
+
+@dataclass(frozen=True)
+class GateData:
+    """The user's own queries and corpus.
+
+    Attributes:
+        queries: at least one; the query prompt is put before them where the student has one.
+        document_ids: one for each row of ``document_vectors``.
+        document_vectors: the teacher's, float32 (documents, dimension), rows of unit length.
+        judgements: graded relevance, or None to look at the overlap alone.
+    """
+
+    queries: Sequence[Query]
+    document_ids: Sequence[str]
+    document_vectors: FloatArray
+    judgements: Judgements | None = None
+
+    def __post_init__(self) -> None:
+        if not self.queries:
+            raise InvalidInputError("the ranking gate has no queries; expected at least one")
+        shape = self.document_vectors.shape
+        if len(shape) != 2 or shape[0] != len(self.document_ids) or not shape[0]:
+            raise InvalidInputError(
+                f"document_vectors has shape {shape}; expected one row for each of the "
+                f"{len(self.document_ids)} document ids, at least one"
+            )
+        if self.judgements is not None:
+            known = {query.id for query in self.queries}
+            if not known & set(self.judgements):
+                raise InvalidInputError(
+                    "no query of the ranking gate has a judgement; give judgements of these "
+                    "queries, or none"
+                )
+
+
+@dataclass(frozen=True)
+class GateStep:
+    """One trial: which MatMuls stayed in float, and what came out against the float student."""
+
+    excluded: tuple[str, ...]
+    overlap: float
+    ndcg: float | None
+    cosine_mean: float
+    cosine_min: float
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """What the gate saw; :meth:`to_dict` goes into the manifest."""
+
+    queries: int
+    documents: int
+    thresholds: GateThresholds
+    float_ndcg: float | None
+    steps: tuple[GateStep, ...] = field(default=())
+
+    @property
+    def last(self) -> GateStep:
+        """The trial that decided."""
+        return self.steps[-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON can hold them."""
+        return dataclasses.asdict(self) | {"passed": True}
+
+
+def pass_gate(
+    float_model: onnx.ModelProto,
+    quantize: Quantizer,
+    candidates: Sequence[str],
+    data: GateData,
+    query_ids: Sequence[Sequence[int]],
+    thresholds: GateThresholds = GateThresholds(),
+    *,
+    on_step: Callable[[GateStep], None] | None = None,
+) -> tuple[onnx.ModelProto, GateReport]:
+    """Quantise with as few exclusions as the gate lets through.
+
+    Args:
+        float_model: the student's float graph.
+        quantize: makes an int8 graph with the named MatMuls left in float.
+        candidates: names of the MatMuls that may be left in float.
+        data: queries and documents.
+        query_ids: token ids of ``data.queries``, prompt and specials included.
+        thresholds: when to let pass.
+        on_step: told of every trial, for progress.
+
+    Returns:
+        The int8 graph and the report.
+
+    Raises:
+        ArtifactError: the gate fails even with every candidate in float.
+        InvalidInputError: the document vectors are not of the student's dimension.
+    """
+    judge = _Judge(GraphSession(float_model).encode(query_ids), data)
+    steps: list[GateStep] = []
+    excluded: list[str] = []
+    remaining: list[str] | None = None
+    while True:
+        model = quantize(excluded)
+        step = judge.step(GraphSession(model).encode(query_ids), excluded)
+        steps.append(step)
+        if on_step is not None:
+            on_step(step)
+        if _passes(step, judge.float_ndcg, thresholds):
+            documents = len(data.document_ids)
+            return model, GateReport(
+                len(data.queries), documents, thresholds, judge.float_ndcg, tuple(steps)
+            )
+        if remaining is None:
+            remaining = _by_harm(judge, quantize, candidates, query_ids[:_RANKING_QUERIES])
+        if not remaining:
+            raise ArtifactError(
+                f"the ranking gate fails with all {len(excluded)} MatMuls left in float: "
+                + _failure(step, judge.float_ndcg, thresholds)
+                + " Lower the thresholds, give more queries, or train the student longer"
+            )
+        excluded.append(remaining.pop(0))
+
+
+def compare_rankings(
+    expected: FloatArray, found: FloatArray, data: GateData, thresholds: GateThresholds
+) -> GateStep:
+    """Hold the vectors of another graph to those of the encoder, as the gate holds int8 to float.
+
+    Args:
+        expected: the encoder's vectors of ``data.queries``, float32 (queries, dimension).
+        found: the other graph's.
+        data: queries and documents.
+        thresholds: when to let pass.
+
+    Raises:
+        ArtifactError: ``found`` ranks otherwise.
+    """
+    judge = _Judge(expected, data)
+    step = judge.step(found, ())
+    if not _passes(step, judge.float_ndcg, thresholds):
+        raise ArtifactError(_failure(step, judge.float_ndcg, thresholds))
+    return step
+
+
+class _Judge:
+    """Scores vectors against the rankings of the expected ones, which are computed once."""
+
+    def __init__(self, expected: FloatArray, data: GateData) -> None:
+        self._data = data
+        self._vectors = expected
+        if self._vectors.shape[1] != data.document_vectors.shape[1]:
+            raise InvalidInputError(
+                f"the document vectors have {data.document_vectors.shape[1]} dimensions, the "
+                f"student's {self._vectors.shape[1]}; encode the documents with its teacher"
+            )
+        self._rankings = self._rank(self._vectors)
+        self.float_ndcg = self._ndcg(self._rankings)
+
+    def step(self, vectors: FloatArray, excluded: Sequence[str]) -> GateStep:
+        rankings = self._rank(vectors)
+        agreement = cosines(vectors, self._vectors)
+        return GateStep(
+            tuple(excluded),
+            self._overlap(rankings),
+            self._ndcg(rankings),
+            float(agreement.mean()),
+            float(agreement.min()),
+        )
+
+    def harm(self, vectors: FloatArray) -> tuple[float, float]:
+        """Overlap and mean cosine of the first queries: the higher, the more was gained."""
+        overlap = self._overlap(self._rank(vectors))
+        return overlap, float(cosines(vectors, self._vectors[: len(vectors)]).mean())
+
+    def _rank(self, vectors: FloatArray) -> list[list[str]]:
+        return rank_exactly(vectors, self._data.document_vectors, self._data.document_ids, _DEPTH)
+
+    def _overlap(self, rankings: Sequence[Sequence[str]]) -> float:
+        pairs = zip(rankings, self._rankings, strict=False)  # a sample is the first queries
+        return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
+
+    def _ndcg(self, rankings: Sequence[Sequence[str]]) -> float | None:
+        if self._data.judgements is None:
+            return None
+        by_query = {q.id: ranking for q, ranking in zip(self._data.queries, rankings, strict=True)}
+        judged: Mapping[str, dict[str, int]] = {
+            query: grades for query, grades in self._data.judgements.items() if query in by_query
+        }
+        return score_rankings(dict(judged), by_query).means()["ndcg@10"]
+
+
+def _passes(step: GateStep, float_ndcg: float | None, thresholds: GateThresholds) -> bool:
+    if step.overlap < thresholds.overlap:
+        return False
+    if step.ndcg is None or float_ndcg is None:
+        return True
+    return float_ndcg - step.ndcg <= thresholds.ndcg_loss
+
+
+def _by_harm(
+    judge: _Judge, quantize: Quantizer, candidates: Sequence[str], ids: Sequence[Sequence[int]]
+) -> list[str]:
+    """Candidates, the one whose exclusion alone helps most first."""
+    gains = {name: judge.harm(GraphSession(quantize([name])).encode(ids)) for name in candidates}
+    return sorted(candidates, key=lambda name: gains[name], reverse=True)
+
+
+def _failure(step: GateStep, float_ndcg: float | None, thresholds: GateThresholds) -> str:
+    ndcg = ""
+    if step.ndcg is not None and float_ndcg is not None:
+        ndcg = (
+            f" and nDCG@10 {step.ndcg:.3f} against {float_ndcg:.3f} (expected a loss of at most "
+            f"{thresholds.ndcg_loss})"
+        )
+    return (
+        f"top-10 overlap {step.overlap:.3f} (expected {thresholds.overlap} or more){ndcg}. Nothing "
+        "was written."
+    )

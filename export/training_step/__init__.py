@@ -1,0 +1,1 @@
+"""One step of local training as an ONNX graph, held to torch."""

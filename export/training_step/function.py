@@ -1,0 +1,170 @@
+"""One local training step as a flat pure function: state and batch go in, state and losses out.
+
+Nothing is kept between calls and nothing is random, so the function can be traced once, exported,
+and run by any runtime that computes products and sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from pocketquery.export.training_step.heads import project
+from pocketquery.export.training_step.losses import (
+    anchor_loss,
+    byol_loss,
+    opened_loss,
+    ranking_loss,
+)
+from pocketquery.export.training_step.model import EncoderShape, encode
+from pocketquery.sdk.errors import InvalidInputError
+
+__all__ = ["LOSSES", "OBJECTIVES", "SCALARS", "StepShape", "check_objective", "training_step"]
+
+OBJECTIVES = ("index_byol", "byol")
+SCALARS = (
+    "temperature",
+    "anchor_weight",
+    "opened_loss_weight",
+    "learning_rate",
+    "weight_decay",
+    "beta1",
+    "beta2",
+    "epsilon",
+    "ema_rate",
+    "step",
+)
+"""Hyper-parameters, inputs of shape (): none is baked in, so one graph serves every setting."""
+
+LOSSES = ("loss", "view_loss", "anchor_loss", "opened_loss")
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class StepShape:
+    """What a step computes, beside its tensors.
+
+    Attributes:
+        encoder: shape of the encoder.
+        objective: ``"index_byol"`` (2 views, the first clean) or ``"byol"`` (2 or 4 views).
+        views: of each query that the online network sees.
+        trained: names of the trained tensors.
+        target: those of them the target network has.
+    """
+
+    encoder: EncoderShape
+    objective: str
+    views: int
+    trained: tuple[str, ...]
+    target: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_objective(self.objective, self.views)
+
+    @property
+    def target_views(self) -> int:
+        """How many views the target network sees: the clean one, or BYOL's two."""
+        return 1 if self.objective == "index_byol" else 2
+
+
+def check_objective(objective: str, views: int) -> None:
+    """Raises InvalidInputError: no such objective, or it does not take so many views."""
+    known = {"index_byol": (2,), "byol": (2, 4)}
+    if objective not in known:
+        raise InvalidInputError(f'objective is "{objective}"; expected {" or ".join(OBJECTIVES)}')
+    if views not in known[objective]:
+        raise InvalidInputError(
+            f"views is {views}; {objective} takes {' or '.join(map(str, known[objective]))}"
+        )
+
+
+def training_step(shape: StepShape, frozen: Tensors, given: Tensors) -> dict[str, torch.Tensor]:
+    """One step of AdamW on the objective, then the target's move.
+
+    Args:
+        shape: of the step.
+        frozen: the encoder's tensors that do not change.
+        given: batch, scalars and state by the names of the graph's inputs.
+
+    Returns:
+        The losses, ``vectors`` and the next state by the names of the graph's outputs.
+    """
+    target = {**frozen, **{name: given[f"target.{name}"] for name in shape.target}}
+    with torch.no_grad():
+        aims = _aims(shape, target, given)
+    with torch.enable_grad():
+        trained = {
+            name: given[f"online.{name}"].detach().requires_grad_(True) for name in shape.trained
+        }
+        losses, vectors = _losses(shape, {**frozen, **trained}, aims, given)
+        gradients = torch.autograd.grad(losses["loss"], list(trained.values()))
+    with torch.no_grad():
+        results = {name: value.detach() for name, value in losses.items()}
+        results["vectors"] = vectors.detach()
+        for name, gradient in zip(shape.trained, gradients, strict=True):
+            results |= _adamw(name, gradient.detach(), given)
+        rate = given["ema_rate"]
+        for name in shape.target:
+            moved = rate * given[f"target.{name}"] + (1.0 - rate) * results[f"next.online.{name}"]
+            results[f"next.target.{name}"] = moved
+    return results
+
+
+def _aims(shape: StepShape, target: Tensors, given: Tensors) -> torch.Tensor:
+    """What the online network is to predict: vectors (batch, d), or projections (2, batch, p)."""
+    vectors = encode(target, shape.encoder, given["target_ids"], given["target_mask"])
+    if shape.objective == "index_byol":
+        return vectors
+    return _project(target, "projector", _by_view(vectors, 2))
+
+
+def _losses(
+    shape: StepShape, online: Tensors, aims: torch.Tensor, given: Tensors
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    temperature = given["temperature"]
+    vectors = encode(online, shape.encoder, given["online_ids"], given["online_mask"])
+    views = _by_view(vectors, shape.views)  # (views, batch, d)
+    if shape.objective == "index_byol":
+        view_loss = ranking_loss(views, aims, given["prototypes"], temperature)
+    else:
+        projections = _project(online, "projector", views)
+        view_loss = byol_loss(project(online, "predictor", projections), aims)
+    anchored = anchor_loss(views[0], given["anchor"])
+    opened = opened_loss(
+        views[0],
+        given["shown"],
+        given["shown_mask"],
+        given["opened"],
+        given["opened_weight"],
+        temperature,
+    )
+    total = view_loss + given["anchor_weight"] * anchored + given["opened_loss_weight"] * opened
+    return dict(zip(LOSSES, (total, view_loss, anchored, opened), strict=True)), vectors
+
+
+def _by_view(vectors: torch.Tensor, views: int) -> torch.Tensor:
+    return vectors.view(views, vectors.shape[0] // views, vectors.shape[1])
+
+
+def _project(tensors: Tensors, head: str, views: torch.Tensor) -> torch.Tensor:
+    # Entries of a unit row are small beside the epsilon of the normalisation; of order 1 they are
+    # not, whatever the dimension.
+    return project(tensors, head, views * views.shape[-1] ** 0.5)
+
+
+def _adamw(name: str, gradient: torch.Tensor, given: Tensors) -> dict[str, torch.Tensor]:
+    """ "Decoupled Weight Decay Regularization", algorithm 2, as torch.optim.AdamW rounds it."""
+    beta1, beta2, step = given["beta1"], given["beta2"], given["step"]
+    first = beta1 * given[f"first_moment.{name}"] + (1.0 - beta1) * gradient
+    second = beta2 * given[f"second_moment.{name}"] + (1.0 - beta2) * gradient * gradient
+    size = given["learning_rate"] / (1.0 - torch.pow(beta1, step))
+    root = torch.sqrt(second) / torch.sqrt(1.0 - torch.pow(beta2, step))
+    kept = given[f"online.{name}"] * (1.0 - given["learning_rate"] * given["weight_decay"])
+    return {
+        f"next.online.{name}": kept - size * first / (root + given["epsilon"]),
+        f"next.first_moment.{name}": first,
+        f"next.second_moment.{name}": second,
+    }

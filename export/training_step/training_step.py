@@ -1,0 +1,238 @@
+"""``train_step.onnx``: one step of local training as a plain ONNX graph for stock onnxruntime.
+
+Built from the student and the adapter of its bundle, held to torch by the parity gate, and written
+into the bundle. What its inputs and outputs are stands in ARCHITECTURE.md; what trains and where
+it starts, in the graph's own metadata.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import torch
+
+from pocketquery.export.training_step.function import StepShape, check_objective, training_step
+from pocketquery.export.training_step.graph import trace_to_onnx
+from pocketquery.export.training_step.inputs import slots
+from pocketquery.export.training_step.model import EncoderShape
+from pocketquery.export.training_step.parity import StepAgreement, check_training_step
+from pocketquery.export.training_step.storage import FROZEN, store_frozen
+from pocketquery.export.training_step.tensors import StepTensors, check_part, divide
+from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
+from pocketquery.sdk.bundle.manifest import (
+    ADAPTER_FILE,
+    ENCODER_FILE,
+    TRAINING_STATE_FILE,
+    TRAINING_STEP_FILE,
+)
+from pocketquery.sdk.bundle.safetensors import parse, serialize
+from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = [
+    "STEP_METADATA",
+    "TrainingOptions",
+    "TrainingStep",
+    "build_training_step",
+    "bundle_adapter",
+    "write_training_step",
+]
+
+FloatArray = npt.NDArray[np.float32]
+
+STEP_METADATA = "pocketquery"
+"""Key of the graph's ``metadata_props`` under which its description lies."""
+
+FORMAT = "pocketquery-training-step"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Which step a bundle carries.
+
+    Attributes:
+        objective: ``"index_byol"``, held to the device's own index, or ``"byol"``.
+        part: what is trained: ``"adapter"``, ``"top"`` (last layer and head) or ``"all"``.
+        views: of each query: 2, or 4 for byol's directional form.
+    """
+
+    objective: str = "index_byol"
+    part: str = "adapter"
+    views: int = 2
+
+    def __post_init__(self) -> None:
+        check_objective(self.objective, self.views)
+        check_part(self.part)
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """A step that passed the parity gate.
+
+    Attributes:
+        model: the ONNX file.
+        state: initial float32 values of the trained tensors that the bundle's adapter does not
+            hold; empty where only the adapter is trained.
+        agreement: how near it is to torch.
+    """
+
+    model: bytes
+    state: dict[str, FloatArray]
+    agreement: StepAgreement
+
+    def files(self) -> dict[str, bytes]:
+        """The files a bundle carries for it, by name."""
+        files = {TRAINING_STEP_FILE: self.model}
+        if self.state:
+            files[TRAINING_STATE_FILE] = serialize(self.state)
+        return files
+
+
+def build_training_step(
+    student: SentenceEncoder,
+    adapter: Mapping[str, npt.NDArray[Any]],
+    *,
+    objective: str = "index_byol",
+    part: str = "adapter",
+    views: int = 2,
+    encoder_sha256: str,
+) -> TrainingStep:
+    """Build the step of ``student`` and check it against torch.
+
+    Args:
+        student: the distilled encoder the bundle was exported from, float32, on the CPU.
+        adapter: the bundle's adapter, float16 or float32, by name.
+        objective: ``"index_byol"`` or ``"byol"``.
+        part: what is trained: ``"adapter"``, ``"top"`` (last layer and head) or ``"all"``.
+        views: of each query, 2, or 4 for byol's directional form.
+        encoder_sha256: of the ``encoder.onnx`` it belongs to, hexadecimal.
+
+    Raises:
+        InvalidInputError: no such objective, part or number of views, or an adapter of another
+            encoder.
+        UnknownModelError: an architecture that is not supported.
+        ArtifactError: what was exported does not compute what torch computes.
+        MissingExtraError: the packages of the extra "export" are not installed.
+    """
+    student = student.eval()
+    tensors = divide(student, adapter, objective, part)
+    shape = StepShape(
+        EncoderShape.of(student), objective, views, tuple(tensors.trained), tuple(tensors.target)
+    )
+    model = _graph(student, shape, tensors)
+    description = _describe(student, shape, tensors, part, encoder_sha256)
+    onnx.helper.set_model_props(model, {STEP_METADATA: json.dumps(description)})
+    data: bytes = model.SerializeToString(deterministic=True)
+    agreement = check_training_step(data, student, shape, tensors)
+    state = {name: value for name, value in tensors.trained.items() if name not in adapter}
+    return TrainingStep(data, state, agreement)
+
+
+def write_training_step(
+    bundle: Bundle | Path | str, step: TrainingStep, *, signing_key: Key | None = None
+) -> None:
+    """Put ``step`` into an existing bundle folder, replacing the one it has.
+
+    Args:
+        bundle: a folder; it is replaced in one step, a crash leaves the old one or the new one.
+        step: built for this bundle's encoder.
+        signing_key: Ed25519 private key; needed where the bundle is signed, since its manifest
+            changes.
+
+    Raises:
+        SpaceMismatchError: the step is of another space.
+        InvalidInputError: it is of another encoder, or the bundle is signed and no key is given.
+        ArtifactError: there is no such bundle, or it is damaged.
+        OSError: the disk is full or not writable; the bundle is as it was before.
+    """
+    opened = bundle if isinstance(bundle, Bundle) else Bundle.open(bundle)
+    manifest = opened.manifest
+    _check_belongs(opened, step)
+    if manifest.signature_key_id and signing_key is None:
+        raise InvalidInputError(
+            f"{opened.path} is signed by {manifest.signature_key_id}, and a training step changes "
+            "its manifest; give that signing key"
+        )
+    training = (TRAINING_STEP_FILE, TRAINING_STATE_FILE)
+    files = {name: opened.read(name) for name in manifest.files if name not in training}
+    files |= step.files()
+    manifest = dataclasses.replace(manifest, files=file_entries(files))
+    write_bundle(opened.path, manifest, files, signing_key=signing_key)
+
+
+def bundle_adapter(bundle: Bundle) -> dict[str, FloatArray]:
+    """The adapter of ``bundle`` as float32; empty where it has none."""
+    if ADAPTER_FILE not in bundle:
+        return {}
+    tensors = parse(bundle.read(ADAPTER_FILE), ADAPTER_FILE)
+    return {name: value.astype(np.float32) for name, value in tensors.items()}
+
+
+def _graph(student: SentenceEncoder, shape: StepShape, tensors: StepTensors) -> onnx.ModelProto:
+    vocabulary = int(student.backbone.config.vocab_size)
+
+    def function(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        frozen = {
+            name.removeprefix(FROZEN): value
+            for name, value in given.items()
+            if name.startswith(FROZEN)
+        }
+        return training_step(shape, frozen, given)
+
+    model = trace_to_onnx(function, slots(shape, tensors, student.dimension, vocabulary))
+    store_frozen(model, tensors)
+    model.graph.name = "pocketquery-training-step"
+    return model
+
+
+def _describe(
+    student: SentenceEncoder,
+    shape: StepShape,
+    tensors: StepTensors,
+    part: str,
+    encoder_sha256: str,
+) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "objective": shape.objective,
+        "part": part,
+        "views": shape.views,
+        "target_views": shape.target_views,
+        "dimension": student.dimension,
+        "space_id": student.space_id,
+        "encoder_sha256": encoder_sha256,
+        "state": [
+            {
+                "name": name,
+                "shape": list(value.shape),
+                "target": name in shape.target,
+                "ships": name not in tensors.heads,
+            }
+            for name, value in tensors.trained.items()
+        ],
+    }
+
+
+def _check_belongs(bundle: Bundle, step: TrainingStep) -> None:
+    model = onnx.load_from_string(step.model)
+    properties = {entry.key: entry.value for entry in model.metadata_props}
+    description = json.loads(properties[STEP_METADATA])
+    found, wanted = description["space_id"], bundle.manifest.space.id
+    if found != wanted:
+        raise SpaceMismatchError.between("the training step", found, str(bundle.path), wanted)
+    if description["encoder_sha256"] != bundle.manifest.files[ENCODER_FILE].sha256:
+        raise InvalidInputError(
+            f"the training step belongs to the encoder.onnx {description['encoder_sha256']}, "
+            f"{bundle.path} holds another; build the step for this bundle"
+        )

@@ -1,0 +1,1 @@
+"""A query encoder on disk: manifest, files, hashes, signature, adapters, golden texts."""

@@ -1,0 +1,192 @@
+"""A query encoder on disk: a folder, or the same folder zipped.
+
+    manifest.json                        what it is; the hash and size of every other file
+    encoder.onnx                         ids -> sentence_embedding
+    tokenizer.json | tokenizer.model     text -> ids
+    golden.json                          texts with their ids and vectors, replayed by verify
+    adapter.safetensors                  optional: values for the adapter's tensors
+    signature                            optional: Ed25519 over the bytes of manifest.json
+
+Each file is checked on the very bytes that are then used, so nothing can change in between.
+Files the manifest does not name are ignored and never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileEntry, Manifest
+from pocketquery.sdk.bundle.signature import Key, check_signature, key_id, public_key_of, sign
+from pocketquery.sdk.bundle.storage import Storage, open_storage, pack
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorruptArtifactError,
+    InvalidInputError,
+    SignatureError,
+)
+from pocketquery.sdk.files import replace_folder, sha256_bytes
+
+__all__ = ["Bundle", "file_entries", "write_bundle", "pack"]
+
+_LARGEST_MANIFEST = 16 * 1024 * 1024  # bytes; an honest one has a few thousand
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An opened bundle: its manifest is checked, its files are checked as they are read."""
+
+    storage: Storage
+    manifest: Manifest
+    manifest_bytes: bytes
+
+    @classmethod
+    def open(cls, path: Path | str, *, public_key: Key | None = None) -> Bundle:
+        """The bundle at ``path``, a folder or a zip.
+
+        Args:
+            path: the folder or zip.
+            public_key: where given, the bundle must be signed by its private half: 32 raw bytes,
+                64 hexadecimal digits or the path of a PEM file.
+
+        Raises:
+            ArtifactNotFoundError: nothing is there, or no manifest in it.
+            CorruptArtifactError: the zip or the manifest is not as described.
+            UnsupportedVersionError: written in a newer format version.
+            SignatureError: a key is given and the signature is absent or not made by it.
+        """
+        storage = open_storage(path)
+        if storage.size(MANIFEST_FILE) is None:
+            raise ArtifactNotFoundError(
+                f"{path}: found no {MANIFEST_FILE} in it, expected a bundle "
+                "(pocketquery export writes one)"
+            )
+        data = storage.read(MANIFEST_FILE, _LARGEST_MANIFEST)
+        bundle = cls(storage, Manifest.from_json(data), data)
+        if public_key is not None:
+            bundle.check_signature(public_key)
+        return bundle
+
+    @property
+    def path(self) -> Path:
+        """Where the bundle lies."""
+        return self.storage.path
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.manifest.files
+
+    def read(self, name: str, *, verify_hash: bool = True) -> bytes:
+        """The bytes of the file ``name``, checked against the manifest.
+
+        Args:
+            name: a file the manifest names.
+            verify_hash: False checks the size alone.
+
+        Raises:
+            InvalidInputError: the manifest names no such file.
+            ArtifactNotFoundError: the file is not there.
+            CorruptArtifactError: its size or hash differs from the manifest's.
+        """
+        entry = self.manifest.files.get(name)
+        if entry is None:
+            known = ", ".join(sorted(self.manifest.files))
+            raise InvalidInputError(
+                f"{self.path}: the manifest names no file {name!r}, only {known}"
+            )
+        size = self.storage.size(name)
+        if size is None:
+            raise ArtifactNotFoundError(
+                f"{self.path}: {name} is missing; fetch or export the bundle again"
+            )
+        data = self.storage.read(name, entry.bytes + 1) if size == entry.bytes else b""
+        if size != entry.bytes or len(data) != entry.bytes:
+            raise CorruptArtifactError(
+                f"{self.path}: {name} has {size} bytes, the manifest says {entry.bytes}; it is "
+                "truncated or was changed. Fetch or export the bundle again"
+            )
+        if verify_hash and sha256_bytes(data) != entry.sha256:
+            raise CorruptArtifactError(
+                f"{self.path}: {name} has SHA-256 {sha256_bytes(data)}, the manifest says "
+                f"{entry.sha256}; it was changed. Fetch or export the bundle again"
+            )
+        return data
+
+    def check_files(self) -> None:
+        """Read and check every file the manifest names. Raises as :meth:`read`."""
+        for name in self.manifest.files:
+            self.read(name)
+
+    def check_signature(self, public_key: Key) -> None:
+        """Return where the manifest was signed by the private half of ``public_key``.
+
+        Raises:
+            SignatureError: there is no signature, or it was not made by that key.
+        """
+        if self.storage.size(SIGNATURE_FILE) is None:
+            raise SignatureError(
+                f"{self.path}: found no signature, expected one by the key {key_id(public_key)}"
+            )
+        signature = self.storage.read(SIGNATURE_FILE, 1024)
+        try:
+            check_signature(self.manifest_bytes, signature, public_key)
+        except SignatureError as error:
+            raise SignatureError(f"{self.path}: {error}") from error
+
+
+def file_entries(files: Mapping[str, bytes]) -> dict[str, FileEntry]:
+    """The manifest's ``files`` for these contents."""
+    return {name: FileEntry(sha256_bytes(data), len(data)) for name, data in files.items()}
+
+
+def write_bundle(
+    folder: Path | str,
+    manifest: Manifest,
+    files: Mapping[str, bytes],
+    *,
+    signing_key: Key | None = None,
+) -> Manifest:
+    """Write a bundle; a crash at any moment leaves the old one or the new one, whole.
+
+    Args:
+        folder: where; an existing bundle there is replaced.
+        manifest: with ``files=file_entries(files)``; ``signature_key_id`` is filled in here.
+        files: the content of every file but manifest.json and signature.
+        signing_key: an Ed25519 private key: 32 raw bytes, 64 hexadecimal digits or a PEM file.
+
+    Returns:
+        The manifest as written.
+
+    Raises:
+        InvalidInputError: ``manifest.files`` is not of ``files``, ``folder`` holds something that
+            is not a bundle, or the key is none.
+        OSError: the disk is full or not writable; ``folder`` is as it was before.
+    """
+    folder = Path(folder)
+    if dict(manifest.files) != file_entries(files):
+        raise InvalidInputError(
+            f"{folder}: the manifest's files are not the files given; "
+            "build it with files=file_entries(files)"
+        )
+    _check_replaceable(folder)
+    signer = None if signing_key is None else key_id(public_key_of(signing_key))
+    manifest = replace(manifest, signature_key_id=signer)
+    data = manifest.to_json()
+    signature = None if signing_key is None else sign(data, signing_key)
+    with replace_folder(folder) as temporary:
+        for name, content in files.items():
+            (temporary / name).write_bytes(content)
+        (temporary / MANIFEST_FILE).write_bytes(data)
+        if signature is not None:
+            (temporary / SIGNATURE_FILE).write_bytes(signature)
+    return manifest
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Replacing removes what was there: only a bundle or an empty folder may be."""
+    if not folder.exists() or (folder / MANIFEST_FILE).is_file():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise InvalidInputError(
+            f"{folder} exists and is not a bundle; it is left alone. Name another place"
+        )

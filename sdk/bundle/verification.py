@@ -1,0 +1,104 @@
+"""``verify``: is this bundle, or this index, what its maker published, and does it work here?"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.golden import GoldenAgreement, parse_golden, replay
+from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
+from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import present_folder
+
+__all__ = ["VerificationReport", "verify"]
+
+_INDEX_FILE = "index.json"
+
+
+@dataclass(frozen=True)
+class VerificationReport:
+    """What was checked and found right. That a report exists means that nothing was wrong.
+
+    ``golden`` is None for an index, ``documents`` for a bundle. ``signed_by`` is the id of the key
+    the signature was checked with; None where no key was given.
+    """
+
+    path: str
+    kind: str
+    space_id: str
+    dimension: int
+    files: int
+    bytes: int
+    name: str | None = None
+    version: str | None = None
+    signed_by: str | None = None
+    golden: GoldenAgreement | None = None
+    documents: int | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The fields as JSON can hold them."""
+        return dataclasses.asdict(self)
+
+
+def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationReport:
+    """Check a bundle (folder or zip) or an index folder, whole.
+
+    A bundle: the manifest, its signature where a key is given, the size and hash of every file,
+    the graph's inputs and output, and the golden texts: equal ids, cosine at least 0.999. An index:
+    its own check of hashes and counts.
+
+    Args:
+        path: the bundle or index.
+        public_key: an Ed25519 public key the bundle must be signed with: 32 raw bytes, 64
+            hexadecimal digits or the path of a PEM file.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError, SignatureError: the
+            first thing found wrong; a file is named.
+        InvalidInputError: a key for an index, which carries no signature.
+    """
+    path = Path(path)
+    if not path.exists():
+        path = present_folder(path)  # a writer killed between its renames leaves the old one beside
+    if (path / _INDEX_FILE).is_file():
+        return _verify_index(path, public_key)
+    bundle = Bundle.open(path, public_key=public_key)
+    bundle.check_files()
+    manifest = bundle.manifest
+    # The hashes were checked just now; a file changed since would fail its golden texts.
+    encoder = Encoder.of_bundle(bundle, verify_hashes=False)
+    agreement = replay(encoder, parse_golden(bundle.read(GOLDEN_FILE)))
+    return VerificationReport(
+        path=str(path),
+        kind="bundle",
+        space_id=manifest.space.id,
+        dimension=manifest.space.dimension,
+        name=manifest.name,
+        version=manifest.encoder_version,
+        files=len(manifest.files),
+        bytes=sum(entry.bytes for entry in manifest.files.values()),
+        signed_by=None if public_key is None else manifest.signature_key_id,
+        golden=agreement,
+    )
+
+
+def _verify_index(path: Path, public_key: Key | None) -> VerificationReport:
+    from pocketquery.sdk.index.index import open_index, verify_index
+
+    if public_key is not None:
+        raise InvalidInputError(f"{path} is an index, which carries no signature; omit public_key")
+    info = verify_index(path)
+    with open_index(path) as index:
+        return VerificationReport(
+            path=str(path),
+            kind="index",
+            space_id=info.space_id,
+            dimension=info.dimension,
+            files=len(info.files),
+            bytes=sum(record.bytes for record in info.files.values()),
+            documents=len(index),
+        )

@@ -1,0 +1,344 @@
+"""The index on the device: documents, their vectors, and search over both.
+
+::
+
+    with open_index("index", encoder=encoder) as index:
+        for hit in index.search("when was the bridge built", k=3):
+            print(hit.score, hit.id, hit.text)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    InvalidInputError,
+    SpaceMismatchError,
+)
+from pocketquery.sdk.files import present_folder
+from pocketquery.sdk.index.analysis import Analyzer
+from pocketquery.sdk.index.bm25 import bm25
+from pocketquery.sdk.index.builder import check_rows, create_index
+from pocketquery.sdk.index.database import Connection, Database, get_meta
+from pocketquery.sdk.index.documents import (
+    Document,
+    delete_documents,
+    find_document,
+    read_documents,
+)
+from pocketquery.sdk.index.filters import Condition, compile_filter
+from pocketquery.sdk.index.folder import (
+    DATABASE,
+    check_sizes,
+    read_info,
+    seal,
+    space_record,
+    verify_index,
+)
+from pocketquery.sdk.index.fusion import CANDIDATES, fuse
+from pocketquery.sdk.index.query import CheckedQuery, Mode, QueryEncoder, check_query
+from pocketquery.sdk.index.segments import (
+    Snapshot,
+    append_segments,
+    compact_segments,
+    generation_of,
+    load_snapshot,
+    next_generation,
+    stray_files,
+)
+from pocketquery.sdk.index.stored_vectors import StoredVectors
+from pocketquery.sdk.index.vectors import best
+from pocketquery.sdk.texts import check_text
+
+__all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
+
+Floats = NDArray[np.float32]
+Ranking = tuple[NDArray[np.intp], Floats]
+
+_TWO_RENAMES = 0.05  # seconds, ample
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document found.
+
+    Attributes:
+        id: the document's.
+        score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score in
+            0..1 (hybrid). Comparable within one search only, except for the cosine.
+        text: the document's.
+        metadata: the document's.
+    """
+
+    id: str
+    score: float
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_index(
+    path: Path | str, *, encoder: QueryEncoder | None = None, writable: bool = False
+) -> Index:
+    """Open the index at ``path``.
+
+    Args:
+        path: the folder.
+        encoder: turns a query's text into a vector of the index's space.
+        writable: allow :meth:`Index.add`, :meth:`Index.delete` and :meth:`Index.compact`.
+
+    Raises:
+        ArtifactNotFoundError: the folder, or one of its files, is not there.
+        CorruptArtifactError: a file is truncated, of another size than recorded or of another
+            format. (:func:`verify_index` reads every byte.)
+        UnsupportedVersionError: a newer version of the format.
+        SpaceMismatchError: the encoder is of another space; names both.
+    """
+    try:
+        return Index(Path(path), encoder=encoder, writable=writable)
+    except FileNotFoundError:  # or a build is putting it there, which takes two renames
+        time.sleep(_TWO_RENAMES)
+        return Index(Path(path), encoder=encoder, writable=writable)
+
+
+class Index:
+    """An open index; made by :func:`open_index`.
+
+    Any number of threads may search at once. Each search sees one committed state, also while
+    another thread or process writes; writers wait for each other. An index that is built anew in
+    its place is taken up by the next call.
+    """
+
+    def __init__(
+        self, path: Path, *, encoder: QueryEncoder | None = None, writable: bool = False
+    ) -> None:
+        self.path = present_folder(path)
+        info = read_info(self.path)
+        self.space_id = info.space_id
+        self.dimension = info.dimension
+        if encoder is not None and encoder.space_id != info.space_id:
+            raise SpaceMismatchError.between(
+                f"the index {path}", info.space_id, "the encoder", encoder.space_id
+            )
+        self._encoder = encoder
+        self._analyzer = Analyzer()
+        self._changed = False
+        self._loaded: tuple[tuple[object, int], Snapshot] | None = None
+        self._database = Database(self.path / DATABASE, writable=writable)
+        with self._opening(), self._database.reading() as connection:
+            self._current(connection)
+            # Read again: now no other index takes this one's place any more.
+            check_sizes(self.path, read_info(self.path), connection)
+
+    def __len__(self) -> int:
+        """Documents that can be found."""
+        with self._database.reading() as connection:
+            return len(self._current(connection))
+
+    def get(self, id: str) -> Document | None:
+        """The document with this id, None where there is none."""
+        with self._database.reading() as connection:
+            return find_document(connection, check_text(id, "the id"))
+
+    def vectors(self, ids: Iterable[str] = ()) -> StoredVectors:
+        """The vectors of the present state, by row, with the rows of the documents ``ids``."""
+        with self._database.reading() as connection:
+            return StoredVectors.read(connection, self._current(connection), ids)
+
+    def search(
+        self,
+        query: str | NDArray[Any],
+        k: int = 10,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        mode: Mode | None = None,
+        vector: NDArray[Any] | None = None,
+    ) -> list[Hit]:
+        """The ``k`` best documents, best first; fewer where fewer match.
+
+        Args:
+            query: a text, or its vector, float (dimension,), of any length but 0.
+            k: how many, at least 1.
+            filter: conditions on the metadata, see :mod:`pocketquery.sdk.index.filters`.
+            mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
+                see :mod:`pocketquery.sdk.index.fusion`). By default hybrid for a text, dense for a
+                vector.
+            vector: the vector of a text ``query``, where it is encoded already.
+
+        Raises:
+            InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
+                unknown mode or filter operator; dense or hybrid for a text without an encoder.
+        """
+        request = check_query(query, k, mode, vector, self.dimension, self._encoder)
+        condition = None if filter is None or filter == {} else compile_filter(filter)
+        with self._database.reading() as connection:
+            snapshot = self._current(connection)
+            allowed = snapshot.alive
+            if condition is not None:
+                allowed = _matching(connection, condition, len(snapshot.vectors))
+            return _hits(connection, *self._rank(connection, snapshot, request, allowed))
+
+    def add(self, documents: Iterable[Document], vectors: NDArray[Any]) -> None:
+        """Add documents with their vectors, all or none.
+
+        Args:
+            documents: with ids that the index does not have.
+            vectors: float (n, dimension), encoded by the index's document encoder; stored at
+                length 1.
+
+        Raises:
+            InvalidInputError: an id twice or already there, a vector or text that cannot be used.
+            ArtifactError: the disk is full; the index is as it was.
+        """
+        checked, rows = check_rows(documents, vectors, self.dimension)
+        with self._writing() as connection:
+            append_segments(connection, self.path, self._analyzer, checked, rows)
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Delete the documents with these ids; unknown ids are passed over.
+
+        Texts, ids and metadata are erased at once; vectors and postings by :meth:`compact`.
+
+        Returns:
+            How many documents were deleted.
+        """
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise InvalidInputError(f"ids is {ids!r}, expected a list of ids")
+        checked = [check_text(one, f"ids[{position}]") for position, one in enumerate(ids)]
+        with self._writing() as connection:
+            deleted = delete_documents(connection, checked)
+            next_generation(connection)
+        return deleted
+
+    def compact(self) -> None:
+        """Drop what deleted documents left behind, and merge what many adds wrote."""
+        with self._writing() as connection:
+            compact_segments(connection, self.path, self.dimension)
+        with self._database.writing() as connection:  # no other writer's file is a stray one
+            for path in stray_files(connection, self.path):
+                with contextlib.suppress(PermissionError):  # Windows: a reader has it open yet
+                    path.unlink(missing_ok=True)
+        with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger
+            self._database.vacuum()
+
+    def verify(self) -> None:
+        """Read every byte and compare, see :func:`verify_index`."""
+        verify_index(self.path)
+
+    def close(self) -> None:
+        """Close the files. Closing twice is harmless."""
+        try:
+            if self._changed:
+                self._changed = False
+                seal(self.path, self._database)
+        finally:
+            self._database.close()
+            self._analyzer.close()
+            self._loaded = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _rank(
+        self,
+        connection: sqlite3.Connection,
+        snapshot: Snapshot,
+        query: CheckedQuery,
+        allowed: NDArray[np.bool_] | None,
+    ) -> Ranking:
+        if query.mode == "dense":
+            return snapshot.vectors.search(query.vector, query.k, allowed)
+        lexical = bm25(connection, self._analyzer.terms(query.text), snapshot.lengths)
+        if allowed is not None:
+            lexical[~allowed] = 0
+        rows = np.flatnonzero(lexical)  # first: numpy is slow to select among many zeros
+        rows = rows[best(lexical[rows], max(query.k, CANDIDATES))]
+        if query.mode == "lexical":
+            return _top(rows, lexical[rows], query.k)
+        near, _ = snapshot.vectors.search(query.vector, max(query.k, CANDIDATES), allowed)
+        rows = np.union1d(rows, near)
+        return _top(
+            rows, fuse(snapshot.vectors.rescore(query.vector, rows), lexical[rows]), query.k
+        )
+
+    def _current(self, connection: Connection) -> Snapshot:
+        """The state ``connection`` sees, loaded anew only where it has changed."""
+        loaded, state = self._loaded, (connection.file, generation_of(connection))
+        if loaded is None or loaded[0] != state:
+            self._check_space(connection)
+            loaded = state, load_snapshot(connection, self.path, self.dimension)
+            self._loaded = loaded
+        return loaded[1]
+
+    def _check_space(self, connection: Connection) -> None:
+        found = get_meta(connection, "space")
+        if found != space_record(self.space_id, self.dimension):
+            raise SpaceMismatchError.between(
+                f"the index now at {self.path}",
+                found.partition(" ")[2],
+                "the one opened",
+                self.space_id,
+            )
+
+    @contextlib.contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._database.writing() as connection:
+            self._check_space(connection)
+            self._changed = True
+            yield connection
+
+
+def _matching(
+    connection: sqlite3.Connection, condition: Condition, count: int
+) -> NDArray[np.bool_]:
+    """Which rows meet the condition, bool (count,); deleted documents meet none."""
+    sql = f"SELECT row FROM documents WHERE {condition.sql}"
+    try:
+        rows = connection.execute(sql, condition.parameters).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise InvalidInputError(f"the filter is too large for SQLite ({error})") from error
+    matching = np.zeros(count, bool)
+    matching[[row for (row,) in rows]] = True
+    return matching
+
+
+def _hits(connection: sqlite3.Connection, rows: NDArray[np.intp], scores: Floats) -> list[Hit]:
+    documents = read_documents(connection, rows.tolist())
+    found = [
+        (documents[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
+    ]
+    return [Hit(doc.id, score, doc.text, doc.metadata) for doc, score in found]
+
+
+def _top(rows: NDArray[np.intp], scores: Floats, k: int) -> Ranking:
+    """Best first, equal scores in the order of the rows."""
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]

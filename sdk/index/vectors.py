@@ -1,0 +1,247 @@
+"""Document vectors in 8 bits, memory-mapped, searched exactly.
+
+The file is a 64-byte header and one row a document, so that adding documents is appending bytes::
+
+    "PQVECTOR" | version u32 | dimension u32 | zeros | CRC-32 of the 60 bytes before, u32
+    row 0: dimension codes, u8 | scale, f32
+    row 1: ...
+
+A row's vector is ``(code - 128) * scale`` with ``scale = max|v| / 127``. Scaling each vector by
+its own maximum keeps recall@10 at .99 or more of float32's; one scale for all does not.
+
+A search multiplies the mapped rows, scales and all, by the query in 7 bits (the scale's four bytes
+meet four zeros), in integers; then the best ``_RESCORED`` are scored again with the query in
+float32, which removes the query's share of the rounding: recall@10 rises from .987 to .994 and the
+scores are true to about 0.003. The file ends where the database says it ends: rows beyond are of
+an add that never committed, and the next add overwrites them.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorruptArtifactError,
+    InvalidInputError,
+    UnsupportedVersionError,
+)
+from pocketquery.sdk.files import sync_folder
+from pocketquery.sdk.index.integer_product import SAFE_LIMIT, integer_product
+
+__all__ = ["Vectors", "append_vectors", "create_vectors", "file_size", "quantize", "unit_rows"]
+
+Rows = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+_MAGIC = b"PQVECTOR"
+_VERSION = 1
+_HEADER = 64
+_FIELDS = struct.Struct("<8sII44s")
+_ZERO = 128
+_SCALE_BYTES = 4
+_RESCORED = 100
+
+
+def unit_rows(vectors: object, dimension: int, what: str) -> Floats:
+    """``vectors`` as float32 (n, dimension), each of length 1.
+
+    Raises:
+        InvalidInputError: another shape, a value that is not finite, a vector of zeros (it has no
+            direction to compare); names the first bad row.
+    """
+    array = _numbers(vectors, what)
+    if array.ndim != 2 or array.shape[1] != dimension:
+        raise InvalidInputError(
+            f"{what} has shape {array.shape}, expected (n, {dimension}), the index's dimension; "
+            "encode with an encoder of the index's space"
+        )
+    norms = np.linalg.norm(array, axis=1)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    if len(bad):
+        raise InvalidInputError(
+            f"{what}[{bad[0]}] is all zeros or has a value that is not finite; expected finite "
+            "numbers with a direction. Check the encoder that made it"
+        )
+    unit: Floats = (array / norms[:, None]).astype(np.float32)
+    return unit
+
+
+def _numbers(vectors: object, what: str) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(vectors)
+    except ValueError as error:
+        raise InvalidInputError(f"{what} is not a matrix of numbers: {error}") from error
+    if array.dtype.kind not in "fiu":
+        raise InvalidInputError(f"{what} has dtype {array.dtype}, expected float32")
+    return array.astype(np.float64)
+
+
+def quantize(vectors: Floats) -> Rows:
+    """Rows of the file, uint8 (n, d + 4), for float32 (n, d)."""
+    scales = (np.abs(vectors).max(axis=1, initial=0.0) / 127).astype("<f4")
+    codes = np.rint(vectors / scales[:, None]) + _ZERO
+    return np.hstack([codes.astype(np.uint8), scales.view(np.uint8).reshape(-1, _SCALE_BYTES)])
+
+
+def create_vectors(path: Path, dimension: int) -> None:
+    """Write a vector file of no rows."""
+    fields = _FIELDS.pack(_MAGIC, _VERSION, dimension, b"")
+    with path.open("xb") as file:
+        file.write(fields + struct.pack("<I", zlib.crc32(fields)))
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+def file_size(dimension: int, count: int) -> int:
+    """Bytes of a vector file of ``count`` rows."""
+    return _HEADER + count * (dimension + _SCALE_BYTES)
+
+
+def append_vectors(path: Path, first_row: int, rows: Rows) -> None:
+    """Write ``rows`` from row ``first_row`` on, durably; what stood from there on is dropped.
+
+    Raises:
+        OSError: the disk is full; rows before ``first_row`` are as they were.
+    """
+    with path.open("r+b") as file:
+        file.seek(_HEADER + first_row * rows.shape[1])
+        file.write(np.ascontiguousarray(rows).data)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class Vectors:
+    """The first ``count`` rows of a vector file, mapped read-only. Safe to use from threads.
+
+    Raises:
+        ArtifactNotFoundError: no such file.
+        CorruptArtifactError: the header is damaged, or fewer than ``count`` rows are there.
+        UnsupportedVersionError: a newer version of the format.
+    """
+
+    def __init__(self, path: Path, dimension: int, count: int) -> None:
+        self.path = path
+        self.dimension = dimension
+        self._rows = _map(path, dimension, count)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def _scales(self) -> Floats:
+        return _scales(self._rows)
+
+    def floats(self, rows: NDArray[np.integer] | slice) -> Floats:
+        """The stored vectors of ``rows``, float32 (m, d)."""
+        return _floats(self._rows[rows])
+
+    def scores(self, query: Floats) -> Floats:
+        """Inner products of float32 (d,) with every row, float32 (n,), to about 0.01."""
+        step = np.float32(max(float(np.abs(query).max()), 1e-30) / SAFE_LIMIT)
+        codes = np.rint(query / step).astype(np.int8)
+        operand = np.concatenate([codes, np.zeros(_SCALE_BYTES, np.int8)])
+        products = integer_product(self._rows, operand)
+        products -= _ZERO * int(codes.sum(dtype=np.int64))
+        return products * (self._scales * step)
+
+    def rescore(self, query: Floats, rows: NDArray[np.integer]) -> Floats:
+        """Inner products of float32 (d,) with the stored vectors of ``rows``, float32 (m,)."""
+        return self.floats(rows) @ query
+
+    def search(
+        self, query: Floats, k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.intp], Floats]:
+        """The ``k`` nearest rows, best first, and their scores.
+
+        Args:
+            query: float32 (d,), of length 1.
+            k: at most so many.
+            allowed: bool (n,), the rows that may be returned; None for all.
+        """
+        scores = self.scores(query)
+        if allowed is not None:
+            scores[~allowed] = -np.inf
+        rows = best(scores, max(2 * k, _RESCORED))
+        if allowed is not None:
+            rows = rows[allowed[rows]]
+        exact = self.rescore(query, rows)
+        order = np.lexsort((rows, -exact))[:k]
+        return rows[order], exact[order]
+
+    def blocks(self, start: int, stop: int, size: int = 8192) -> Iterator[Rows]:
+        """The raw rows from ``start`` to ``stop`` in pieces."""
+        for first in range(start, stop, size):
+            yield self._rows[first : min(first + size, stop)]
+
+
+def best(scores: Floats, k: int) -> NDArray[np.intp]:
+    """The positions of the ``k`` >= 1 highest scores, rising; of equal scores the first ones.
+
+    So that what is found does not depend on how many are asked for.
+    """
+    if k >= len(scores):
+        return np.arange(len(scores))
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    rows = np.flatnonzero(scores >= least)
+    if len(rows) == k:
+        return rows
+    level = np.flatnonzero(scores[rows] == least)
+    return np.delete(rows, level[k - len(rows) :])
+
+
+def _map(path: Path, dimension: int, count: int) -> Rows:
+    _check_header(path, dimension)
+    stride = dimension + _SCALE_BYTES
+    expected = file_size(dimension, count)
+    size = path.stat().st_size
+    if size < expected:
+        raise CorruptArtifactError(
+            f"{path} has {size} bytes, expected at least {expected} for {count} vectors of "
+            f"dimension {dimension}: it is truncated. Build the index again or copy it anew"
+        )
+    if not count:
+        return np.zeros((0, stride), np.uint8)
+    return np.asarray(np.memmap(path, np.uint8, "r", _HEADER, (count, stride)))
+
+
+def _check_header(path: Path, dimension: int) -> None:
+    if not path.is_file():
+        raise ArtifactNotFoundError(f"{path} is missing; build the index again or copy it anew")
+    with path.open("rb") as file:
+        header = file.read(_HEADER)
+    if len(header) < _HEADER or header[:8] != _MAGIC:
+        raise CorruptArtifactError(
+            f"{path} is not a vector file: it does not begin with {_MAGIC!r}"
+        )
+    if struct.unpack("<I", header[-4:])[0] != zlib.crc32(header[:-4]):
+        raise CorruptArtifactError(f"{path} has a damaged header; copy the index anew")
+    _, version, found, _ = _FIELDS.unpack(header[:-4])
+    if version > _VERSION:
+        raise UnsupportedVersionError(
+            f"{path} is of version {version}, this release reads up to {_VERSION}; "
+            "upgrade pocketquery"
+        )
+    if found != dimension:
+        raise CorruptArtifactError(
+            f"{path} holds vectors of dimension {found}, the index says {dimension}; "
+            "files of two indexes were mixed, copy it anew"
+        )
+
+
+def _scales(rows: Rows) -> Floats:
+    return np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
+
+
+def _floats(rows: Rows) -> Floats:
+    return (rows[:, :-_SCALE_BYTES].astype(np.float32) - _ZERO) * _scales(rows)[:, None]

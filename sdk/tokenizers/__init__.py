@@ -1,0 +1,1 @@
+"""WordPiece and sentencepiece with the ids of the models' own tokenizers."""

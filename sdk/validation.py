@@ -1,0 +1,136 @@
+"""Checks of values that callers and files pass: one rule a field, one sentence where it is broken.
+
+    @dataclass(frozen=True)
+    class TrainingConfig:
+        steps: int = 1000
+        typo_share: float = 0.0
+
+        def __post_init__(self) -> None:
+            check_fields(self, steps=whole(), typo_share=number(0, 1))
+
+A message reads ``steps is 0, expected a whole number from 1``. Rules check types, too: ``True`` is
+no number, text is none either, and what is not finite is out of every range.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
+
+__all__ = ["Rule", "check", "check_count", "check_fields", "number", "one_of", "optional", "whole"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be.
+
+    Attributes:
+        holds: whether a value is that; never raises.
+        expected: in words, to follow "expected".
+    """
+
+    holds: Callable[[object], bool]
+    expected: str
+
+
+def whole(least: int = 1, most: int | None = None) -> Rule:
+    """A whole number from ``least`` to ``most``; Python's and numpy's."""
+
+    def holds(value: object) -> bool:
+        count = _as_int(value)
+        return count is not None and count >= least and (most is None or count <= most)
+
+    return Rule(holds, f"a whole number from {least}" + ("" if most is None else f" to {most}"))
+
+
+def number(
+    least: float = -math.inf,
+    most: float = math.inf,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+) -> Rule:
+    """A finite number from ``least`` to ``most``, both allowed; ``above`` and ``below`` are not."""
+
+    def holds(value: object) -> bool:
+        if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+            return False
+        try:
+            found = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return False
+        return (
+            math.isfinite(found)
+            and least <= found <= most
+            and (above is None or found > above)
+            and (below is None or found < below)
+        )
+
+    bounds = [
+        *([f"above {above:g}"] if above is not None else []),
+        *([f"from {least:g}"] if above is None and math.isfinite(least) else []),
+        *([f"to {most:g}"] if math.isfinite(most) else []),
+        *([f"to below {below:g}"] if below is not None else []),
+    ]
+    return Rule(holds, " ".join(["a number", *bounds]) if bounds else "a finite number")
+
+
+def one_of(*choices: str) -> Rule:
+    """One of ``choices``."""
+    expected = f"one of {', '.join(choices)}"
+    return Rule(lambda value: isinstance(value, str) and value in choices, expected)
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or what ``rule`` says."""
+    return Rule(lambda value: value is None or rule.holds(value), f"{rule.expected}, or None")
+
+
+def check(
+    name: str, value: object, rule: Rule, error: type[PocketQueryError] = InvalidInputError
+) -> None:
+    """Raise ``error``, which names the value ``name``, unless it is what ``rule`` says."""
+    if not rule.holds(value):
+        raise error(f"{name} is {_shown(value)}, expected {rule.expected}")
+
+
+def check_fields(owner: object, /, **rules: Rule) -> None:
+    """Check fields of ``owner``, each by its rule.
+
+    Raises:
+        InvalidInputError: a field is not what its rule says.
+    """
+    for name, rule in rules.items():
+        check(name, getattr(owner, name), rule)
+
+
+def check_count(value: object, name: str, *, most: int | None = None) -> int:
+    """``value`` as an int, where it is a whole number from 1 to ``most``.
+
+    Raises:
+        InvalidInputError: it is not; calls it ``name``.
+    """
+    check(name, value, whole(1, most))
+    return operator.index(value)  # type: ignore[arg-type]  # the rule has looked
+
+
+def _as_int(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # what it refuses is answered here
+    except TypeError:
+        return None
+
+
+def _shown(value: object) -> str:
+    """As it is, but short: values come from files, too, and Python prints no integer of a book."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,0 +1,1 @@
+"""Mining pairs, triples and hard negatives from raw text."""

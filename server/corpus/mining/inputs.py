@@ -1,0 +1,101 @@
+"""What ``pocketquery mine`` reads: options for raw files, and the groups they name."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
+from pocketquery.server.corpus.readers.plain_text import Unit
+from pocketquery.server.corpus.readers.reading import Reading, open_source, read_all
+from pocketquery.server.corpus.readers.rows import Columns
+
+__all__ = ["add_inputs", "named_groups", "named_input", "named_source"]
+
+_WHAT: dict[Kind, str] = {
+    "documents": "JSON Lines (title, text / sentences / paragraphs), a table, or plain text",
+    "sessions": "JSON Lines with turns: who said what",
+    "pairs": "JSON Lines or a table: two texts that belong together",
+    "triples": "JSON Lines or a table: query, passage, passages that do not answer it",
+    "queries": "JSON Lines or a table: one text each",
+}
+
+
+def add_inputs(parser: argparse.ArgumentParser, *kinds: Kind) -> None:
+    """Add the options that name texts of these kinds and say how raw files are read."""
+    group: Any = parser.add_argument_group("texts (stores or raw files, plain or gzip)")
+    for kind in kinds:
+        group.add_argument(f"--{kind}", nargs="+", default=[], metavar="PATH", help=_WHAT[kind])
+    add = group.add_argument
+    add("--lang", default="", help="language of texts that do not say theirs, such as en")
+    add("--columns", metavar="A,B", help="fields of tables and JSON Lines that hold the texts")
+    add("--id-column", default="", metavar="NAME", help="beside --columns: the group's name")
+    add("--lang-column", default="", metavar="NAME", help="beside --columns: the language")
+    add("--where", metavar="NAME=VALUE", help="beside --columns: only rows with this value")
+    if "documents" in kinds:
+        add("--join-titles", action="store_true", help="neighbours of one title are one document")
+        add("--sentence-lines", action="store_true", help="plain text has one sentence a line")
+        units = get_args(Unit)
+        add("--document-unit", choices=units, default="block", help="plain text: what is one")
+
+
+def named_input(arguments: argparse.Namespace) -> tuple[Kind, list[str]]:
+    """The one kind that was named, and its paths.
+
+    Raises:
+        InvalidInputError: none was named, or several.
+    """
+    known = [kind for kind in _WHAT if hasattr(arguments, kind)]
+    named = [kind for kind in known if getattr(arguments, kind)]
+    if len(named) != 1:
+        options = ", ".join(f"--{kind}" for kind in known)
+        found = " and ".join(f"--{kind}" for kind in named) or "no texts"
+        raise InvalidInputError(f"found {found}; expected one of {options}")
+    return named[0], getattr(arguments, named[0])
+
+
+def named_groups(arguments: argparse.Namespace) -> tuple[Kind, Iterator[Group]]:
+    """The kind that was named, and its groups, one in memory at a time."""
+    kind, paths = named_input(arguments)
+    return kind, _shown(read_all(paths, kind, _reading(arguments)), kind)
+
+
+def named_source(arguments: argparse.Namespace) -> Source:
+    """The groups that were named, to be read in any order; raw files are held in memory."""
+    kind, paths = named_input(arguments)
+    if len(paths) == 1:
+        return open_source(paths[0], kind, _reading(arguments))
+    return GroupList(list(named_groups(arguments)[1]), kind)
+
+
+def _reading(arguments: argparse.Namespace) -> Reading:
+    return Reading(
+        lang=arguments.lang,
+        columns=_columns(arguments),
+        join_titles=getattr(arguments, "join_titles", False),
+        document=getattr(arguments, "document_unit", "block"),
+        sentence_lines=getattr(arguments, "sentence_lines", False),
+    )
+
+
+def _columns(arguments: argparse.Namespace) -> Columns | None:
+    where = None
+    if arguments.where:
+        name, equals, value = arguments.where.partition("=")
+        if not equals:
+            raise InvalidInputError(f'--where is "{arguments.where}"; expected NAME=VALUE')
+        where = {name: value}
+    texts = tuple(filter(None, (arguments.columns or "").split(",")))
+    if not (texts or where or arguments.id_column or arguments.lang_column):
+        return None
+    return Columns(texts, arguments.id_column, arguments.lang_column, where)
+
+
+def _shown(groups: Iterator[Group], kind: Kind) -> Iterator[Group]:
+    """The groups, with a counter on a terminal."""
+    from tqdm import tqdm
+
+    return iter(tqdm(groups, unit=f" {kind}", disable=not sys.stderr.isatty()))

@@ -1,0 +1,124 @@
+"""``pocketquery mine pairs``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketquery.server.corpus.mining.inputs import add_inputs, named_groups
+from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, report_store
+
+if TYPE_CHECKING:
+    from pocketquery.server.corpus.groups import Group
+
+__all__ = ["add_pairs"]
+
+_EPILOG = """\
+examples:
+  pocketquery mine pairs --documents articles.jsonl.gz --output pairs
+  pocketquery mine pairs --documents articles --candidates title --no-lcs --output titles
+  pocketquery mine pairs --sessions train.jsonl.gz --policy adjacent --output turns
+
+From documents: texts of one document that share a long enough string (GUR): three ideographs or ten
+letters, two ideographs between short texts; in letter case and spelling made one. From sessions: a
+user's turn and an agent's (Auto-MLM; its objective reads sessions themselves, too). Pairs with
+equal texts are kept once, and the order is random.
+"""
+
+
+def add_pairs(modes: Any) -> None:
+    """Add the mode's parser."""
+    parser = add_mode(modes, "pairs", "pairs of texts that belong together", _EPILOG)
+    add_inputs(parser, "documents", "sessions")
+    add = parser.add_argument_group("pairs of documents").add_argument
+    add(
+        "--candidates",
+        metavar="WHICH",
+        default="both",
+        help="title, within (sentences) or both (default)",
+    )
+    add(
+        "--max-gap",
+        type=int,
+        metavar="N",
+        default=100,
+        help="sentences apart at most (default: 100)",
+    )
+    add("--no-lcs", action="store_true", help="keep any candidate, however little is shared")
+    add(
+        "--strict-weight",
+        type=int,
+        metavar="N",
+        default=30,
+        help="3 a letter, 10 an ideograph (default: 30)",
+    )
+    add(
+        "--relaxed-weight",
+        type=int,
+        metavar="N",
+        default=20,
+        help="of short ideographic ones (default: 20)",
+    )
+    add("--near-duplicate", type=int, default=90, metavar="PERCENT", help="shared (default: 90)")
+    add(
+        "--repeat",
+        type=int,
+        metavar="N",
+        default=2,
+        help="pairs that a text is in at most (default: 2)",
+    )
+    add = parser.add_argument_group("pairs of sessions").add_argument
+    add("--policy", metavar="WHICH", default="any", help="any (default) or adjacent turns")
+    add(
+        "--per-session",
+        type=int,
+        metavar="N",
+        default=4,
+        help="pairs of a session at most (default: 4)",
+    )
+    parser.add_argument(
+        "--length",
+        metavar="WHICH",
+        default="all",
+        help="all (default), short (below 64 characters) or long",
+    )
+    add_memory(parser)
+    add_output(parser, _pairs)
+
+
+def _pairs(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.corpus.mining.length_classes import of_length
+    from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
+    from pocketquery.server.corpus.store_writer import check_replaceable, write_text_store
+
+    output = Path(arguments.output)
+    check_replaceable(output)
+    pairs = of_length(_mined(arguments), arguments.length)
+    unique = unique_groups(pairs, arguments.seed, output, memory=arguments.memory << 20)
+    return report_store(write_text_store(output, unique, "pairs"), arguments)
+
+
+def _mined(arguments: argparse.Namespace) -> Iterator[Group]:
+    from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_pairs
+    from pocketquery.server.corpus.mining.session_pairs import (
+        SessionPairsConfig,
+        mine_session_pairs,
+    )
+
+    kind, groups = named_groups(arguments)
+    if kind == "sessions":
+        turns = SessionPairsConfig(arguments.policy, arguments.per_session, seed=arguments.seed)
+        return mine_session_pairs(groups, turns)
+    config = LcsConfig(
+        candidates=arguments.candidates,
+        max_gap=arguments.max_gap,
+        use_lcs=not arguments.no_lcs,
+        strict_weight=arguments.strict_weight,
+        relaxed_weight=arguments.relaxed_weight,
+        near_duplicate=arguments.near_duplicate,
+        repeat=arguments.repeat,
+        seed=arguments.seed,
+    )
+    return mine_pairs(groups, config)

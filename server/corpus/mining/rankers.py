@@ -1,0 +1,90 @@
+"""Who finds the passages that look relevant: BM25, or a model that is being trained."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.index.analysis import Analyzer
+from pocketquery.sdk.index.bm25 import bm25, create_postings, document_lengths, insert_postings
+
+__all__ = ["Bm25Ranker", "DenseRanker", "Encode", "Ranker"]
+
+Floats = NDArray[np.float32]
+Encode = Callable[[Sequence[str]], Floats]
+"""Texts to vectors of unit length, float32 (texts, dimension)."""
+
+_SEGMENT = 10_000  # texts whose postings are in memory at once
+_BLOCK = 256  # queries scored at once: bounds the memory to _BLOCK x passages
+
+
+class Ranker(Protocol):
+    """Ranks the passages it was made with."""
+
+    def rank(self, queries: Sequence[str], depth: int) -> Iterator[NDArray[np.int64]]:
+        """For each query the rows of the best passages, best first, int64 (at most depth,)."""
+
+
+class Bm25Ranker:
+    """The index's own BM25, over postings in a temporary database that spills to disk.
+
+    Args:
+        passages: texts; a passage that shares no term with a query is never found.
+    """
+
+    def __init__(self, passages: Sequence[str]) -> None:
+        self._analyzer = Analyzer()
+        self._database = sqlite3.connect("")  # deleted when it is closed
+        create_postings(self._database)
+        lengths = []
+        for start in range(0, len(passages), _SEGMENT):
+            texts = passages[start : start + _SEGMENT]
+            occurrences = self._analyzer.occurrences(texts)
+            insert_postings(self._database, start, occurrences)
+            lengths.append(document_lengths(occurrences, len(texts)))
+        self._lengths = np.concatenate([*lengths, np.zeros(0, np.uint32)]).astype(np.float32)
+
+    def rank(self, queries: Sequence[str], depth: int) -> Iterator[NDArray[np.int64]]:
+        """For each query the rows of the best passages, best first, int64 (at most depth,)."""
+        for query in queries:
+            scores = bm25(self._database, self._analyzer.terms(query), self._lengths)
+            found = np.flatnonzero(scores)
+            yield found[_best(scores[found], depth)]
+
+
+class DenseRanker:
+    """A model's cosines with all passages, whose vectors are kept in memory.
+
+    Args:
+        encode_query: of the model.
+        encode_passage: of the model.
+        passages: texts.
+    """
+
+    def __init__(
+        self, encode_query: Encode, encode_passage: Encode, passages: Sequence[str]
+    ) -> None:
+        self._encode_query = encode_query
+        self._vectors = encode_passage(passages)
+
+    def rank(self, queries: Sequence[str], depth: int) -> Iterator[NDArray[np.int64]]:
+        """For each query the rows of the best passages, best first, int64 (at most depth,)."""
+        for start in range(0, len(queries), _BLOCK):
+            vectors = self._encode_query(queries[start : start + _BLOCK])
+            for scores in vectors @ self._vectors.T:  # (block, passages)
+                yield _best(scores, depth)
+
+
+def _best(scores: Floats, depth: int) -> NDArray[np.int64]:
+    """Rows of the highest scores, the highest first; of equal ones the earlier."""
+    rows = np.arange(len(scores))
+    if len(scores) > depth:
+        least = np.partition(scores, len(scores) - depth)[len(scores) - depth]
+        rows = np.flatnonzero(scores >= least)
+    order = np.argsort(-scores[rows], kind="stable")[:depth]
+    best: NDArray[np.int64] = rows[order]
+    return best

@@ -1,0 +1,134 @@
+"""The suffix automaton of one text, and what it has in common with others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = [
+    "Matches",
+    "SuffixAutomaton",
+    "TextBlock",
+    "code_points",
+    "longest_common_substring",
+    "match_block",
+]
+
+Ints = NDArray[np.int32]
+
+
+def kernels() -> ModuleType:
+    """The compiled kernels.
+
+    Raises:
+        MissingExtraError: numba is not installed.
+    """
+    try:
+        from pocketquery.server.corpus.mining import suffix_kernels
+    except ImportError as error:
+        raise MissingExtraError.of(error.name or "numba", "server") from error
+    return suffix_kernels
+
+
+def code_points(text: str) -> Ints:
+    """The characters of ``text``, int32 (n,)."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Some texts as arrays, to be matched with each other.
+
+    Attributes:
+        characters: code points of all texts behind one another, int32 (total,).
+        starts: where each text starts, and where the last one ends, int32 (texts + 1,).
+    """
+
+    characters: Ints
+    starts: Ints
+
+    @classmethod
+    def of(cls, texts: list[str]) -> TextBlock:
+        """The block of ``texts``."""
+        starts = np.zeros(len(texts) + 1, np.int32)
+        np.cumsum([len(text) for text in texts], out=starts[1:])
+        return cls(code_points("".join(texts)), starts)
+
+    def running(self, values: NDArray[np.generic]) -> Ints:
+        """Running sum over the characters of a value each, int32 (total + 1,), from 0."""
+        sums = np.zeros(len(values) + 1, np.int32)
+        np.cumsum(values, out=sums[1:])
+        return sums
+
+
+class Matches(NamedTuple):
+    """The longest common substrings of pairs, int32 (pairs,) each."""
+
+    lengths: Ints  # 0 where there is none
+    ends: Ints  # where the partner's occurrence ends in the block's characters
+    weights: Ints
+
+
+def match_block(
+    block: TextBlock, weights: Ints, anchors: Ints, first: Ints, last: Ints, least: int = 1
+) -> Matches:
+    """The longest common substring of every anchor with its partners ``first`` to ``last - 1``.
+
+    Args:
+        block: the texts.
+        weights: running sum of the characters' weights; among longest substrings the heaviest
+            counts, so that the result does not depend on which text is the anchor.
+        anchors: int32 (rows,).
+        first: int32 (rows,).
+        last: int32 (rows,), behind the last partner.
+        least: shorter substrings are not looked for, at least 1.
+    """
+    match_pairs = kernels().match_pairs
+    return Matches(
+        *match_pairs(block.characters, block.starts, weights, anchors, first, last, least)
+    )
+
+
+def longest_common_substring(a: str, b: str) -> str:
+    """The longest string that occurs in both texts; as ``b`` has it first, where several do."""
+    block = TextBlock.of([a, b])
+    unweighted = np.zeros(len(block.characters) + 1, np.int32)
+    one = np.ones(1, np.int32)
+    found = match_block(block, unweighted, one - 1, one, one + 1)
+    end = int(found.ends[0]) - len(a)
+    return b[end - int(found.lengths[0]) : end] if found.lengths[0] else ""
+
+
+class SuffixAutomaton:
+    """The smallest deterministic automaton that accepts every suffix of a text.
+
+    Attributes:
+        states: at most 2n - 1 for n >= 2 characters.
+        transitions: at most 3n - 4 for n >= 3.
+    """
+
+    def __init__(self, text: str) -> None:
+        alphabet, symbols = np.unique(code_points(text), return_inverse=True)
+        self._symbols = {chr(code): symbol for symbol, code in enumerate(alphabet, start=1)}
+        width = len(alphabet) + 1
+        built = kernels().build_automaton((symbols + 1).astype(np.int32), width)
+        self._follow: Ints = built[0]
+        self.states = int(built[3])
+        self.transitions = int(np.count_nonzero(self._follow[: self.states]))
+
+    def __contains__(self, part: str) -> bool:
+        """Whether ``part`` occurs in the text."""
+        state = 0
+        for character in part:
+            state = int(self._follow[state, self._symbols.get(character, 0)])
+            if state == 0:
+                return False
+        return True

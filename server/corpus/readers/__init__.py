@@ -1,0 +1,1 @@
+"""Reading documents, queries, judgements, sessions and tables from files of many layouts."""

@@ -1,0 +1,68 @@
+"""Documents of a corpus in BEIR's layout: corpus.jsonl, plain or gzip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pocketquery.sdk.index.documents import Document
+from pocketquery.server.corpus.readers.json_lines import field_name, json_objects, text_field
+from pocketquery.server.corpus.readers.lines import bad_line, encodable, identifier
+
+__all__ = ["read_documents"]
+
+
+def read_documents(path: Path | str) -> Iterator[Document]:
+    """Yield the documents of a JSON Lines file in their order, one in memory at a time.
+
+    Each line has ``_id`` or ``id``, and ``text`` or ``sentences`` (a list, joined with blanks).
+    Its ``title``, its other fields and those of a BEIR ``metadata`` object become metadata.
+
+    Raises:
+        ArtifactNotFoundError: there is no such file.
+        CorpusError: a line is not a document, or repeats an id; the message names file and line.
+    """
+    first_lines: dict[str, int] = {}
+    for number, entry in json_objects(path):
+        document = _document(path, number, entry)
+        if document.id in first_lines:
+            found = f"the id {document.id!r} of line {first_lines[document.id]} again"
+            raise bad_line(path, number, found, "a different id for every document")
+        first_lines[document.id] = number
+        yield document
+
+
+def _document(path: Path | str, number: int, entry: dict[str, Any]) -> Document:
+    name = field_name(path, number, entry, "_id", "id")
+    return Document(
+        id=identifier(path, number, entry[name], name),
+        text=_text(path, number, entry),
+        metadata=_metadata(path, number, entry, name),
+    )
+
+
+def _metadata(path: Path | str, number: int, entry: dict[str, Any], name: str) -> dict[str, Any]:
+    metadata = {key: entry[key] for key in entry if key not in {name, "text", "sentences"}}
+    if isinstance(metadata.get("metadata"), dict):
+        metadata = metadata.pop("metadata") | metadata
+    title = text_field(path, number, metadata.pop("title", None), "title")
+    try:
+        written = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        found = f"fields that cannot be stored ({error})"
+        raise bad_line(path, number, found, "finite numbers and shallow nesting") from error
+    encodable(path, number, written, "metadata")
+    return metadata | ({"title": title} if title else {})
+
+
+def _text(path: Path | str, number: int, entry: dict[str, Any]) -> str:
+    if "text" in entry:
+        return text_field(path, number, entry["text"], "text")
+    sentences = entry.get("sentences")
+    if not isinstance(sentences, list):
+        found = f"no text, and sentences is {type(sentences).__name__}"
+        raise bad_line(path, number, found, "a string text or a list sentences")
+    texts = [text_field(path, number, part, f"sentences[{i}]") for i, part in enumerate(sentences)]
+    return " ".join(texts)

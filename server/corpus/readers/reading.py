@@ -1,0 +1,130 @@
+"""One way to any corpus: a store on disk, or a raw file of whatever layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
+from pocketquery.server.corpus.readers.document_groups import read_document_groups
+from pocketquery.server.corpus.readers.document_rows import read_document_rows
+from pocketquery.server.corpus.readers.lines import numbered_lines
+from pocketquery.server.corpus.readers.plain_text import Unit, read_plain_text, read_sentence_lines
+from pocketquery.server.corpus.readers.rows import Columns, read_rows
+from pocketquery.server.corpus.readers.sessions import read_sessions
+from pocketquery.server.corpus.text_store import TextStore
+
+__all__ = ["Reading", "open_source", "read_all", "read_groups"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a raw file is read; each setting matters to the kinds and layouts that it names.
+
+    Attributes:
+        lang: language of groups that do not say theirs.
+        columns: the fields of tables, and of JSON Lines of pairs, triples and queries. With
+            documents: the one with the text, or those with title and text, and the one that names
+            the document.
+        join_titles: JSON Lines of documents: neighbours of one title are one document.
+        document: plain text: what is one document.
+        sentence_lines: plain text has one sentence a line; a blank line ends a document.
+        document_ids: beside ``sentence_lines``: a file that names each line's document.
+        merge: sessions: neighbouring turns of one role become one.
+    """
+
+    lang: str = ""
+    columns: Columns | None = None
+    join_titles: bool = False
+    document: Unit = "block"
+    sentence_lines: bool = False
+    document_ids: Path | str | None = None
+    merge: bool = True
+
+    def __post_init__(self) -> None:
+        if self.document_ids is not None and not self.sentence_lines:
+            raise InvalidInputError(
+                "document_ids are given without sentence_lines; expected both: they name the "
+                "document of each line"
+            )
+
+
+def open_source(path: Path | str, kind: Kind, reading: Reading | None = None) -> Source:
+    """The groups at ``path``: a text store mapped, a raw file read into memory.
+
+    Raises:
+        InvalidInputError: the store holds another kind.
+        ArtifactError: the store cannot be used.
+        CorpusError: a line of the file cannot be read.
+    """
+    if not Path(path).is_dir():
+        return GroupList(list(read_groups(path, kind, reading)), kind)
+    return _store(path, kind)
+
+
+def read_all(
+    paths: Sequence[Path | str], kind: Kind, reading: Reading | None = None
+) -> Iterator[Group]:
+    """Yield the groups of stores and raw files, one place after the other.
+
+    Groups of one id count as parts of one thing, and what has no id is named by its line: of
+    several places, each one's number goes before its ids, so that two first lines stay two things.
+
+    Raises:
+        InvalidInputError: as :func:`open_source` and :func:`read_groups` do.
+        ArtifactError: a store cannot be used.
+        CorpusError: a line cannot be read; names file and line.
+    """
+    for number, path in enumerate(paths):
+        for group in _groups(path, kind, reading):
+            yield group if len(paths) == 1 else replace(group, id=f"{number}/{group.id}")
+
+
+def _groups(path: Path | str, kind: Kind, reading: Reading | None) -> Iterator[Group]:
+    if not Path(path).is_dir():
+        return read_groups(path, kind, reading)
+    store = _store(path, kind)
+    return (store[row] for row in range(len(store)))
+
+
+def _store(path: Path | str, kind: Kind) -> TextStore:
+    store = TextStore.open(path)
+    if store.kind != kind:
+        raise InvalidInputError(f"{path} holds {store.kind}, and {kind} are asked for")
+    return store
+
+
+def read_groups(path: Path | str, kind: Kind, reading: Reading | None = None) -> Iterator[Group]:
+    """Yield the groups of a raw file, plain or gzip; the layout is known by its first character.
+
+    Raises:
+        InvalidInputError: unknown kind, or settings that do not go together.
+        ArtifactNotFoundError: there is no such file.
+        CorpusError: a line cannot be read; names file and line.
+    """
+    reading = reading or Reading()
+    if kind == "documents":
+        return _documents(path, reading)
+    if kind == "sessions":
+        return read_sessions(path, lang=reading.lang, merge=reading.merge)
+    return read_rows(path, kind, reading.columns, lang=reading.lang)
+
+
+def _documents(path: Path | str, reading: Reading) -> Iterator[Group]:
+    if reading.columns is not None:
+        return read_document_rows(path, reading.columns, lang=reading.lang)
+    first = next(numbered_lines(path), (0, ""))[1]
+    is_json = first.lstrip().startswith("{")
+    if reading.sentence_lines and is_json:
+        raise InvalidInputError(
+            f"{path} is JSON Lines, and its lines are to be read as sentences; expected plain text "
+            "with one sentence a line, or the file without --sentence-lines"
+        )
+    if reading.sentence_lines:
+        ids = reading.document_ids
+        return read_sentence_lines(path, document_ids=ids, lang=reading.lang)
+    if is_json:
+        return read_document_groups(path, lang=reading.lang, join_titles=reading.join_titles)
+    return read_plain_text(path, reading.document, lang=reading.lang)

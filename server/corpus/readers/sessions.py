@@ -1,0 +1,103 @@
+"""Sessions as groups: the turns of a dialogue in order, with who said them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pocketquery.server.corpus.groups import Group
+from pocketquery.server.corpus.readers.json_lines import field_name, json_objects, text_field
+from pocketquery.server.corpus.readers.lines import bad_line, identifier
+
+__all__ = ["read_sessions", "roles_of"]
+
+_KNOWN = {
+    "user": "user",
+    "u": "user",
+    "customer": "user",
+    "client": "user",
+    "human": "user",
+    "agent": "agent",
+    "a": "agent",
+    "system": "agent",
+    "s": "agent",
+    "assistant": "agent",
+    "bot": "agent",
+    "operator": "agent",
+}
+
+
+def read_sessions(path: Path | str, *, lang: str = "", merge: bool = True) -> Iterator[Group]:
+    """Yield the sessions of a JSON Lines file, plain or gzip, one in memory at a time.
+
+    A line has ``turns``, a list of objects with ``role`` (or ``speaker``) and ``text``, or of
+    [speaker, text]; ``id`` or ``_id`` names it, otherwise its line number, and ``lang`` goes before
+    the argument. Roles become "user" and "agent", see :func:`roles_of`. Turns without text are
+    left out; a session of one speaker is kept and has one role.
+
+    Args:
+        path: the file.
+        lang: of sessions that do not say theirs.
+        merge: neighbouring turns of one role become one, joined with a blank ("Auto-MLM",
+            objective over sessions).
+
+    Raises:
+        ArtifactNotFoundError: there is no such file.
+        CorpusError: a line is not a session; names file and line.
+    """
+    for number, entry in json_objects(path):
+        yield _session(path, number, entry, lang, merge)
+
+
+def roles_of(speakers: Sequence[str]) -> list[str]:
+    """Every turn's role, "user" or "agent".
+
+    Names such as "user", "U", "customer" or "agent", "system", "S", "assistant" say the role. In a
+    session with any other name (nicks of a chat) whoever speaks first asks and is the user, and
+    everybody else is an agent; the names themselves are not kept.
+    """
+    known = [_KNOWN.get(speaker.strip().lower()) for speaker in speakers]
+    if None not in known:
+        return [role or "" for role in known]
+    return ["user" if speaker == speakers[0] else "agent" for speaker in speakers]
+
+
+def _session(path: Path | str, number: int, entry: dict[str, Any], lang: str, merge: bool) -> Group:
+    name = next((name for name in ("id", "_id") if name in entry), None)
+    id = identifier(path, number, entry[name], name) if name else str(number)
+    own = text_field(path, number, entry.get("lang", entry.get("language")), "lang")
+    turns = entry[field_name(path, number, entry, "turns")]
+    if not isinstance(turns, list):
+        raise bad_line(path, number, f"turns is {type(turns).__name__}", "a list")
+    said = [_turn(path, number, i, turn) for i, turn in enumerate(turns)]
+    said = [(speaker, text) for speaker, text in said if text]
+    roles = roles_of([speaker for speaker, _ in said])
+    texts = [text for _, text in said]
+    if merge:
+        roles, texts = _merged(roles, texts)
+    return Group(id, tuple(texts), tuple(roles), own or lang)
+
+
+def _turn(path: Path | str, number: int, place: int, turn: object) -> tuple[str, str]:
+    """Speaker and text of one turn."""
+    field = f"turns[{place}]"
+    if isinstance(turn, dict):
+        speaker, text = turn.get("role", turn.get("speaker")), turn.get("text")
+    elif isinstance(turn, list) and len(turn) == 2:
+        speaker, text = turn
+    else:
+        found = f"{field} is {str(turn)[:40]!r}"
+        raise bad_line(path, number, found, "an object with role and text, or [speaker, text]")
+    if not isinstance(speaker, str) or not speaker.strip():
+        raise bad_line(path, number, f"{field} has no speaker", "a role such as user or agent")
+    return speaker, " ".join(text_field(path, number, text, field).split())
+
+
+def _merged(roles: list[str], texts: list[str]) -> tuple[list[str], list[str]]:
+    runs = [
+        (role, " ".join(text for _, text in run))
+        for role, run in groupby(zip(roles, texts, strict=True), lambda turn: turn[0])
+    ]
+    return [role for role, _ in runs], [text for _, text in runs]

@@ -1,0 +1,217 @@
+"""The acceptance gate: a candidate adapter ships only where it finds no less than what is out.
+
+A local loss falls while retrieval falls (a loss that only pulls is lowest where all queries are
+one), so the gate looks at what a user sees: held-out queries through the bundle's own int8 encoder
+with the candidate as it would travel, in float16, over the frozen document vectors. Two comparisons
+on the same queries:
+
+- with the release in force: mean and paired-bootstrap interval of the difference;
+- with the encoder as it was shipped: the mean, so that small losses cannot add up over rounds; and
+  spread and effective rank of the query vectors, for a collapse that few documents do not show.
+
+The spread is judged as a share of the shipped encoder's, not by itself: a sound encoder of an
+uneven space, or queries on one topic, can have a ``std_ratio`` of 0.5 to begin with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.client.training.monitors import Health, measure
+from pocketquery.sdk.bundle.adapter import read_adapter
+from pocketquery.sdk.bundle.adapter_tensors import Tensors, released, tensors_sha256
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.encoder import AdapterSource, Encoder
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus import Judgements, Query
+from pocketquery.server.evaluation.bootstrap import Interval, bootstrap_difference
+from pocketquery.server.evaluation.metrics import score_rankings
+from pocketquery.server.evaluation.ranking import rank_exactly
+from pocketquery.server.federation.releases.gate_report import (
+    AcceptanceReport,
+    GateSettings,
+    Verdict,
+    verdict_on,
+)
+
+__all__ = ["Gate", "GateCollection", "accept"]
+
+_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class GateCollection:
+    """Held-out queries and the documents they are to find; no device has trained on them.
+
+    Attributes:
+        queries: some of them judged; those that are not count for spread and rank alone.
+        document_ids: one for each row of ``document_vectors``.
+        document_vectors: the teacher's, float32 (documents, dimension), rows of unit length.
+        judgements: graded relevance.
+    """
+
+    queries: Sequence[Query]
+    document_ids: Sequence[str]
+    document_vectors: NDArray[np.float32]
+    judgements: Judgements
+
+    def __post_init__(self) -> None:
+        shape = self.document_vectors.shape
+        if len(shape) != 2 or shape[0] != len(self.document_ids) or not shape[0]:
+            raise InvalidInputError(
+                f"document_vectors has shape {shape}; expected one row for each of the "
+                f"{len(self.document_ids)} document ids, at least one"
+            )
+        if not self.judged:
+            raise InvalidInputError(
+                f"none of the gate's {len(self.queries)} queries has a relevant document; give "
+                "judgements of these queries"
+            )
+
+    @property
+    def judged(self) -> Judgements:
+        """The judgements of the queries that are here and have a relevant document."""
+        return {
+            query.id: self.judgements[query.id]
+            for query in self.queries
+            if any(grade > 0 for grade in self.judgements.get(query.id, {}).values())
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """One encoder on the collection: query vectors (queries, dimension), scores (judged,)."""
+
+    vectors: NDArray[np.float32]
+    scores: NDArray[np.float64]
+
+
+class Gate:
+    """Judges candidates for one bundle, one after another; each adapter is measured once.
+
+    Args:
+        bundle: whose int8 encoder runs.
+        collection: held-out queries and documents, in the bundle's space.
+        settings: what a candidate must keep.
+
+    Raises:
+        InvalidInputError: the document vectors have another dimension than the bundle's space.
+    """
+
+    def __init__(
+        self, bundle: Bundle, collection: GateCollection, settings: GateSettings | None = None
+    ) -> None:
+        self._encoder = Encoder.of_bundle(bundle)
+        self._collection = collection
+        self._settings = settings or GateSettings()
+        if collection.document_vectors.shape[1] != self._encoder.dimension:
+            raise InvalidInputError(
+                f"the gate's document vectors have {collection.document_vectors.shape[1]} "
+                f"dimensions, the bundle {self._encoder.name!r} has {self._encoder.dimension}; "
+                "encode the documents with the bundle's teacher"
+            )
+        self._own = self._encoder.adapter
+        self._known: dict[str, _Measured] = {}
+
+    def judge(self, old: AdapterSource | None, new: AdapterSource) -> AcceptanceReport:
+        """Whether ``new`` may follow ``old``.
+
+        Args:
+            old: the release in force, by its path, bytes or tensors; None: the bundle's own.
+            new: the candidate; tensors are rounded to float16, as a release would be.
+
+        Raises:
+            CorruptArtifactError: a tensor is missing, unknown or of another shape, or a release
+                was changed. Values that are not finite are no error but a rejected candidate.
+        """
+        shipped = self._measured(self._own)
+        before = shipped if old is None else self._measured(self._tensors(old))
+        tensors = self._tensors(new)
+        if not all(np.isfinite(value).all() for value in tensors.values()):
+            return self._not_finite(shipped, before)
+        after = self._measured(tensors)
+        # What the next call may ask for again; a federation has as many versions as rounds.
+        self._known = {
+            key: value for key, value in self._known.items() if value in (shipped, before, after)
+        }
+        if not np.isfinite(after.vectors).all():
+            return self._not_finite(shipped, before)
+        return self._compared(shipped, before, after)
+
+    def _tensors(self, source: AdapterSource) -> Tensors:
+        if isinstance(source, Mapping):
+            return released(source)
+        return read_adapter(source, manifest=self._encoder.manifest).tensors
+
+    def _measured(self, tensors: Tensors) -> _Measured:
+        key = tensors_sha256(tensors)
+        if key not in self._known:
+            self._encoder.swap_adapter(tensors)
+            self._known[key] = self._measure()
+        return self._known[key]
+
+    def _measure(self) -> _Measured:
+        data, metric = self._collection, self._settings.metric
+        vectors = self._encoder.encode_query([query.text for query in data.queries])
+        rankings = rank_exactly(
+            vectors, data.document_vectors, data.document_ids, _DEPTH, seed=self._settings.seed
+        )
+        by_query = {
+            query.id: ranking for query, ranking in zip(data.queries, rankings, strict=True)
+        }
+        return _Measured(vectors, score_rankings(data.judged, by_query).per_query[metric])
+
+    def _compared(
+        self, shipped: _Measured, before: _Measured, after: _Measured
+    ) -> AcceptanceReport:
+        settings = self._settings
+        difference = bootstrap_difference(
+            [(after.scores, before.scores)],
+            samples=settings.samples,
+            confidence=settings.confidence,
+            seed=settings.seed,
+        )
+        from_shipped = float(after.scores.mean() - shipped.scores.mean())
+        health = measure(after.vectors, shipped.vectors)
+        verdict, detail = verdict_on(difference, from_shipped, health, settings)
+        return AcceptanceReport(
+            verdict=verdict,
+            detail=detail,
+            queries=len(after.scores),
+            before=float(before.scores.mean()),
+            after=float(after.scores.mean()),
+            shipped=float(shipped.scores.mean()),
+            difference=difference,
+            health=health,
+            settings=settings,
+        )
+
+    def _not_finite(self, shipped: _Measured, before: _Measured) -> AcceptanceReport:
+        return AcceptanceReport(
+            verdict=Verdict.NOT_FINITE,
+            detail="the candidate, or a vector it gives, holds NaN or infinity",
+            queries=len(shipped.scores),
+            before=float(before.scores.mean()),
+            after=math.nan,
+            shipped=float(shipped.scores.mean()),
+            difference=Interval(math.nan, math.nan, math.nan),
+            health=Health(*[math.nan] * len(dataclasses.fields(Health))),
+            settings=self._settings,
+        )
+
+
+def accept(
+    bundle: Bundle,
+    old_adapter: AdapterSource | None,
+    new_adapter: AdapterSource,
+    gate_data: GateCollection,
+    settings: GateSettings | None = None,
+) -> AcceptanceReport:
+    """Judge one candidate. Arguments and errors as :class:`Gate` and :meth:`Gate.judge`."""
+    return Gate(bundle, gate_data, settings).judge(old_adapter, new_adapter)

@@ -1,0 +1,292 @@
+"""The registry of releases: every candidate with its parent and the gate's report, and which one
+is in force.
+
+Versions are numbers that only grow, from the bundle's own: with "1" in the bundle, the candidates
+are "2", "3" and so on, and one that is rejected uses its number up. A release never changes once it
+is recorded; coming into force, by acceptance or by rolling back, is a row of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
+from pocketquery.sdk.bundle.adapter_tensors import Tensors, tensors_sha256
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
+from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.server.federation.releases.database import (
+    create_tables,
+    is_empty,
+    reading,
+    writing,
+)
+from pocketquery.server.federation.releases.release_rows import (
+    Release,
+    put_in_force,
+    read_all,
+    read_file,
+    read_one,
+    recorded_as,
+    version_in_force,
+    write_release,
+)
+from pocketquery.server.federation.releases.shipped_adapter import shipped_adapter
+
+if TYPE_CHECKING:  # measuring comes with the server's extra, listing does not need it
+    from pocketquery.server.federation.releases.gate_report import AcceptanceReport
+
+__all__ = ["REGISTRY_FILE", "Registry", "Release"]
+
+REGISTRY_FILE = "releases.sqlite"
+
+
+class Registry:
+    """The registry in a folder. Every call is one transaction; threads and processes may share it.
+
+    Made by :meth:`of_bundle`, or by :meth:`open` where it is there already.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
+        self.folder = folder
+        self._path = folder / REGISTRY_FILE
+        self._clock = clock
+
+    @classmethod
+    def open(cls, folder: Path | str, *, clock: Callable[[], float] = time.time) -> Registry:
+        """The registry in ``folder``.
+
+        Raises:
+            ArtifactNotFoundError: there is none.
+            CorruptArtifactError: it is damaged, or something else.
+            UnsupportedVersionError: written by a newer release.
+        """
+        registry = cls(Path(folder), clock)
+        registry.current()
+        return registry
+
+    @classmethod
+    def of_bundle(
+        cls,
+        folder: Path | str,
+        bundle: Bundle,
+        *,
+        signing_key: Key | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Registry:
+        """The registry of the releases of ``bundle``; made, with the bundle's own adapter as its
+        first release, where there is none yet.
+
+        Raises:
+            InvalidInputError: the bundle has no adapter, or one too large to travel.
+            SpaceMismatchError: the registry there is of another space; names both.
+            CorruptArtifactError: it is of another ``encoder.onnx``, names both; or damaged.
+        """
+        registry = cls(Path(folder), clock)
+        registry.folder.mkdir(parents=True, exist_ok=True)
+        with writing(registry._path, create=True) as connection:
+            if is_empty(connection):
+                create_tables(connection)
+                registry._write_first(connection, bundle, signing_key)
+            registry._check_bundle(connection, bundle.manifest)
+        return registry
+
+    def current(self) -> Release:
+        """The release in force."""
+        with reading(self._path) as connection:
+            return read_one(connection, version_in_force(connection))
+
+    def get(self, version: str) -> Release:
+        """The record of ``version``.
+
+        Raises:
+            InvalidInputError: it is unknown; names those that are known.
+        """
+        with reading(self._path) as connection:
+            return self._known(connection, version)
+
+    def history(self) -> list[Release]:
+        """Every candidate, the oldest first."""
+        with reading(self._path) as connection:
+            return list(read_all(connection).values())
+
+    def read(self, version: str | None = None) -> bytes:
+        """The file of a release, checked; of the one in force unless another is named.
+
+        Raises:
+            InvalidInputError: ``version`` is unknown, or was rejected.
+            CorruptArtifactError: the file in the registry was changed.
+        """
+        with reading(self._path) as connection:
+            version = version_in_force(connection) if version is None else version
+            return read_file(connection, self._accepted(connection, version).version)
+
+    def publish(
+        self,
+        tensors: Tensors,
+        report: AcceptanceReport | None,
+        *,
+        manifest: Manifest,
+        parent: str,
+        signing_key: Key | None = None,
+    ) -> Release:
+        """Record a candidate; where the report accepts it, it is in force from then on.
+
+        Called again with the same tensors, parent and verdict, as after a kill, it changes nothing
+        and returns what was recorded: look at ``in_force``, it may have been rolled back since.
+
+        Args:
+            tensors: of the candidate, every adapter tensor; rounded to float16.
+            report: the gate's; None releases it unjudged.
+            manifest: of the bundle.
+            parent: the release in force, which the candidate was trained from and judged against.
+            signing_key: an Ed25519 private key: 32 raw bytes, 64 hexadecimal digits or a PEM file.
+
+        Raises:
+            InvalidInputError: an accepted candidate cannot be released (NaN, too large); or
+                another release than ``parent`` is in force, so that it was judged against the
+                wrong one.
+            SpaceMismatchError, CorruptArtifactError: the manifest is of another bundle.
+        """
+        accepted = report is None or report.accepted
+        digest = tensors_sha256(tensors)
+        with writing(self._path) as connection:
+            self._check_bundle(connection, manifest)
+            in_force = version_in_force(connection)
+            known = recorded_as(connection, parent, accepted, digest)
+            if known is not None:
+                return read_one(connection, known)
+            if parent != in_force:
+                raise InvalidInputError(
+                    f"{self.folder}: the candidate follows release {parent}, release {in_force} is "
+                    "in force; train and judge it from that one"
+                )
+            version = _next_version(list(read_all(connection)))
+            data = None
+            if accepted:
+                data = pack_adapter(
+                    tensors,
+                    manifest=manifest,
+                    version=version,
+                    parent_version=parent,
+                    signing_key=signing_key,
+                )
+            write_release(
+                connection,
+                version=version,
+                parent=parent,
+                tensors_sha256=digest,
+                data=data,
+                report=None if report is None else report.to_dict(),
+                now=self._clock(),
+            )
+            return read_one(connection, version)
+
+    def rollback(self, to: str | None = None) -> Release:
+        """Put an older release in force again, or a newer one that was rolled back.
+
+        Args:
+            to: its version; None: the parent of the one in force.
+
+        Raises:
+            InvalidInputError: the version is unknown or was rejected, or the release in force has
+                no parent here; names those that can be in force.
+        """
+        with writing(self._path) as connection:
+            current = read_one(connection, version_in_force(connection))
+            if to is None and current.parent not in read_all(connection):
+                raise InvalidInputError(
+                    f"{self.folder}: release {current.version} is the first, there is none before "
+                    "it to go back to"
+                )
+            release = self._accepted(connection, str(current.parent) if to is None else to)
+            if not release.in_force:
+                put_in_force(connection, release.version, self._clock())
+            return read_one(connection, release.version)
+
+    def check(self) -> None:
+        """Check every release file, and that what is in force may be.
+
+        Raises:
+            CorruptArtifactError: a file was changed, or records contradict each other.
+        """
+        with reading(self._path) as connection:
+            for release in read_all(connection).values():
+                if release.accepted:
+                    read_file(connection, release.version)
+                elif release.bytes is not None or release.in_force:
+                    raise CorruptArtifactError(
+                        f"{self.folder}: release {release.version} was rejected and is in use; put "
+                        "a copy of the registry in its place"
+                    )
+
+    def _write_first(
+        self, connection: sqlite3.Connection, bundle: Bundle, signing_key: Key | None
+    ) -> None:
+        manifest = bundle.manifest
+        tensors = shipped_adapter(bundle)
+        version, parent = manifest.encoder_version, manifest.parent_version
+        data = pack_adapter(
+            tensors,
+            manifest=manifest,
+            version=version,
+            parent_version=parent,
+            signing_key=signing_key,
+        )
+        write_release(
+            connection,
+            version=version,
+            parent=parent,
+            tensors_sha256=tensors_sha256(tensors),
+            data=data,
+            report=None,
+            now=self._clock(),
+        )
+
+    def _check_bundle(self, connection: sqlite3.Connection, manifest: Manifest) -> None:
+        """A registry is one encoder's: all its releases fit the first one's bundle."""
+        first = parse_adapter(read_file(connection, next(iter(read_all(connection)))))
+        where = f"the registry {self.folder}"
+        if first.space_id != manifest.space.id:
+            raise SpaceMismatchError(
+                f"{where} is of space {first.space_id}, the bundle {manifest.name!r} lives in "
+                f"space {manifest.space.id}; begin a registry in another folder"
+            )
+        expected = manifest.files[ENCODER_FILE].sha256
+        if first.encoder_sha256 != expected:
+            raise CorruptArtifactError(
+                f"{where} is of the {ENCODER_FILE} with SHA-256 {first.encoder_sha256}, the bundle "
+                f"{manifest.name!r} has {expected}; begin a registry in another folder"
+            )
+
+    def _known(self, connection: sqlite3.Connection, version: str) -> Release:
+        releases = read_all(connection)
+        if version not in releases:
+            raise InvalidInputError(
+                f"{self.folder}: found no release {version!r}, known are {_listed(releases)}"
+            )
+        return releases[version]
+
+    def _accepted(self, connection: sqlite3.Connection, version: str) -> Release:
+        release = self._known(connection, version)
+        if not release.accepted:
+            raise InvalidInputError(
+                f"{self.folder}: release {version} was rejected by the gate "
+                f"({(release.report or {}).get('reason')}) and has no file, known are "
+                f"{_listed(read_all(connection))}"
+            )
+        return release
+
+
+def _next_version(versions: list[str]) -> str:
+    first, count = versions[0], len(versions)
+    return str(int(first) + count) if first.isdecimal() else f"{first}.{count}"
+
+
+def _listed(releases: dict[str, Release]) -> str:
+    return ", ".join(f"{one.version} ({one.status})" for one in releases.values())

@@ -1,0 +1,288 @@
+"""The rounds on disk: a server killed at any moment goes on where it was, to the same bits.
+
+One SQLite file with a write-ahead log, and one transaction for each thing that happens: a round
+begins, replies come, it is closed. A reply counts from its commit: one that was received and not
+committed is as if it had not come, and a device or a caller that sends it again is told "duplicate"
+where it had. The sums are integers, so what a resumed round adds up to does not depend on when it
+was killed. The file is held exclusively: a second server on it is refused.
+
+    with Journal.open("rounds.sqlite") as journal:
+        journal.begin(journal.state or FederationState.of_bundle(bundle), settings)
+        ... journal.receive(data) ...
+        candidate, report = journal.close()
+        journal.settle(candidate.released("2"))    # or journal.state.rejected(candidate)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    CorruptArtifactError,
+    InvalidInputError,
+    UnsupportedVersionError,
+)
+from pocketquery.server.federation.rounds.journal_tables import (
+    clear_round,
+    create_tables,
+    read_round,
+    write_counts,
+    write_reply,
+)
+from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
+from pocketquery.server.federation.rounds.round import Receipt, close_round, receive
+from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
+
+__all__ = ["Journal"]
+
+_WAIT_SECONDS = 1.0
+_CACHE_KIB = 512  # rows are written and hardly read
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+
+
+class Journal:
+    """The journal at a path; made by :meth:`open`, used by one thread.
+
+    Attributes:
+        state: what the last settled round left, or the open round began from; None in a new file.
+        candidate: the state that a closed round proposes and nobody has decided on; else None.
+        open_round: the round that takes replies; else None.
+    """
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, clock: Callable[[], float]
+    ) -> None:
+        self.path = path
+        self._connection = connection
+        self._clock = clock
+        self.state = self._read_state("state")
+        self.candidate = self._read_state("candidate")
+        self.open_round = read_round(connection, self.state) if self.state else None
+
+    @classmethod
+    def open(cls, path: Path | str, *, clock: Callable[[], float] = time.monotonic) -> Journal:
+        """The journal at ``path``, made where there is none, as its last commit left it.
+
+        Args:
+            path: the SQLite file; "-wal" is beside it while it is open.
+            clock: seconds for the deadline, where a call names none; one that does not jump.
+
+        Raises:
+            ArtifactError: it cannot be opened, or another process has it open.
+            CorruptArtifactError: it is damaged or not a journal.
+            UnsupportedVersionError: it is of a newer release.
+        """
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _explained(path):
+            connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
+            try:
+                connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA secure_delete = ON")  # a sum of one is one's own
+                with _transaction(connection):
+                    create_tables(connection)
+                return cls(path, connection, clock)
+            except BaseException:
+                connection.close()
+                raise
+
+    def begin(
+        self,
+        state: FederationState,
+        settings: RoundSettings,
+        *,
+        asked: int | None = None,
+        now: float | None = None,
+    ) -> OpenRound:
+        """Open a round on ``state``, which settles what was a candidate.
+
+        Args:
+            state: where it begins: ``journal.state``, or what became of ``journal.candidate``.
+            settings: how it is run; kept with the round.
+            asked: how many devices are asked, where fewer are there than the settings ask.
+            now: the clock's reading, from where the deadline counts.
+
+        Raises:
+            InvalidInputError: a round is open, ``state`` is older than what the journal holds, or
+                carries the moments of another optimizer than the settings'.
+            ArtifactError: the disk is full or fails; nothing was changed.
+        """
+        self._check_next(state)
+        opened = open_round(state, settings, asked=asked, now=self._now(now))
+        with self._writing() as connection:
+            self._write_states(state, None)
+            write_counts(connection, opened)
+        self.state, self.candidate, self.open_round = state, None, opened
+        return opened
+
+    def receive(self, data: bytes, now: float | None = None) -> Receipt:
+        """Take one reply; on return it is on disk what became of it. No reply raises.
+
+        Raises:
+            InvalidInputError: no round is open.
+            ArtifactError: the disk is full or fails; the reply does not count, send it again.
+        """
+        return self.receive_all([data], now)[0]
+
+    def receive_all(self, replies: Sequence[bytes], now: float | None = None) -> list[Receipt]:
+        """Take replies that came together, in one transaction; else as :meth:`receive`."""
+        opened, now = self._opened(), self._now(now)
+        receipts = []
+        for data in replies:
+            opened, receipt = receive(opened, data, now)
+            receipts.append(receipt)
+        changed = {one.shard: opened.shards[one.shard] for one in receipts if one.shard is not None}
+        with self._writing() as connection:
+            write_reply(connection, changed, [one.nonce for one in receipts if one.nonce])
+            write_counts(connection, opened)
+        self.open_round = opened
+        return receipts
+
+    def is_finished(self, now: float | None = None) -> bool:
+        """Whether the open round has nothing to wait for; see :meth:`OpenRound.is_finished`.
+
+        Raises:
+            InvalidInputError: no round is open.
+        """
+        return self._opened().is_finished(self._now(now))
+
+    def close(self) -> tuple[FederationState, RoundReport]:
+        """Close the open round (not the file: leave the ``with``); its state and its report.
+
+        The state becomes ``candidate``, until :meth:`settle` or :meth:`begin` says what became of
+        it. A skipped round's is settled at once, for it proposes nothing.
+
+        Raises:
+            InvalidInputError: no round is open.
+            ArtifactError: the disk is full or fails; the round is still open.
+        """
+        candidate, report = close_round(self._opened())
+        state = candidate if report.skipped else self.state
+        pending = None if report.skipped else candidate
+        with self._writing() as connection:
+            clear_round(connection)
+            self._write_states(state, pending)
+            row = (report.round, json.dumps(report.to_dict()))
+            connection.execute("INSERT OR REPLACE INTO reports VALUES (?, ?)", row)
+        self.state, self.candidate, self.open_round = state, pending, None
+        return candidate, report
+
+    def settle(self, state: FederationState) -> None:
+        """Say what became of the candidate: ``candidate.released(version)``, or
+        ``journal.state.rejected(candidate)``.
+
+        Raises:
+            InvalidInputError: a round is open, or ``state`` is older than what the journal holds.
+            ArtifactError: the disk is full or fails; nothing was changed.
+        """
+        self._check_next(state)
+        with self._writing():
+            self._write_states(state, None)
+        self.state, self.candidate = state, None
+
+    def reports(self) -> list[RoundReport]:
+        """The reports of all closed rounds, in order."""
+        with _explained(self.path):
+            rows = self._connection.execute("SELECT body FROM reports ORDER BY round").fetchall()
+        return [RoundReport.from_dict(json.loads(body)) for (body,) in rows]
+
+    def disconnect(self) -> None:
+        """Close the file; an open round stays open in it."""
+        self._connection.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.disconnect()
+
+    def _now(self, now: float | None) -> float:
+        return self._clock() if now is None else now
+
+    def _opened(self) -> OpenRound:
+        if self.open_round is None:
+            raise InvalidInputError(f"{self.path} has no open round; begin() one first")
+        return self.open_round
+
+    def _check_next(self, state: FederationState) -> None:
+        if self.open_round is not None:
+            raise InvalidInputError(
+                f"{self.path} has round {self.open_round.state.round} open; go on with it, and "
+                "close() it first"
+            )
+        newest = self.candidate or self.state
+        if newest is not None and state.round < newest.round:
+            raise InvalidInputError(
+                f"found a state before round {state.round}, but {self.path} is before round "
+                f"{newest.round}; go on with journal.state, settle journal.candidate where there "
+                "is one, or name a new file"
+            )
+
+    def _read_state(self, kind: str) -> FederationState | None:
+        query = "SELECT body FROM states WHERE kind = ?"
+        found = self._connection.execute(query, (kind,)).fetchone()
+        return None if found is None else FederationState.from_bytes(found[0])
+
+    def _write_states(
+        self, state: FederationState | None, candidate: FederationState | None
+    ) -> None:
+        self._connection.execute("DELETE FROM states")
+        for kind, one in (("state", state), ("candidate", candidate)):
+            if one is not None:
+                row = (kind, one.to_bytes())
+                self._connection.execute("INSERT INTO states VALUES (?, ?)", row)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with _explained(self.path), _transaction(self._connection):
+            yield self._connection
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """SQLite's errors, and ours without a path, as errors that name the file and what to do."""
+    try:
+        yield
+    except (CorruptArtifactError, UnsupportedVersionError) as error:
+        raise type(error)(f"{path}: {error}") from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGED:
+            raise CorruptArtifactError(
+                f"{path} is damaged or not a database ({error}); restore it from a backup, or name "
+                "a new file to begin anew from the last release"
+            ) from error
+        if code == sqlite3.SQLITE_BUSY:
+            raise ArtifactError(
+                f"{path} is in use by another process; stop that server, or name another file"
+            ) from error
+        raise ArtifactError(f"{path}: {error}; nothing was changed") from error

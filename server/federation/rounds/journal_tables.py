@@ -1,0 +1,126 @@
+"""The journal's tables, and an open round as their rows.
+
+    states      the state in force, and the candidate of a closed round until it is decided on
+    open_round  settings, counts and elapsed time of the open round, one JSON object
+    shards      one running sum a row
+    nonces      of the updates accepted in the open round
+    reports     one JSON object a closed round
+
+An update is in none of them: once received it is a share of a sum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from typing import Any
+
+import numpy as np
+
+from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
+from pocketquery.server.federation.rounds.nonces import NonceSet
+from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
+from pocketquery.server.federation.rounds.running_sum import RunningSum
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
+
+__all__ = ["clear_round", "create_tables", "read_round", "write_counts", "write_reply"]
+
+_APPLICATION_ID = 0x50514A4E  # "PQJN", in the file's header
+_VERSION = 1
+_TABLES = (
+    "CREATE TABLE states (kind TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE open_round (id INTEGER PRIMARY KEY CHECK (id = 0), body TEXT NOT NULL)",
+    "CREATE TABLE shards (number INTEGER PRIMARY KEY, weight TEXT NOT NULL, count INTEGER NOT NULL,"
+    " reach TEXT NOT NULL, totals BLOB NOT NULL)",
+    "CREATE TABLE nonces (nonce BLOB PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE reports (round INTEGER PRIMARY KEY, body TEXT NOT NULL)",
+)
+_COUNTS = ("asked", "quarantined", "clipped", "norms", "elapsed")
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make a new file a journal, or check that an old one is; to be called in a transaction.
+
+    Raises:
+        CorruptArtifactError: a database of something else.
+        UnsupportedVersionError: a journal of a newer release.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application == 0 and tables == 0:
+        for table in _TABLES:
+            connection.execute(table)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+        return
+    if application != _APPLICATION_ID:
+        raise CorruptArtifactError(
+            "it is a database, but not a journal of federated rounds; name another file"
+        )
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > _VERSION:
+        raise UnsupportedVersionError(
+            f"it is a journal of version {version}, this release reads up to {_VERSION}; "
+            "upgrade pocketquery"
+        )
+
+
+def write_counts(connection: sqlite3.Connection, opened: OpenRound) -> None:
+    """Write what changes with every reply, good or bad."""
+    body: dict[str, Any] = {name: getattr(opened, name) for name in _COUNTS}
+    body |= {"settings": opened.settings.to_dict(), "quarantined": dict(opened.quarantined)}
+    connection.execute("INSERT OR REPLACE INTO open_round VALUES (0, ?)", (json.dumps(body),))
+
+
+def write_reply(
+    connection: sqlite3.Connection, shards: dict[int, RunningSum], nonces: list[str]
+) -> None:
+    """Write the sums that changed, by number, and the nonces that came."""
+    rows = [
+        (number, str(one.weight), one.count, str(one.reach), one.totals.astype("<i8").tobytes())
+        for number, one in sorted(shards.items())
+    ]
+    connection.executemany("INSERT OR REPLACE INTO shards VALUES (?, ?, ?, ?, ?)", rows)
+    raw = [(bytes.fromhex(nonce),) for nonce in nonces]
+    connection.executemany("INSERT INTO nonces VALUES (?)", raw)
+
+
+def clear_round(connection: sqlite3.Connection) -> None:
+    """Remove the open round."""
+    for table in ("open_round", "shards", "nonces"):
+        connection.execute(f"DELETE FROM {table}")
+
+
+def read_round(connection: sqlite3.Connection, state: FederationState) -> OpenRound | None:
+    """The open round on ``state``; None where none is open.
+
+    Raises:
+        CorruptArtifactError: the rows do not make a round.
+    """
+    found = connection.execute("SELECT body FROM open_round").fetchone()
+    if found is None:
+        return None
+    try:
+        body = json.loads(found[0])
+        opened = open_round(
+            state, RoundSettings.from_dict(body.pop("settings")), asked=body.pop("asked")
+        )
+        shards = list(opened.shards)
+        for number, *row in connection.execute("SELECT * FROM shards"):
+            shards[number] = _sum(row, opened.shards[number])
+        nonces = NonceSet.of(nonce for (nonce,) in connection.execute("SELECT nonce FROM nonces"))
+        return dataclasses.replace(opened, shards=tuple(shards), nonces=nonces, **body)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise CorruptArtifactError(
+            f"its open round cannot be read ({error}); restore the file from a backup"
+        ) from error
+
+
+def _sum(row: list[Any], empty: RunningSum) -> RunningSum:
+    weight, count, reach, totals = row
+    values = np.frombuffer(totals, "<i8").astype(np.int64)
+    if values.shape != empty.totals.shape:
+        raise ValueError(f"a sum has {values.size} values, expected {empty.totals.size}")
+    return RunningSum(values, int(weight), count, int(reach), empty.bits)

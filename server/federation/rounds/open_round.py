@@ -1,0 +1,118 @@
+"""The round while it is open: running sums, nonces, counts, and the time it has had."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.rounds.nonces import NonceSet
+from pocketquery.server.federation.rounds.running_sum import RunningSum
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery.server.federation.rounds.validation import Expected
+
+__all__ = ["OpenRound", "open_round"]
+
+_SEEN_NOTHING = NonceSet()
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """A round that takes replies.
+
+    Attributes:
+        state: what it began from.
+        settings: how it is run.
+        asked: how many devices were asked; no more updates are accepted.
+        expected: what an update must look like.
+        shards: the running sums.
+        nonces: of the accepted updates.
+        quarantined: number of replies left out, by reason code.
+        clipped: number of accepted updates that the server clipped.
+        norms: sum of the accepted norms x 2**40, an integer so that their order does not matter.
+        elapsed: seconds it has been open.
+        last_now: the clock's reading at the last reply; None before the first and after a restart.
+    """
+
+    state: FederationState
+    settings: RoundSettings
+    asked: int
+    expected: Expected
+    shards: tuple[RunningSum, ...]
+    nonces: NonceSet = _SEEN_NOTHING
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    clipped: int = 0
+    norms: int = 0
+    elapsed: float = 0.0
+    last_now: float | None = None
+
+    @property
+    def accepted(self) -> int:
+        """Number of updates in the sums."""
+        return sum(shard.count for shard in self.shards)
+
+    @property
+    def received(self) -> int:
+        """Number of replies, good and bad."""
+        return self.accepted + sum(self.quarantined.values())
+
+    def elapsed_at(self, now: float) -> float:
+        """Seconds the round has been open when the clock reads ``now``.
+
+        A clock that runs backwards adds nothing; pass ``time.monotonic()``, which does not jump
+        forwards either. Time in which the server was down does not count against the devices.
+        """
+        if not math.isfinite(now):
+            raise InvalidInputError(f"the clock reads {now}, expected seconds; see time.monotonic")
+        return self.elapsed + max(0.0, now - (now if self.last_now is None else self.last_now))
+
+    def is_over(self, now: float) -> bool:
+        """Whether replies are too late when the clock reads ``now``."""
+        return self.elapsed_at(now) > self.settings.deadline_seconds
+
+    def is_finished(self, now: float) -> bool:
+        """Whether there is nothing to wait for: enough valid replies, all replied, or too late."""
+        enough = self.accepted >= min(self.settings.clients_per_round, self.asked)
+        return enough or self.received >= self.asked or self.is_over(now)
+
+
+def open_round(
+    state: FederationState,
+    settings: RoundSettings,
+    *,
+    asked: int | None = None,
+    now: float | None = None,
+) -> OpenRound:
+    """A round on ``state`` that has no reply yet.
+
+    Args:
+        state: where it begins.
+        settings: how it is run.
+        asked: how many devices are asked, where fewer are there than the settings ask.
+        now: the clock's reading, from where the deadline counts; None: from the first reply.
+
+    Raises:
+        InvalidInputError: ``asked`` is below 1 or above what the settings ask; the state carries
+            the moments of another optimizer than the settings'.
+    """
+    settings.optimizer.checked(state.optimizer, state.adapter)
+    asked = settings.asked() if asked is None else asked
+    if not 1 <= asked <= settings.asked():
+        raise InvalidInputError(
+            f"found {asked} devices to ask, expected from 1 to {settings.asked()} "
+            "(clients_per_round x over_selection)"
+        )
+    expected = Expected(
+        space_id=state.space_id,
+        encoder_sha256=state.encoder_sha256,
+        base_version=state.version,
+        round=state.round,
+        shapes={name: value.shape for name, value in state.adapter.items()},
+        largest_norm=settings.clip_norm * settings.norm_slack,
+        largest_weight=settings.largest_weight,
+    )
+    size = sum(value.size for value in state.adapter.values())
+    shards = (RunningSum.empty(size, settings.bits()),) * settings.shards
+    return OpenRound(state, settings, asked, expected, shards, last_now=now)

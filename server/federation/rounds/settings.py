@@ -1,0 +1,141 @@
+"""How a round is run: how many devices, how long, what is accepted, how it becomes one change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, get_args
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.rounds.running_sum import fraction_bits
+from pocketquery.server.federation.rounds.server_optimizers import (
+    FedAvg,
+    ServerOptimizer,
+    optimizer_from_dict,
+)
+from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation
+
+__all__ = ["RoundSettings"]
+
+_WHOLE = ("clients_per_round", "least_replies", "shards", "remembered_rounds")
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """The settings of a round.
+
+    Attributes:
+        clients_per_round: how many valid replies are wanted.
+        over_selection: how many times as many devices are asked, because some will not reply
+            (Bonawitz et al., "Towards Federated Learning at Scale: System Design", section 2).
+        least_replies: with fewer valid replies the round is skipped.
+        deadline_seconds: after so long, measured on a clock that cannot jump, replies are too late.
+        clip_norm: largest L2 norm of a change; the device clips, the server clips again.
+        norm_slack: a change longer than ``norm_slack * clip_norm`` is quarantined, for an honest
+            device's is within ``clip_norm`` up to rounding.
+        largest_weight: largest weight of an update; a device claiming more is quarantined.
+        aggregation: "mean", or across shards "trimmed_mean" or "median"; see shards.py.
+        shards: how many running sums the updates are dealt to.
+        shard_seed: keep it secret where ``aggregation`` is to withstand hostile devices: who knows
+            it can choose a nonce that leads to a shard of its choice. The ServerApp draws one at
+            each start; an open round keeps its own, in the journal.
+        trim: share of the shards left out at either end by "trimmed_mean".
+        optimizer: what makes the mean change a step.
+        remembered_rounds: for how many rounds accepted nonces are kept, to tell a replay.
+
+    Raises:
+        InvalidInputError: a setting is out of its range.
+    """
+
+    clients_per_round: int = 20
+    over_selection: float = 1.25
+    least_replies: int = 5
+    deadline_seconds: float = 600.0
+    clip_norm: float = 2.0
+    norm_slack: float = 1.1
+    largest_weight: float = 256.0
+    aggregation: Aggregation = "mean"
+    shards: int = 1
+    shard_seed: int = 0
+    trim: float = 0.1
+    optimizer: ServerOptimizer = field(default_factory=FedAvg)
+    remembered_rounds: int = 8
+
+    def __post_init__(self) -> None:
+        """Check each setting, and those that depend on each other."""
+        for name in _WHOLE:
+            self._need(name, _is_whole(getattr(self, name)), "a whole number from 1")
+        for name in ("deadline_seconds", "clip_norm", "largest_weight"):
+            value = getattr(self, name)
+            self._need(name, _is_number(value) and value > 0, "a finite number above 0")
+        for name in ("over_selection", "norm_slack"):
+            value = getattr(self, name)
+            self._need(name, _is_number(value) and value >= 1, "a finite number from 1")
+        self._need("trim", _is_number(self.trim) and 0 <= self.trim < 0.5, "from 0 to below 0.5")
+        self._need(
+            "shard_seed",
+            type(self.shard_seed) is int and -(2**63) <= self.shard_seed < 2**63,
+            "a whole number of 64 bits",
+        )
+        self._need(
+            "least_replies",
+            self.least_replies <= self.clients_per_round,
+            f"at most clients_per_round ({self.clients_per_round})",
+        )
+        self._need(
+            "aggregation",
+            self.aggregation in get_args(Aggregation),
+            f"one of {', '.join(get_args(Aggregation))}",
+        )
+        least = 1 if self.aggregation == "mean" else LEAST_SHARDS
+        self._need("shards", self.shards >= least, f"at least {least} for {self.aggregation}")
+        self.bits()
+
+    def asked(self) -> int:
+        """How many devices a round asks, and so the most updates it accepts."""
+        return math.ceil(self.clients_per_round * self.over_selection)
+
+    def bits(self) -> int:
+        """Bits after the point of the round's sums: as many as cannot overflow.
+
+        Raises:
+            InvalidInputError: too few are left.
+        """
+        return fraction_bits(max(1.0, self.asked() * self.largest_weight * self.clip_norm))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        return {**asdict(self), "optimizer": self.optimizer.to_dict()}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> RoundSettings:
+        """The settings :meth:`to_dict` described.
+
+        Raises:
+            InvalidInputError: an unknown setting, or one out of its range.
+        """
+        unknown = found.keys() - {one.name for one in fields(cls)}
+        if unknown:
+            raise InvalidInputError(
+                f"found the settings {sorted(unknown)}, which this release does not know; remove "
+                "them or upgrade pocketquery"
+            )
+        values = dict(found)
+        if "optimizer" in values:
+            values["optimizer"] = optimizer_from_dict(values["optimizer"])
+        return cls(**values)
+
+    def _need(self, name: str, fits: bool, expected: str) -> None:
+        if not fits:
+            raise InvalidInputError(
+                f"the round's {name} is {getattr(self, name)!r}, expected {expected}"
+            )
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]

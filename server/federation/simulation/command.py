@@ -1,0 +1,156 @@
+"""``pocketquery simulate``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketquery.sdk.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pocketquery.server.federation.simulation.files import SimulationFiles
+
+__all__ = ["simulate"]
+
+_METAVARS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
+_EPILOG = """\
+examples:
+  pocketquery simulate --bundle demo/bundle --index demo/index --queries queries.tsv
+  pocketquery simulate --bundle demo/bundle --index demo/index --clients clients.jsonl \\
+      --gate-queries heldout.tsv --gate-qrels qrels.tsv --rounds 50 --opened-weight 1
+
+The bundle must carry a training step (pocketquery export --training-step). --clients has a user's
+query a line: {"client": "anna", "query": "...", "shown": ["id", ...], "opened": "id"}; the last two
+may be missing. With --queries, made-up users each get queries on a few topics, and every tenth is
+held out. Without --gate-qrels the gate asks held-out queries mistyped, and relevant is what the
+shipped encoder finds first for the query as it was.
+
+The output folder gets releases/ (see pocketquery releases), report.html, rounds.json and the
+journal. Killed and run again with the same options, the simulation goes on where it was; run again
+with more --rounds, it goes on from its end. One --seed gives the same bits.
+"""
+
+
+def simulate(subparsers: Any) -> None:
+    """Add the sub-command to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="federated rounds over simulated devices, in this process",
+        description="Federated rounds over simulated devices: real training, gate and releases.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--bundle",
+        required=True,
+        metavar="PATH",
+        help="what the devices have, with a training step",
+    )
+    add("--index", required=True, metavar="FOLDER", help="the index that the devices search")
+    users = parser.add_mutually_exclusive_group(required=True)
+    users.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
+    users.add_argument("--queries", metavar="FILE", help="queries (tsv or JSON Lines) to deal out")
+    add(
+        "--users",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="users to deal --queries to (default: 1000)",
+    )
+    add(
+        "--queries-each",
+        type=int,
+        default=40,
+        metavar="N",
+        help="queries of each of them (default: 40)",
+    )
+    add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
+    add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
+    add(
+        "--faults",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of devices that die, lag or repeat",
+    )
+    add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
+    add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
+    add("--json", action="store_true", help="print the result as one JSON object")
+    _add_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    try:
+        from pocketquery.server.federation.rounds.options import OPTIONS
+    except ImportError as error:
+        raise MissingExtraError.of(error.name or "flwr", "server") from error
+    group = parser.add_argument_group("rounds and training")
+    for one in OPTIONS:
+        if isinstance(one.default, bool):
+            name = f"--no-{one.name}"
+            group.add_argument(name, dest=one.name, action="store_false", help=f"not: {one.help}")
+        else:
+            said = f"{one.help} (default: {one.default})"
+            group.add_argument(
+                f"--{one.name}",
+                dest=one.name,
+                type=type(one.default),
+                default=one.default,
+                metavar=_METAVARS[type(one.default)],
+                help=said,
+            )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # flwr, numpy and onnxruntime come with these: only when the command runs.
+    from pocketquery.server.federation.live_table import LiveTable
+    from pocketquery.server.federation.report import summary, write_report
+    from pocketquery.server.federation.rounds.options import FederationOptions
+    from pocketquery.server.federation.row_file import RowFile
+    from pocketquery.server.federation.simulation.simulation import open_simulation
+
+    options = FederationOptions.of(vars(arguments))
+    output = Path(arguments.output)
+    with open_simulation(_files(arguments), output, options, faults=arguments.faults) as simulation:
+        print(simulation.description, file=sys.stderr, flush=True)
+        known = RowFile(output / "rounds.json").rows()
+        with LiveTable(known, enabled=not arguments.json) as table:
+            rows = _engine(arguments.engine)(simulation, show=table.show)
+    write_report(output / "report.html", rows, simulation.description, options)
+    found = summary(rows) | {"output": str(output)}
+    print(json.dumps(found) if arguments.json else f"\nOpen {output / 'report.html'}")
+    return 0
+
+
+def _files(arguments: argparse.Namespace) -> SimulationFiles:
+    from pocketquery.server.federation.simulation.files import SimulationFiles
+
+    def path(name: str) -> Path | None:
+        given = getattr(arguments, name)
+        return None if given is None else Path(given)
+
+    return SimulationFiles(
+        bundle=Path(arguments.bundle),
+        index=Path(arguments.index),
+        clients=path("clients"),
+        queries=path("queries"),
+        users=arguments.users,
+        queries_each=arguments.queries_each,
+        gate_queries=path("gate_queries"),
+        gate_qrels=path("gate_qrels"),
+    )
+
+
+def _engine(name: str) -> Any:
+    if name == "ray":
+        from pocketquery.server.federation.simulation.ray import simulate_with_ray
+
+        return simulate_with_ray
+    from pocketquery.server.federation.simulation.simulation import simulate
+
+    return simulate

@@ -1,0 +1,84 @@
+"""Simulated devices: the real device's code, with the queries of simulated users."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from pocketquery.client.app import handle
+from pocketquery.client.device import Device, Equipment
+from pocketquery.client.policy import Policy
+from pocketquery.client.round_memory import RoundMemory
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
+from pocketquery.server.federation.simulation.users import SimulatedStore
+
+__all__ = ["SimulatedDevices", "random_faults"]
+
+_FIRST_NODE = 1  # node ids count from here, in the order of the users
+_HARMS = (Fault.DIES, Fault.NEVER, Fault.LATE, Fault.TWICE)
+
+
+@dataclass(frozen=True)
+class SimulatedDevices(Mapping[int, Client]):
+    """The devices of simulated users, by node id; each is made when it is asked.
+
+    They share encoder, training step and index, which are alike on every device.
+
+    Attributes:
+        equipment: what they share.
+        stores: the users' queries, by name.
+        folder: gets what each device keeps between rounds.
+        seed: of their secrets, and so of their nonces and of all randomness in their training.
+    """
+
+    equipment: Equipment
+    stores: Mapping[str, SimulatedStore]
+    folder: Path
+    seed: int
+
+    def __getitem__(self, node: int) -> Client:
+        if node not in range(_FIRST_NODE, _FIRST_NODE + len(self.stores)):
+            raise KeyError(node)
+        return lambda message: handle(message, self.device(node - _FIRST_NODE))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(_FIRST_NODE, _FIRST_NODE + len(self.stores)))
+
+    def __len__(self) -> int:
+        return len(self.stores)
+
+    def device(self, place: int) -> Device:
+        """The device of the user in this place, from 0."""
+        name = self._names[place]
+        secret = hashlib.sha256(json.dumps([self.seed, name]).encode()).digest()
+        memory = RoundMemory(self.folder / f"{place:06d}.safetensors", secret=secret)
+        # Under no condition: no time runs out, so this machine's load changes no bit.
+        policy = Policy.always()
+        return Device(self.equipment, self.stores[name], memory, policy=policy, readings=None)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(self.stores)
+
+
+def random_faults(share: float, seed: int) -> FaultPlan:
+    """A plan in which ``share`` of the devices die, stay silent, reply late or twice.
+
+    Raises:
+        InvalidInputError: ``share`` is not from 0 to 1.
+    """
+    if not 0 <= share <= 1:
+        raise InvalidInputError(f"the share of faults is {share}, expected a number from 0 to 1")
+
+    def plan(node: int, group: str) -> Fault:
+        rng = np.random.default_rng([seed, node, int(group)])
+        return _HARMS[rng.integers(len(_HARMS))] if rng.random() < share else Fault.NONE
+
+    return plan

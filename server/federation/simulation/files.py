@@ -1,0 +1,121 @@
+"""What a simulation reads: encoder, index, users and held-out queries, by their paths.
+
+Paths and numbers alone, so that the workers of a cluster can read the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import sha256_file
+from pocketquery.sdk.index.index import Index
+from pocketquery.server.corpus import read_judgements, read_queries
+from pocketquery.server.federation.releases.gate import GateCollection
+from pocketquery.server.federation.releases.gate_data import judged_by_people, judged_by_shipped
+from pocketquery.server.federation.simulation.users import SimulatedStore, by_topic, read_clients
+
+__all__ = ["SimulationFiles", "Users"]
+
+_HELD_OUT = 10  # every tenth query, where users are made up
+_MOST_HELD_OUT = 500
+
+
+@dataclass(frozen=True)
+class Users:
+    """Simulated users by name, and queries that none of them has."""
+
+    stores: Mapping[str, SimulatedStore]
+    held_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SimulationFiles:
+    """Where everything lies.
+
+    Attributes:
+        bundle: what the devices have, with a training step.
+        index: what they search.
+        clients: users and their queries as JSON Lines, or None for
+        queries: queries that are dealt to made-up users, every tenth held out.
+        users: how many of those there are.
+        queries_each: how many queries each of them gets.
+        gate_queries: held-out queries; None for those held out of ``queries``.
+        gate_qrels: their judgements; None for what the shipped encoder finds.
+
+    Raises:
+        InvalidInputError: not one of ``clients`` and ``queries``, judgements without queries, or
+            nothing to hold out.
+    """
+
+    bundle: Path
+    index: Path
+    clients: Path | None = None
+    queries: Path | None = None
+    users: int = 1000
+    queries_each: int = 40
+    gate_queries: Path | None = None
+    gate_qrels: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.clients is None) == (self.queries is None):
+            raise InvalidInputError(
+                "which queries the users have is not clear; give clients or queries"
+            )
+        if self.gate_queries is None and (self.gate_qrels or self.clients):
+            raise InvalidInputError(
+                "found no held-out queries for the acceptance gate; give --gate-queries (queries "
+                "that no client has), with --gate-qrels where there are judgements"
+            )
+
+    def read_users(self, index: Index, encoder: Encoder) -> Users:
+        """The users; made-up ones ask about neighbouring documents of ``index``."""
+        if self.clients is not None:
+            return Users(read_clients(self.clients))
+        assert self.queries is not None
+        texts = [query.text for query in read_queries(self.queries)]
+        held_out: tuple[str, ...] = ()
+        if self.gate_queries is None:
+            held_out = tuple(texts[::_HELD_OUT][:_MOST_HELD_OUT])
+            kept_back = set(held_out)
+            texts = [text for text in texts if text not in kept_back]
+        if not texts:
+            raise InvalidInputError(
+                f"{self.queries}: found {len(held_out)} queries, all needed for the gate; expected "
+                "more, or --gate-queries"
+            )
+        nearest = index.vectors().nearest(encoder.encode_query(texts), 1)[:, 0]
+        return Users(by_topic(texts, nearest, self.users, self.queries_each), held_out)
+
+    def read_gate(self, index: Index, encoder: Encoder, users: Users) -> GateCollection:
+        """What the acceptance gate measures on."""
+        if self.gate_queries is None:
+            return judged_by_shipped(index, encoder, users.held_out)
+        queries = read_queries(self.gate_queries)
+        if self.gate_qrels is None:
+            return judged_by_shipped(index, encoder, [query.text for query in queries])
+        return judged_by_people(index, queries, read_judgements(self.gate_qrels))
+
+    def fingerprints(self) -> dict[str, object]:
+        """What tells these inputs from others, whatever the files are called."""
+        contents = {
+            "bundle": _identity(self.bundle, "manifest.json"),
+            "index": _identity(self.index, "index.json"),
+            "clients": _sha256(self.clients),
+            "queries": _sha256(self.queries),
+            "gate_queries": _sha256(self.gate_queries),
+            "gate_qrels": _sha256(self.gate_qrels),
+        }
+        return contents | {"users": self.users, "queries_each": self.queries_each}
+
+
+def _identity(path: Path, inside: str) -> str:
+    """The hash of a zip, or of the file in a folder that holds the hashes of the others."""
+    return sha256_file(path / inside if path.is_dir() else path)
+
+
+def _sha256(path: Path | None) -> str | None:
+    return None if path is None else sha256_file(path)

@@ -1,0 +1,1 @@
+"""What several objectives are made of: maskings, losses, heads, decoders, banks."""

@@ -1,0 +1,1 @@
+"""What every training loop stands on: optimizer and learning rates, checkpoints, log and meter."""

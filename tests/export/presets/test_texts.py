@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from pocketquery.distill.student import StudentShape
+from pocketquery.export.presets.recipe import PRESETS
+from pocketquery.export.presets.texts import preset_texts
+from pocketquery.sdk.errors import InvalidInputError
+
+
+def _data(folder: Path) -> Path:
+    pages = folder / "enwiki_pages" / "pages.jsonl.xz"
+    pages.parent.mkdir(parents=True)
+    with lzma.open(pages, "wt", encoding="utf-8") as file:
+        for page in range(60):
+            paragraphs = [
+                {
+                    "section": "History",
+                    "text": f"Page {page} says {number} things at length. It says them again here.",
+                }
+                for number in range(4)
+            ]
+            file.write(json.dumps({"title": f"Title {page}", "paragraphs": paragraphs}) + "\n")
+    questions = folder / "nq_open_queries"
+    _write(questions / "dev.jsonl.gz", json.dumps({"question": "who wrote it"}))
+    _write(questions / "efficientqa_dev.jsonl.gz", json.dumps({"question": "when was it"}))
+    _write(questions / "efficientqa_test_questions.tsv.gz", "where is it")
+    _write(folder / "clinc150" / "train.tsv.gz", "domain\tintent\ttext\nbank\tpay\tpay my bill")
+    turns = {"turns": [["U", "a table for two"], ["S", "said by the system"]]}
+    for part in ("train", "dev"):
+        _write(folder / "sgd_dialogues" / f"{part}.jsonl.gz", json.dumps(turns))
+    return folder
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def test_what_people_asked_is_in_it_and_what_systems_said_is_not(tmp_path: Path) -> None:
+    texts = preset_texts(_data(tmp_path), documents=20)
+    asked = {"who wrote it", "when was it", "where is it", "pay my bill", "a table for two"}
+    assert asked <= set(texts.queries)
+    assert "said by the system" not in texts.queries
+    assert len(texts.documents) == 20
+
+
+def test_pages_of_the_gate_are_in_no_other_part(tmp_path: Path) -> None:
+    texts = preset_texts(_data(tmp_path))
+    kept_back = {
+        document.rsplit(" says ", 1)[0].rsplit("Page ", 1)[1] for document in texts.held_out
+    }
+    assert kept_back
+    for number in kept_back:
+        assert not [t for t in (*texts.queries, *texts.documents) if f"Page {number} " in t]
+
+
+def test_the_same_seed_draws_the_same_texts(tmp_path: Path) -> None:
+    data = _data(tmp_path)
+    assert preset_texts(data, pieces=50, seed=3) == preset_texts(data, pieces=50, seed=3)
+    assert preset_texts(data, pieces=50, seed=3) != preset_texts(data, pieces=50, seed=4)
+
+
+def test_a_missing_data_set_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"pages\.jsonl\.xz is not there"):
+        preset_texts(tmp_path)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_has_a_shape(name: str) -> None:
+    assert StudentShape.parse(PRESETS[name].shape).layers >= 1

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+
+from pocketquery.export.graph_editing import GraphEditor
+from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
+from pocketquery.export.quantization.ranking_gate import (
+    GateData,
+    GateStep,
+    GateThresholds,
+    pass_gate,
+)
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.server.corpus import Query
+from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import sentences
+
+LOOSE = GateThresholds(overlap=0.5, ndcg_loss=0.5)
+
+
+@pytest.fixture(scope="module")
+def data(student: SentenceEncoder) -> GateData:
+    texts = sentences(200)
+    return GateData(
+        queries=[Query(f"q{i}", text) for i, text in enumerate(texts[:60])],
+        document_ids=[f"d{i}" for i in range(200)],
+        document_vectors=student.encode(texts),
+        judgements={f"q{i}": {f"d{i}": 1} for i in range(60)},
+    )
+
+
+def test_passes_at_once_where_int8_ranks_well(
+    float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
+) -> None:
+    steps: list[GateStep] = []
+    model, report = pass_gate(
+        float_model,
+        lambda excluded: quantize(float_model, excluded=excluded),
+        quantizable_matmuls(float_model),
+        data,
+        token_ids,
+        LOOSE,
+        on_step=steps.append,
+    )
+    assert report.steps == tuple(steps)
+    assert len(steps) == 1
+    assert report.last.excluded == ()
+    assert not quantizable_matmuls(model)
+    assert report.float_ndcg == 1.0  # every query is a document, so float finds itself first
+    assert report.last.ndcg is not None
+    assert 0.5 < report.last.overlap <= 1
+    assert report.to_dict()["steps"][0]["overlap"] == report.last.overlap
+
+
+def test_the_most_harmful_matmul_goes_back_to_float_first(
+    float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
+) -> None:
+    names = quantizable_matmuls(float_model)
+    culprit = names[7]
+
+    def quantize_with_damage(excluded: Sequence[str]) -> onnx.ModelProto:
+        """int8 everywhere, and the culprit's weights ruined unless it is left in float."""
+        source = onnx.ModelProto()
+        source.CopyFrom(float_model)
+        if culprit not in excluded:
+            editor = GraphEditor(source)
+            weight = next(n.input[1] for n in editor.nodes("MatMul") if n.name == culprit)
+            noise = np.random.default_rng(0).normal(0, 0.5, editor.array(weight).shape)
+            editor.store(weight, editor.array(weight) + noise.astype(np.float32))
+        return quantize(source, excluded=excluded)
+
+    model, report = pass_gate(
+        float_model, quantize_with_damage, names, data, token_ids, GateThresholds(0.8, 0.05)
+    )
+    assert report.last.excluded == (culprit,)
+    assert [len(step.excluded) for step in report.steps] == [0, 1]
+    assert report.steps[0].overlap < 0.8 <= report.last.overlap
+    assert quantizable_matmuls(model) == [culprit]
+
+
+def test_impossible_thresholds_exclude_everything_and_then_fail(
+    float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
+) -> None:
+    names = quantizable_matmuls(float_model)[:3]
+    steps: list[GateStep] = []
+    with pytest.raises(ArtifactError, match=r"all 3 MatMuls left in float.*Nothing was written"):
+        pass_gate(
+            float_model,
+            lambda excluded: quantize(float_model, excluded=excluded),
+            names,
+            data,
+            token_ids,
+            GateThresholds(overlap=1.0, ndcg_loss=-1.0),
+            on_step=steps.append,
+        )
+    assert [len(step.excluded) for step in steps] == [0, 1, 2, 3]
+    assert set(steps[-1].excluded) == set(names)
+
+
+def test_without_judgements_the_overlap_decides(
+    float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
+) -> None:
+    unjudged = GateData(data.queries, data.document_ids, data.document_vectors)
+    _, report = pass_gate(
+        float_model, lambda excluded: quantize(float_model), [], unjudged, token_ids, LOOSE
+    )
+    assert report.float_ndcg is None
+    assert report.last.ndcg is None
+
+
+def test_bad_data_is_refused(
+    float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
+) -> None:
+    vectors = data.document_vectors
+    with pytest.raises(InvalidInputError, match="no queries"):
+        GateData([], data.document_ids, vectors)
+    with pytest.raises(InvalidInputError, match="one row for each of the 3"):
+        GateData(data.queries, ["a", "b", "c"], vectors)
+    with pytest.raises(InvalidInputError, match=r"no query .* has a judgement"):
+        GateData(data.queries, data.document_ids, vectors, {"other": {"d0": 1}})
+    with pytest.raises(InvalidInputError, match=r"overlap is 1\.5"):
+        GateThresholds(overlap=1.5)
+    narrow = GateData(data.queries, data.document_ids, vectors[:, :32])
+    with pytest.raises(InvalidInputError, match="32 dimensions, the student's 64"):
+        pass_gate(float_model, lambda excluded: float_model, [], narrow, token_ids)

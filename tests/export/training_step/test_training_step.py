@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+
+from pocketquery import sdk
+from pocketquery.export.adapter import adapter_tensors
+from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.sessions import GraphSession
+from pocketquery.export.training_step.function import StepShape
+from pocketquery.export.training_step.inputs import BatchSizes, random_batch, start_state
+from pocketquery.export.training_step.model import EncoderShape
+from pocketquery.export.training_step.parity import StepAgreement, step_session
+from pocketquery.export.training_step.tensors import divide
+from pocketquery.export.training_step.training_step import (
+    STEP_METADATA,
+    TrainingOptions,
+    TrainingStep,
+    build_training_step,
+    bundle_adapter,
+    write_training_step,
+)
+from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
+from pocketquery.sdk.bundle.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
+from pocketquery.sdk.bundle.safetensors import parse
+from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
+from pocketquery.server.modeling import SentenceEncoder
+from tests.export.training_bundle import tiny_student, tiny_training_bundle
+from tests.tiny_models import electra_teacher, sentences
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_training_bundle(tmp_path_factory.mktemp("step") / "bundle")
+
+
+def test_a_bundle_with_a_step_verifies_and_encodes(bundle: Path) -> None:
+    assert sdk.verify(bundle).golden is not None
+    opened = Bundle.open(bundle)
+    assert TRAINING_STEP_FILE in opened
+    assert TRAINING_STATE_FILE not in opened  # the adapter's start is in adapter.safetensors
+    assert sdk.load(bundle).encode("castle rock").shape == (48,)
+
+
+def test_the_graph_says_what_it_trains(bundle: Path) -> None:
+    opened = Bundle.open(bundle)
+    description = _description(opened)
+    adapter = bundle_adapter(opened)
+    assert description["format"] == "pocketquery-training-step"
+    assert (description["objective"], description["part"]) == ("index_byol", "adapter")
+    assert (description["views"], description["target_views"]) == (2, 1)
+    assert description["encoder_sha256"] == opened.manifest.files["encoder.onnx"].sha256
+    assert description["space_id"] == opened.manifest.space.id
+    assert {entry["name"]: tuple(entry["shape"]) for entry in description["state"]} == {
+        name: value.shape for name, value in adapter.items()
+    }
+    assert all(entry["target"] and entry["ships"] for entry in description["state"])
+
+
+def test_the_graph_is_plain_onnx_without_traces_of_its_making(bundle: Path) -> None:
+    data = Bundle.open(bundle).read(TRAINING_STEP_FILE)
+    model = onnx.load_from_string(data)
+    onnx.checker.check_model(model, full_check=True)
+    assert [(opset.domain, opset.version) for opset in model.opset_import] == [("", 18)]
+    assert {node.domain for node in model.graph.node} == {""}
+    assert not model.functions
+    assert b".py" not in data
+
+
+def test_the_state_file_is_there_where_more_than_the_adapter_is_trained() -> None:
+    state = {"head.0.bias": np.ones(3, np.float32)}
+    step = TrainingStep(b"graph", state, StepAgreement(20, 0.0, 0.0, 0.5))
+    files = step.files()
+    assert files[TRAINING_STEP_FILE] == b"graph"
+    np.testing.assert_array_equal(parse(files[TRAINING_STATE_FILE])["head.0.bias"], np.ones(3))
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.2])
+def test_vectors_are_those_of_the_encoder_with_the_same_adapter(bundle: Path, scale: float) -> None:
+    student = tiny_student()
+    adapter = _drawn_adapter(bundle, scale)
+    batch = student.tokenize(sentences(8))
+    ids, mask = batch["input_ids"].numpy(), batch["attention_mask"].numpy()
+    graph = GraphSession(build_graph(student, GraphOptions(adapter_rank=2)), adapter)
+    expected = graph.encode_batch(ids, mask)
+    found = _vectors(bundle, adapter, ids, mask)
+    assert np.einsum("nd,nd->n", found, expected).min() > 0.999
+    moved = np.einsum("nd,nd->n", found, student.encode(sentences(8)))
+    assert (moved < 0.99).all() if scale else (moved > 0.999).all()
+
+
+def test_a_step_of_another_encoder_is_refused(bundle: Path, tmp_path: Path) -> None:
+    step = _step_of(bundle)
+    other = tmp_path / "other"
+    export_bundle(
+        tiny_student(),
+        other,
+        calibration_texts=sentences(10),
+        options=ExportOptions(GraphOptions(adapter_rank=3)),
+        name="other",
+        license="MIT",
+    )
+    before = sorted(other.iterdir())
+    with pytest.raises(InvalidInputError, match="build the step for this bundle"):
+        write_training_step(other, step)
+    model = onnx.load_from_string(step.model)
+    described = json.loads(model.metadata_props[0].value) | {"space_id": "space-" + "0" * 32}
+    onnx.helper.set_model_props(model, {STEP_METADATA: json.dumps(described)})
+    with pytest.raises(SpaceMismatchError):
+        write_training_step(bundle, replace(step, model=model.SerializeToString()))
+    assert sorted(other.iterdir()) == before
+
+
+def test_a_step_is_written_into_a_bundle_and_signed_anew(bundle: Path, tmp_path: Path) -> None:
+    folder, key = tmp_path / "signed", bytes(range(32))
+    opened = Bundle.open(bundle)
+    files = {n: opened.read(n) for n in opened.manifest.files if n != TRAINING_STEP_FILE}
+    manifest = replace(opened.manifest, files=file_entries(files))
+    write_bundle(folder, manifest, files, signing_key=key)
+    step = _step_of(bundle)
+    with pytest.raises(InvalidInputError, match="give that signing key"):
+        write_training_step(folder, step)
+    write_training_step(folder, step, signing_key=key)
+    sdk.verify(folder, public_key=public_key_of(key))
+    assert Bundle.open(folder).read(TRAINING_STEP_FILE) == step.model
+    with_state = replace(step, state={"x": np.zeros(2, np.float32)})
+    write_training_step(folder, with_state, signing_key=key)
+    assert TRAINING_STATE_FILE in Bundle.open(folder)
+    write_training_step(folder, step, signing_key=key)  # and a state of an older step is gone
+    assert TRAINING_STATE_FILE not in Bundle.open(folder)
+
+
+@pytest.mark.slow  # writing bundles is killed at every line in test_bundle_kill.py already
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+def test_killed_at_many_lines_the_bundle_is_whole(bundle: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundle, tmp_path / "b")
+    command = [sys.executable, "-m", "tests.export.training_kill_points", str(tmp_path / "b"), "16"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert set(ast.literal_eval(done.stdout.splitlines()[-1])) == {"old", "new"}
+
+
+def test_mistakes_in_the_options_are_found_at_once() -> None:
+    with pytest.raises(InvalidInputError, match="objective"):
+        TrainingOptions("simclr")
+    with pytest.raises(InvalidInputError, match="part"):
+        TrainingOptions(part="head")
+    with pytest.raises(InvalidInputError, match="views"):
+        TrainingOptions(views=4)
+    with pytest.raises(InvalidInputError, match="adapter_rank is 0"):
+        ExportOptions(GraphOptions(adapter_rank=0), training=TrainingOptions())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("objective", "part", "views"),
+    [
+        ("byol", "adapter", 2),
+        ("byol", "adapter", 4),
+        ("index_byol", "top", 2),
+        ("index_byol", "all", 2),
+        ("byol", "all", 2),
+    ],
+)
+def test_every_kind_of_step_passes_its_gate(
+    objective: str, part: str, views: int, tmp_path: Path
+) -> None:
+    folder = tiny_training_bundle(tmp_path / "b", objective=objective, part=part, views=views)
+    opened = Bundle.open(folder)
+    sdk.verify(folder)
+    state = _description(opened)["state"]
+    heads = {entry["name"] for entry in state if not entry["ships"]}
+    assert {name.split(".")[0] for name in heads} == (
+        {"projector", "predictor"} if objective == "byol" else set()
+    )
+    initial = parse(opened.read(TRAINING_STATE_FILE))
+    in_adapter = bundle_adapter(opened).keys()
+    expected = {e["name"]: tuple(e["shape"]) for e in state if e["name"] not in in_adapter}
+    assert {name: value.shape for name, value in initial.items()} == expected
+
+
+@pytest.mark.slow
+def test_the_same_student_gives_the_same_bytes(bundle: Path) -> None:
+    opened = Bundle.open(bundle)
+    again = build_training_step(
+        tiny_student(),
+        bundle_adapter(opened),
+        encoder_sha256=opened.manifest.files["encoder.onnx"].sha256,
+    )
+    assert again.model == opened.read(TRAINING_STEP_FILE)
+
+
+@pytest.mark.slow
+def test_other_architectures_have_steps_too(xlmr_student: SentenceEncoder) -> None:
+    for student in (xlmr_student, electra_teacher()):
+        adapter = adapter_tensors(build_graph(student))
+        step = build_training_step(student, adapter, encoder_sha256="0" * 64)
+        assert step.agreement.state_error < 1e-5
+
+
+def _drawn_adapter(bundle: Path, scale: float) -> dict[str, npt.NDArray[np.float32]]:
+    rng = np.random.default_rng(0)
+    return {
+        name: value + scale * rng.normal(size=value.shape).astype(np.float32)
+        for name, value in bundle_adapter(Bundle.open(bundle)).items()
+    }
+
+
+def _vectors(
+    bundle: Path,
+    adapter: dict[str, npt.NDArray[np.float32]],
+    ids: npt.NDArray[np.int64],
+    mask: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float32]:
+    """The step's ``vectors`` of a batch that is given as both views."""
+    opened, student = Bundle.open(bundle), tiny_student()
+    tensors = divide(student, adapter, "index_byol", "adapter")
+    shape = StepShape(
+        EncoderShape.of(student), "index_byol", 2, tuple(tensors.trained), tuple(tensors.target)
+    )
+    feed = random_batch(shape, 48, len(student.tokenizer), BatchSizes(batch=len(ids)), seed=0)
+    feed |= start_state(shape, tensors)
+    feed |= {"online_ids": np.tile(ids, (2, 1)), "online_mask": np.tile(mask, (2, 1))}
+    session = step_session(opened.read(TRAINING_STEP_FILE))
+    vectors: npt.NDArray[np.float32] = session.run(["vectors"], feed)[0]
+    np.testing.assert_allclose(vectors[: len(ids)], vectors[len(ids) :], atol=1e-6)
+    return vectors[: len(ids)]
+
+
+def _step_of(bundle: Path) -> TrainingStep:
+    data = Bundle.open(bundle).read(TRAINING_STEP_FILE)
+    return TrainingStep(data, {}, StepAgreement(20, 0.0, 0.0, 0.5))
+
+
+def _description(bundle: Bundle) -> dict[str, Any]:
+    model = onnx.load_from_string(bundle.read(TRAINING_STEP_FILE))
+    properties = {entry.key: entry.value for entry in model.metadata_props}
+    described: dict[str, Any] = json.loads(properties[STEP_METADATA])
+    return described

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index.documents import (
+    Document,
+    check_document,
+    content,
+    create_tables,
+    delete_documents,
+    find_document,
+    has_document,
+    insert_documents,
+    read_documents,
+    stream_documents,
+)
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JSON = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        ANY_TEXT,
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(ANY_TEXT, inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    made = sqlite3.connect(":memory:")
+    create_tables(made)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (Document("1", "text"), "text"),
+        (Document("1", " text ", {"title": "Title"}), "Title  text"),
+        (Document("1", "text", {"title": ""}), "text"),
+        (Document("1", "", {"title": "Title"}), "Title"),
+        (Document("1", "text", {"title": 7}), "text"),
+    ],
+)
+def test_content_is_title_and_text(document: Document, expected: str) -> None:
+    assert content(document) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(ANY_TEXT.filter(bool), ANY_TEXT, st.dictionaries(ANY_TEXT, JSON, max_size=3))
+def test_any_document_comes_back_as_it_was(
+    identifier: str, text: str, metadata: dict[str, Any]
+) -> None:
+    document = Document(identifier, text, metadata)
+    check_document(document)
+    made = sqlite3.connect(":memory:")
+    create_tables(made)
+    insert_documents(made, 5, [document])
+    assert find_document(made, identifier) == document
+    assert read_documents(made, [5]) == {5: document}
+    made.close()
+
+
+def nested(depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(depth):
+        made = {"in": made}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (Document("", "text"), "empty"),
+        (Document("a\ud800", "text"), "surrogate"),
+        (Document("a", "text\udfff"), r"text of the document \('a'\).*surrogate"),
+        (Document("a", 3), "int"),  # type: ignore[arg-type]
+        (Document(3, "text"), "int"),  # type: ignore[arg-type]
+        (Document("a", "text", {"x": float("nan")}), "JSON"),
+        (Document("a", "text", {"x": {1, 2}}), "JSON"),
+        (Document("a", "text", {"x": nested(5000)}), "JSON.*recursion"),
+        (Document("a", "text", {3: 1}), "mapping"),  # type: ignore[dict-item]
+        (Document("a", "text", [1]), "mapping"),  # type: ignore[arg-type]
+        (Document("a", "text", {"x": "\ud800"}), "surrogate"),
+        ("a text", "expected a Document"),
+    ],
+)
+def test_a_bad_document_is_named(document: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        check_document(document)
+
+
+def test_an_id_there_already_is_named(connection: sqlite3.Connection) -> None:
+    insert_documents(connection, 0, [Document("a", "1"), Document("b", "2")])
+    with pytest.raises(InvalidInputError, match="'b' is in the index already"):
+        insert_documents(connection, 2, [Document("c", "3"), Document("b", "4")])
+
+
+def test_deleting_forgets_the_text_and_keeps_the_row_number(connection: sqlite3.Connection) -> None:
+    insert_documents(connection, 0, [Document(name, name * 3) for name in "abc"])
+    assert delete_documents(connection, ["b", "unknown", "b"]) == 1
+    assert find_document(connection, "b") is None
+    assert not has_document(connection, "b")
+    assert has_document(connection, "a")
+    assert connection.execute("SELECT row FROM texts").fetchall() == [(0,), (2,)]
+    assert connection.execute("SELECT row FROM tombstones").fetchall() == [(1,)]
+    insert_documents(connection, 3, [Document("b", "again")])
+    assert find_document(connection, "b") == Document("b", "again")
+
+
+def test_many_rows_are_read_at_once(connection: sqlite3.Connection) -> None:
+    documents = [Document(str(row), "text") for row in range(1200)]
+    insert_documents(connection, 0, documents)
+    found = read_documents(connection, list(range(1200)))
+    assert [found[row] for row in range(1200)] == documents
+    assert list(stream_documents(connection, 10, 13)) == documents[10:13]

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorruptArtifactError,
+    InvalidInputError,
+    UnsupportedVersionError,
+)
+from pocketquery.sdk.index.vectors import (
+    Vectors,
+    append_vectors,
+    best,
+    create_vectors,
+    quantize,
+    unit_rows,
+)
+
+Floats = NDArray[np.float32]
+
+
+def clustered(count: int, dimension: int = 64, seed: int = 0) -> Floats:
+    """Unit vectors around a few centres, so that neighbours exist."""
+    random = np.random.default_rng(seed)
+    centres = random.standard_normal((20, dimension))
+    vectors = centres[random.integers(0, 20, count)] + random.standard_normal((count, dimension))
+    return unit_rows(vectors, dimension, "vectors")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "vectors.u8"
+
+
+def stored(path: Path, vectors: Floats) -> Vectors:
+    create_vectors(path, vectors.shape[1])
+    append_vectors(path, 0, quantize(vectors))
+    return Vectors(path, vectors.shape[1], len(vectors))
+
+
+def test_a_vector_comes_back_to_half_a_step(path: Path) -> None:
+    vectors = clustered(300)
+    back = stored(path, vectors).floats(slice(0, 300))
+    step = np.abs(vectors).max(axis=1, keepdims=True) / 127
+    assert (np.abs(back - vectors) <= step * 0.501).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 70), st.integers(0, 2**32 - 1))
+def test_quantizing_is_bounded_for_any_dimension(dimension: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    raw = random.standard_normal((4, dimension)) * 10.0 ** random.integers(-6, 6)
+    vectors = unit_rows(raw, dimension, "vectors")
+    rows = quantize(vectors)
+    assert rows.shape == (4, dimension + 4)
+    codes = rows[:, :dimension].astype(int) - 128
+    assert (np.abs(codes).max(axis=1) == 127).all()
+
+
+def test_search_finds_what_exact_search_finds(path: Path) -> None:
+    vectors, queries = clustered(3000), clustered(50, seed=1)
+    index = stored(path, vectors)
+    shared = []
+    for query in queries:
+        rows, scores = index.search(query, 10)
+        exact = vectors @ query
+        shared.append(len(set(rows) & set(np.argsort(-exact)[:10])) / 10)
+        np.testing.assert_allclose(scores, exact[rows], atol=0.006)
+        assert (np.diff(scores) <= 0).all()
+    assert np.mean(shared) >= 0.98
+
+
+def test_search_equals_the_slow_reference_on_the_stored_values(path: Path) -> None:
+    index = stored(path, clustered(500))
+    floats = index.floats(slice(0, 500))
+    for query in clustered(20, seed=2):
+        rows, _ = index.search(query, 5)
+        assert rows.tolist() == np.argsort(-(floats @ query), kind="stable")[:5].tolist()
+
+
+def test_only_allowed_rows_are_found(path: Path) -> None:
+    index = stored(path, clustered(500))
+    allowed = np.zeros(500, bool)
+    allowed[[3, 77, 401]] = True
+    rows, scores = index.search(clustered(1, seed=3)[0], 10, allowed)
+    assert sorted(rows.tolist()) == [3, 77, 401]
+    assert np.isfinite(scores).all()
+
+
+def test_equal_scores_keep_the_order_of_the_rows(path: Path) -> None:
+    index = stored(path, np.repeat(clustered(1), 9, axis=0))
+    rows, _ = index.search(clustered(1)[0], 4)
+    assert rows.tolist() == [0, 1, 2, 3]
+
+
+def test_k_above_the_count_gives_all(path: Path) -> None:
+    index = stored(path, clustered(7))
+    assert len(index.search(clustered(1)[0], 100)[0]) == 7
+
+
+def test_an_empty_file_finds_nothing(path: Path) -> None:
+    create_vectors(path, 64)
+    assert len(Vectors(path, 64, 0).search(clustered(1)[0], 3)[0]) == 0
+
+
+def test_appending_overwrites_what_was_never_committed(path: Path) -> None:
+    vectors = clustered(30)
+    stored(path, vectors[:10])
+    append_vectors(path, 10, quantize(vectors[10:25]))
+    append_vectors(path, 10, quantize(vectors[25:30]))
+    back = Vectors(path, 64, 15).floats(slice(0, 15))
+    np.testing.assert_allclose(back, np.concatenate([vectors[:10], vectors[25:]]), atol=0.01)
+    assert path.stat().st_size == 64 + 15 * 68
+
+
+def test_a_file_is_at_most_a_third_of_float32(path: Path) -> None:
+    stored(path, clustered(1000, dimension=384))
+    assert path.stat().st_size <= 0.3 * 1000 * 384 * 4
+
+
+@pytest.mark.parametrize("size", [0, 10, 63, 64, 64 + 9 * 68, 64 + 10 * 68 - 1])
+def test_a_truncated_file_is_named(path: Path, size: int) -> None:
+    stored(path, clustered(10))
+    with path.open("r+b") as file:
+        file.truncate(size)
+    with pytest.raises(CorruptArtifactError, match=r"vectors\.u8"):
+        Vectors(path, 64, 10)
+
+
+@pytest.mark.parametrize("position", [0, 8, 12, 30, 62])
+def test_a_changed_header_is_named(path: Path, position: int) -> None:
+    stored(path, clustered(10))
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptArtifactError, match=r"vectors\.u8"):
+        Vectors(path, 64, 10)
+
+
+def test_another_dimension_is_refused(path: Path) -> None:
+    create_vectors(path, 32)
+    with pytest.raises(CorruptArtifactError, match="dimension 32"):
+        Vectors(path, 64, 0)
+
+
+def test_a_newer_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("pocketquery.sdk.index.vectors._VERSION", 2)
+        create_vectors(path, 64)
+    with pytest.raises(UnsupportedVersionError, match="version 2"):
+        Vectors(path, 64, 0)
+
+
+def test_a_missing_file_is_named(path: Path) -> None:
+    with pytest.raises(ArtifactNotFoundError, match=r"vectors\.u8"):
+        Vectors(path, 64, 0)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (np.ones((2, 3)), r"shape \(2, 3\), expected \(n, 4\)"),
+        (np.ones(4), "shape"),
+        (np.array([[1, 2, 3, 4], [1, np.nan, 0, 0]]), r"given\[1\]"),
+        (np.array([[1, 2, 3, np.inf]]), r"given\[0\]"),
+        (np.zeros((1, 4)), "all zeros"),
+        (np.array([["a", "b", "c", "d"]]), "dtype"),
+        ([[1, 2, 3, 4], [1]], "given"),
+        (None, "given"),
+    ],
+)
+def test_bad_vectors_are_named(vectors: object, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        unit_rows(vectors, 4, "given")
+
+
+def test_unit_rows_have_length_one() -> None:
+    rows = unit_rows([[3.0, 4.0], [1e-30, 0.0], [1e30, 1e30]], 2, "vectors")
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(rows[0], [0.6, 0.8])
+
+
+@given(st.lists(st.floats(-9, 9, width=32), max_size=40), st.integers(1, 50))
+def test_best_are_the_highest(scores: list[float], k: int) -> None:
+    array = np.array(scores, np.float32)
+    chosen = array[best(array, k)]
+    assert sorted(chosen.tolist()) == sorted(scores)[max(0, len(scores) - k) :]
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(1, 45))
+def test_of_equal_scores_the_first_are_chosen(scores: list[int], k: int) -> None:
+    array = np.array(scores, np.float32)
+    expected = np.argsort(-array, kind="stable")[:k]
+    assert best(array, k).tolist() == sorted(expected.tolist())

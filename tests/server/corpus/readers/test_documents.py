@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorpusError
+from pocketquery.sdk.index.documents import Document, check_document, content
+from pocketquery.server.corpus import read_documents
+
+LINES = [
+    {"_id": "a", "title": "First", "text": "one", "lang": "en"},
+    {"id": 7, "sentences": ["Two.", "Three."], "metadata": {"url": "u", "lang": "de"}},
+    {"_id": "c", "title": None, "text": "", "metadata": "plain"},
+]
+
+
+def write(path: Path, *lines: object) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_every_layout_of_a_document(tmp_path: Path) -> None:
+    assert list(read_documents(write(tmp_path / "corpus.jsonl", *LINES))) == [
+        Document("a", "one", {"lang": "en", "title": "First"}),
+        Document("7", "Two. Three.", {"url": "u", "lang": "de"}),
+        Document("c", "", {"metadata": "plain"}),
+    ]
+
+
+def test_title_and_text_make_the_content(tmp_path: Path) -> None:
+    first = next(read_documents(write(tmp_path / "corpus.jsonl", *LINES)))
+    assert content(first) == "First one"
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl.gz", "corpus.jsonl"])
+def test_gzip_is_known_by_its_bytes(tmp_path: Path, name: str) -> None:
+    plain = write(tmp_path / "plain", *LINES)
+    (tmp_path / name).write_bytes(gzip.compress(plain.read_bytes()))
+    assert list(read_documents(tmp_path / name)) == list(read_documents(plain))
+
+
+def test_plain_text_named_gz_is_read(tmp_path: Path) -> None:
+    assert len(list(read_documents(write(tmp_path / "corpus.jsonl.gz", *LINES)))) == 3
+
+
+def test_blank_lines_crlf_and_a_byte_order_mark_are_no_matter(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"_id": "a", "text": "x"}\r\n\r\n \n{"_id": "b", "text": "y"}')
+    assert [document.id for document in read_documents(path)] == ["a", "b"]
+
+
+def test_documents_come_one_at_a_time(tmp_path: Path) -> None:
+    documents = read_documents(write(tmp_path / "corpus.jsonl", LINES[0], "no object"))
+    assert next(documents).id == "a"
+    with pytest.raises(CorpusError):
+        next(documents)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("{not json", "not JSON"),
+        ("[1, 2]", "a JSON list"),
+        ('{"text": "x"}', "no field '_id' or 'id' among ['text']"),
+        ('{"_id": "", "text": "x"}', "_id is empty"),
+        ('{"_id": true, "text": "x"}', "_id is bool"),
+        ('{"_id": "b"}', "no text, and sentences is NoneType"),
+        ('{"_id": "b", "text": 5}', "text is int"),
+        ('{"_id": "b", "sentences": ["x", 5]}', "sentences[1] is int"),
+        ('{"_id": "b", "title": ["x"], "text": "x"}', "title is list"),
+        ('{"_id": "a", "text": "x"}', "the id 'a' of line 1 again"),
+        ('{"_id": "b", "text": "\\ud83d"}', "text holds a lone surrogate at character 0"),
+        ('{"_id": "b", "text": "x", "tag": "\\udc00"}', "metadata holds a lone surrogate"),
+        ('{"_id": "b", "text": "x", "year": NaN}', "NaN is no JSON number"),
+        ('{"_id": "b", "text": "x", "year": 1e999}', "fields that cannot be stored"),
+        ("[" * 100_000, "not JSON"),
+        ("1" * 5_000, "not JSON"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, found: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"_id": "a", "text": "x"}\n\n' + line, encoding="utf-8")
+    with pytest.raises(CorpusError) as caught:
+        list(read_documents(path))
+    message = str(caught.value)
+    assert f"{path}, line 3: " in message
+    assert found in message
+    assert "; expected " in message
+
+
+def test_bytes_that_are_not_utf8_name_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(b'{"_id": "a", "text": "x"}\n{"_id": "b", "text": "\xff"}')
+    with pytest.raises(CorpusError, match="line 2: bytes that are not UTF-8"):
+        list(read_documents(path))
+
+
+@pytest.mark.parametrize("keep", [12, 40, -4])
+def test_a_truncated_gzip_is_an_error(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "corpus.jsonl.gz"
+    path.write_bytes(gzip.compress(write(tmp_path / "plain", *LINES).read_bytes())[:keep])
+    with pytest.raises(CorpusError, match="gzip"):
+        list(read_documents(path))
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.jsonl", tmp_path):
+        with pytest.raises(ArtifactNotFoundError, match=path.name):
+            list(read_documents(path))
+
+
+@given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda b: b"\x1f\x8b\x08" + b))
+def test_arbitrary_bytes_give_documents_or_a_corpus_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "arbitrary.jsonl"
+    path.write_bytes(data)
+    check(path)
+
+
+fields = st.sampled_from(["_id", "id", "text", "title", "sentences", "metadata"]) | st.text()
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(fields, json_values, max_size=5), max_size=4))
+def test_arbitrary_objects_give_documents_or_a_corpus_error(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[object]
+) -> None:
+    check(write(tmp_path_factory.getbasetemp() / "objects.jsonl", *lines))
+
+
+def check(path: Path) -> None:
+    documents, message = [], ""
+    try:
+        documents = list(read_documents(path))
+    except CorpusError as error:
+        message = str(error)
+    assert not message or f"{path}, line " in message
+    for document in documents:
+        check_document(document)  # the index takes whatever was read

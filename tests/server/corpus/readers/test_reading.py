@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.server.corpus import (
+    Columns,
+    Group,
+    Kind,
+    Reading,
+    TextStore,
+    open_source,
+    read_groups,
+    write_text_store,
+)
+from pocketquery.server.corpus.readers.reading import read_all
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "reading", "texts"),
+    [
+        ("documents", '{"title": "T", "text": "A. B."}', None, ("T", "A. B.")),
+        ("documents", "One\nhere. Two.", None, ("One here.", "Two.")),
+        ("documents", "One.\n\nTwo.", Reading(document="file"), ("One.", "Two.")),
+        ("documents", "One\nTwo", Reading(sentence_lines=True), ("One", "Two")),
+        ("documents", "t\nA b.\n", Reading(columns=Columns(("t",))), ("A b.",)),
+        ("sessions", '{"turns": [["U", "a"], ["U", "b"]]}', None, ("a b",)),
+        ("sessions", '{"turns": [["U", "a"], ["U", "b"]]}', Reading(merge=False), ("a", "b")),
+        ("pairs", "a\tb", None, ("a", "b")),
+        ("triples", "a\tb\tc", None, ("a", "b", "c")),
+        ("queries", "what?", None, ("what?",)),
+    ],
+)
+def test_the_layout_is_known_by_kind_and_first_character(
+    tmp_path: Path, kind: Kind, content: str, reading: Reading | None, texts: tuple[str, ...]
+) -> None:
+    (tmp_path / "a").write_text(content)
+    (group,) = read_groups(tmp_path / "a", kind, reading)
+    assert group.texts == texts
+
+
+def test_a_source_is_a_store_or_a_raw_file(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_text("a\tb\nc\td\n")
+    groups = read_groups(tmp_path / "raw", "pairs", Reading(lang="en"))
+    write_text_store(tmp_path / "store", groups, "pairs")
+    store = open_source(tmp_path / "store", "pairs")
+    assert isinstance(store, TextStore)
+    assert store[1] == Group("2", ("c", "d"), lang="en")
+    raw = open_source(tmp_path / "raw", "pairs", Reading(lang="en"))
+    assert raw.fingerprint == store.fingerprint
+    with pytest.raises(InvalidInputError, match="holds pairs, and sessions are asked for"):
+        open_source(tmp_path / "store", "sessions")
+    with pytest.raises(ArtifactNotFoundError):
+        open_source(tmp_path / "nothing", "pairs")
+    with pytest.raises(ArtifactNotFoundError, match=r"no store\.json"):
+        open_source(tmp_path, "pairs")
+
+
+def test_settings_that_do_not_go_together() -> None:
+    with pytest.raises(InvalidInputError, match="document_ids are given without"):
+        Reading(document_ids="ids.txt")
+
+
+def test_json_is_not_read_as_sentences(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"text": "A. B."}\n')
+    with pytest.raises(InvalidInputError, match="without --sentence-lines"):
+        list(read_groups(tmp_path / "a", "documents", Reading(sentence_lines=True)))
+
+
+def test_first_lines_of_two_files_are_two_documents(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for path in paths:
+        path.write_text(f"Of {path.name}.\n\nAnother of {path.name}.\n", encoding="utf-8")
+    alone = list(read_all(paths[:1], "documents"))
+    assert [group.id for group in alone] == [
+        group.id for group in read_groups(paths[0], "documents")
+    ]
+    write_text_store(tmp_path / "store", iter(alone), "documents")
+    together = list(read_all([*paths, tmp_path / "store"], "documents"))
+    assert [group.texts[0] for group in together][:2] == ["Of a.txt.", "Another of a.txt."]
+    assert len({group.id for group in together}) == len(together) == 6

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.errors import CorpusError
+from pocketquery.server.corpus import Group
+from pocketquery.server.corpus.readers.sessions import read_sessions, roles_of
+
+
+def write(path: Path, *lines: object) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_every_layout_of_a_session(tmp_path: Path) -> None:
+    lines = [
+        {"id": "s", "lang": "de", "turns": [{"role": "user", "text": "Hallo"}]},
+        {"turns": [["U", "hi"], ["S", "what\nis it?"], ["U", "this"]]},
+        {
+            "_id": 3,
+            "turns": [{"speaker": "Agent", "text": "a"}, {"speaker": "CUSTOMER", "text": ""}],
+        },
+        {"id": "none", "turns": []},
+    ]
+    assert list(read_sessions(write(tmp_path / "s.jsonl", *lines), lang="en")) == [
+        Group("s", ("Hallo",), ("user",), "de"),
+        Group("2", ("hi", "what is it?", "this"), ("user", "agent", "user"), "en"),
+        Group("3", ("a",), ("agent",), "en"),
+        Group("none", (), (), "en"),
+    ]
+
+
+def test_neighbouring_turns_of_one_role_become_one(tmp_path: Path) -> None:
+    turns = [["U", "a"], ["U", "b"], ["S", " "], ["U", "c"], ["S", "d"], ["S", "e"]]
+    path = write(tmp_path / "s.jsonl", {"turns": turns})
+    (merged,) = read_sessions(path)
+    assert (merged.texts, merged.roles) == (("a b c", "d e"), ("user", "agent"))
+    (plain,) = read_sessions(path, merge=False)
+    assert plain.texts == ("a", "b", "c", "d", "e")
+    assert plain.roles == ("user", "user", "user", "agent", "agent")
+
+
+def test_who_asks_in_a_chat_is_the_user_and_the_rest_are_agents() -> None:
+    assert roles_of(["eva", "tom", "eva", "ann"]) == ["user", "agent", "user", "agent"]
+    assert roles_of(["agent", "tom", "agent"]) == ["user", "agent", "user"]  # a nick, then
+    assert roles_of(["System", "u"]) == ["agent", "user"]
+    assert roles_of([]) == []
+
+
+def test_a_session_of_one_speaker_is_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", {"turns": [["eva", "a"], ["eva", "b"]]})
+    assert [group.roles for group in read_sessions(path)] == [("user",)]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ({"id": "a"}, "no field 'turns'"),
+        ({"turns": "hi"}, "turns is str; expected a list"),
+        ({"turns": ["hi"]}, "turns[0] is 'hi'"),
+        ({"turns": [["U", "a", "b"]]}, "turns[0] is"),
+        ({"turns": [["", "a"]]}, "turns[0] has no speaker"),
+        ({"turns": [{"text": "a"}]}, "turns[0] has no speaker"),
+        ({"turns": [["U", 5]]}, "turns[0] is int"),
+    ],
+)
+def test_a_line_that_is_no_session_is_named(tmp_path: Path, line: object, found: str) -> None:
+    with pytest.raises(CorpusError) as caught:
+        list(read_sessions(write(tmp_path / "s.jsonl", line)))
+    assert "s.jsonl, line 1: " in str(caught.value)
+    assert found in str(caught.value)

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pocketquery import sdk
+from pocketquery.client.training.monitors import Health
+from pocketquery.sdk.bundle.adapter import pack_adapter
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.server.corpus import Query
+from pocketquery.server.evaluation.bootstrap import Interval, bootstrap_difference
+from pocketquery.server.federation.releases.gate import Gate, GateCollection, accept
+from pocketquery.server.federation.releases.gate_report import GateSettings, Verdict, verdict_on
+from tests.sdk.tiny_bundle import (
+    DOWN,
+    UP,
+    Array,
+    _weights,
+    default_adapter,
+    trained_adapter,
+    write_tiny_bundle,
+)
+
+WORDS = ["plants", "make", "sugar", "sea", "cafe", "zurich", "light", "how", "1920", "deep"]
+PAIRS = list(itertools.combinations(WORDS, 2))  # 45
+SOUND = Health(effective_rank=9.0, std_ratio=0.9, drift=0.0, rank_kept=1.0, spread_kept=1.0)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    folder = tmp_path_factory.mktemp("bundle") / "tiny"
+    return Bundle.open(write_tiny_bundle(folder, adapter=default_adapter()))
+
+
+@pytest.fixture(scope="module")
+def collection(bundle: Bundle) -> GateCollection:
+    """Queries of two words; relevant is the document that says them with a third."""
+    encoder = sdk.load(bundle.path)
+    documents = [f"{first} {second} {first} the" for first, second in PAIRS]
+    return GateCollection(
+        queries=[Query(str(i), f"{first} {second}") for i, (first, second) in enumerate(PAIRS)],
+        document_ids=[f"d{i}" for i in range(len(PAIRS))],
+        document_vectors=encoder.encode_query(documents),
+        judgements={str(i): {f"d{i}": 1} for i in range(len(PAIRS))},
+    )
+
+
+def bad() -> dict[str, Array]:
+    return slightly(default_adapter(), 3)
+
+
+def slightly(adapter: dict[str, Array], size: float) -> dict[str, Array]:
+    return {DOWN: adapter[DOWN], UP: trained_adapter()[UP] * np.float32(size)}
+
+
+def test_the_same_adapter_is_accepted_with_no_difference(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    for old in (None, default_adapter()):
+        report = accept(bundle, old, default_adapter(), collection)
+        assert report.accepted
+        assert report.reason == "accepted"
+        assert report.difference == Interval(0.0, 0.0, 0.0)
+        assert report.before == report.after == report.shipped > 0.5
+        assert report.queries == 45
+        assert report.health.spread_kept == report.health.rank_kept == 1.0
+
+
+def test_what_finds_less_is_rejected(bundle: Bundle, collection: GateCollection) -> None:
+    report = accept(bundle, None, bad(), collection)
+    assert not report.accepted
+    assert report.verdict is Verdict.MEAN_FELL
+    assert report.difference.high < 0
+    assert report.after < report.before
+    assert "from the release in force" in report.detail
+
+
+def test_what_finds_more_than_the_release_in_force_is_judged_against_the_shipped_too(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    gate = Gate(bundle, collection)
+    back = gate.judge(bad(), default_adapter())
+    assert back.accepted
+    assert back.difference.low > 0
+    creeping = gate.judge(bad(), bad())  # no worse than its parent, and yet far below the shipped
+    assert creeping.difference.estimate == 0
+    assert creeping.verdict is Verdict.FELL_FROM_SHIPPED
+
+
+def test_the_figures_are_those_of_the_definitions(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    new = slightly(default_adapter(), 0.05)
+    report = accept(bundle, None, new, collection)
+
+    def scores(adapter: Any) -> Any:  # one relevant document: nDCG@10 = 1 / log2(rank + 1)
+        vectors = sdk.load(bundle.path, adapter=adapter).encode_query(
+            [query.text for query in collection.queries]
+        )
+        found = vectors @ collection.document_vectors.T
+        ranks = 1 + (found > np.diag(found)[:, None]).sum(axis=1)
+        return np.where(ranks <= 10, 1 / np.log2(ranks + 1), 0.0)
+
+    rounded = {name: value.astype(np.float16) for name, value in new.items()}
+    after, before = scores(rounded), scores(None)
+    assert report.after == pytest.approx(after.mean())
+    assert report.before == pytest.approx(before.mean())
+    expected = bootstrap_difference([(after, before)])
+    for name in ("estimate", "low", "high"):
+        assert getattr(report.difference, name) == pytest.approx(getattr(expected, name))
+
+
+def test_a_candidate_is_judged_as_it_would_travel(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    new = slightly(default_adapter(), 0.05)
+    data = pack_adapter(new, manifest=bundle.manifest, version="2")
+    assert accept(bundle, None, data, collection) == accept(bundle, None, new, collection)
+
+
+def test_a_collapsed_encoder_is_rejected_by_spread_and_by_rank(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    lenient = GateSettings(least_mean=-1.0, least_low=-1.0)
+    one_plane = {DOWN: trained_adapter()[DOWN], UP: trained_adapter()[UP] * np.float32(1000)}
+    assert accept(bundle, None, one_plane, collection, lenient).verdict is Verdict.RANK_FELL
+    # A direction that every query has, written over all others: one point.
+    queries = [query.text for query in collection.queries]
+    shared = sdk.load(bundle.path).encode_query(queries).mean(axis=0)
+    weights = np.linalg.lstsq(_linear(), shared, rcond=None)[0]
+    one_point = {
+        DOWN: np.stack([weights, weights]).astype(np.float32),
+        UP: np.full((16, 2), 3000, np.float32),
+    }
+    report = accept(bundle, None, one_point, collection, lenient)
+    assert report.verdict is Verdict.COLLAPSED
+    assert report.health.std_ratio < 0.5
+
+
+def _linear() -> Array:
+    """The tiny encoder's frozen layer, as ``vector = x @ linear.T``; solved against for x."""
+    return np.linalg.inv(_weights()[1]).T
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e6])  # the last one in float16 only
+def test_values_that_are_not_finite_are_a_rejected_candidate(
+    bundle: Bundle, collection: GateCollection, value: float
+) -> None:
+    new = default_adapter() | {UP: np.full((16, 2), value, np.float32)}
+    report = accept(bundle, None, new, collection)
+    assert report.verdict is Verdict.NOT_FINITE
+    assert math.isnan(report.after)
+    found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert found["after"] is found["low"] is found["std_ratio"] is None
+
+
+def test_an_adapter_of_another_encoder_is_an_error(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    wide = {DOWN: np.zeros((3, 16), np.float32), UP: np.zeros((16, 3), np.float32)}
+    with pytest.raises(CorruptArtifactError, match="the encoder takes"):
+        accept(bundle, None, wide, collection)
+    with pytest.raises(CorruptArtifactError, match="lacks the tensors"):
+        accept(bundle, None, {UP: trained_adapter()[UP]}, collection)
+
+
+def test_the_report_is_plain_json(bundle: Bundle, collection: GateCollection) -> None:
+    report = accept(bundle, None, slightly(default_adapter(), 0.01), collection)
+    found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert found["accepted"] is report.accepted
+    assert found["metric"] == "ndcg@10"
+    assert (found["before"], found["after"]) == (report.before, report.after)
+    assert (found["low"], found["high"]) == (report.difference.low, report.difference.high)
+    assert found["effective_rank"] == report.health.effective_rank
+    assert found["settings"] == dataclasses.asdict(GateSettings())
+
+
+def test_a_gate_that_is_used_again_gives_what_a_fresh_one_gives(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    gate = Gate(bundle, collection)
+    adapters: list[Any] = [None, *(slightly(default_adapter(), 0.02 * i) for i in range(1, 4))]
+    for old, new in itertools.pairwise(adapters):
+        assert gate.judge(old, new) == accept(bundle, old, new, collection)
+        assert len(gate._known) <= 3
+
+
+@pytest.mark.parametrize(
+    ("difference", "from_shipped", "health", "verdict"),
+    [
+        (Interval(0.01, 0.001, 0.02), 0.0, SOUND, Verdict.ACCEPTED),
+        (Interval(-0.003, -0.01, 0.02), -0.003, SOUND, Verdict.ACCEPTED),
+        (Interval(-0.0031, -0.004, 0.0), 0.0, SOUND, Verdict.MEAN_FELL),
+        (Interval(0.0, -0.0101, 0.01), 0.0, SOUND, Verdict.MAY_HAVE_FALLEN),
+        (Interval(0.0, 0.0, 0.0), -0.0031, SOUND, Verdict.FELL_FROM_SHIPPED),
+        (Interval(0.1, 0.1, 0.1), 0.1, {"spread_kept": 0.49}, Verdict.COLLAPSED),
+        (Interval(0.1, 0.1, 0.1), 0.1, {"rank_kept": 0.49}, Verdict.RANK_FELL),
+    ],
+)
+def test_every_verdict_at_its_limit(
+    difference: Interval, from_shipped: float, health: Any, verdict: Verdict
+) -> None:
+    found = health if isinstance(health, Health) else dataclasses.replace(SOUND, **health)
+    assert verdict_on(difference, from_shipped, found, GateSettings())[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "accuracy"}, "ndcg@10"),
+        ({"least_spread": 2}, "least_spread is 2"),
+        ({"least_mean": 3}, "least_mean is 3"),
+        ({"least_low": math.nan}, "least_low is nan"),
+        ({"confidence": 1}, "confidence is 1"),
+        ({"samples": 0}, "samples 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        GateSettings(**options)
+
+
+def test_a_collection_that_cannot_judge_is_refused(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    with pytest.raises(InvalidInputError, match="none of the gate's 45 queries"):
+        dataclasses.replace(collection, judgements={"other": {"d0": 1}, "0": {"d0": 0}})
+    with pytest.raises(InvalidInputError, match="one row for each of the 2 document ids"):
+        dataclasses.replace(collection, document_ids=["a", "b"])
+    narrow = dataclasses.replace(collection, document_vectors=collection.document_vectors[:, :8])
+    with pytest.raises(InvalidInputError, match="8 dimensions, the bundle 'tiny' has 16"):
+        Gate(bundle, narrow)
+
+
+def test_queries_nobody_judged_do_not_count_as_misses(
+    bundle: Bundle, collection: GateCollection, tmp_path: Path
+) -> None:
+    more = dataclasses.replace(
+        collection, queries=[*collection.queries, Query("unjudged", "the sea")]
+    )
+    assert accept(bundle, None, default_adapter(), more).queries == 45

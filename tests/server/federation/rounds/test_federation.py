@@ -1,0 +1,194 @@
+"""Rounds from the first question to the release, with real devices that train, die, lie and lag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pocketquery import sdk
+from pocketquery.sdk.bundle.adapter import parse_adapter
+from pocketquery.sdk.errors import ArtifactError
+from pocketquery.server.federation.releases.gate import Gate
+from pocketquery.server.federation.releases.gate_data import judged_by_shipped
+from pocketquery.server.federation.releases.gate_report import GateSettings
+from pocketquery.server.federation.releases.publishing import RegistryPublisher
+from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.server.federation.rounds.clock import VirtualClock
+from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
+from tests.server.federation.small_federation import Files, Parts, opened
+
+
+def run(
+    parts: Parts, faults: FaultPlan | None = None, seen: list[RoundRow] | None = None
+) -> list[RoundRow]:
+    return run_rounds(
+        parts.work,
+        parts.publisher,
+        parts.first,
+        parts.options,
+        LocalGrid(parts.devices, faults),
+        VirtualClock(),
+        show=(seen if seen is not None else []).append,
+    )
+
+
+def test_rounds_make_releases_that_devices_can_load(federation: Files, tmp_path: Path) -> None:
+    seen: list[RoundRow] = []
+    with opened(federation, tmp_path) as parts:
+        rows = run(parts, seen=seen)
+    assert [(row.round, row.asked, row.accepted, row.outcome) for row in rows] == [
+        (0, 6, 4, "release 2"),
+        (1, 6, 4, "release 3"),
+    ]
+    for row in rows:
+        assert row.figures["loss"] > 0
+        assert 0 < row.figures["drift"] < 0.2
+    assert [row.accepted for row in seen if row.round == 0] == [0, 1, 2, 3, 4, 4]
+    encoder = sdk.load(federation.bundle, adapter=parts.publisher.registry.read())
+    assert encoder.version == "3"
+    plain = sdk.load(federation.bundle)
+    assert not np.array_equal(encoder.encode("the river"), plain.encode("the river"))
+    assert float(encoder.encode("the river") @ plain.encode("the river")) > 0.9
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(
+    federation: Files, tmp_path: Path
+) -> None:
+    found = []
+    for number, seed in enumerate((5, 5, 6)):
+        with opened(federation, tmp_path / str(number), seed=seed) as parts:
+            rows = run(parts)
+            found.append((rows, parts.publisher.registry.read()))
+    assert found[0] == found[1]
+    assert found[0][1] != found[2][1]
+
+
+def test_devices_that_die_stay_silent_lag_or_repeat_are_counted_and_harm_nobody(
+    federation: Files, tmp_path: Path
+) -> None:
+    kinds = [Fault.DIES, Fault.NEVER, Fault.LATE, Fault.TWICE]
+
+    def faults(node: int, group: str) -> Fault:
+        return kinds[node % 4] if group == "0" else Fault.NONE
+
+    options = {"clients-per-round": 12, "over-selection": 1.0, "rounds": 2}
+    with opened(federation, tmp_path, **options) as parts:
+        first, second = run(parts, faults)
+    assert (first.asked, first.accepted, first.failed) == (12, 3, 3)
+    assert first.quarantined == {"duplicate": 3}
+    assert first.seconds > 600  # it waited for the silent ones, to the deadline
+    assert second.accepted == 12
+    assert second.quarantined == {"stale_round": 3}
+
+
+def test_a_round_with_too_few_replies_is_skipped_and_the_release_stays(
+    federation: Files, tmp_path: Path
+) -> None:
+    with opened(federation, tmp_path) as parts:
+        rows = run(parts, lambda node, group: Fault.DIES if group == "0" else Fault.NONE)
+    assert rows[0].outcome == "skipped"
+    assert rows[0].failed == 6
+    assert "0 valid replies, at least 2 needed" in str(rows[0].skipped)
+    assert (rows[0].version, rows[1].version) == ("1", "2")
+
+
+def test_a_release_that_was_rolled_back_is_where_the_next_round_begins(
+    federation: Files, tmp_path: Path
+) -> None:
+    with opened(federation, tmp_path, optimizer="fedadam") as parts:
+        run(parts)
+        parts.publisher.registry.rollback("2")
+    with opened(federation, tmp_path, optimizer="fedadam", rounds=3) as parts:
+        rows = run(parts)
+    assert (rows[2].base_version, rows[2].version) == ("2", "4")
+    assert parse_adapter(parts.publisher.registry.read()).parent_version == "2"
+
+
+def test_a_candidate_the_gate_refuses_leaves_the_release_in_force(
+    federation: Files, tmp_path: Path
+) -> None:
+    encoder = sdk.load(federation.bundle)
+    with opened(federation, tmp_path) as parts, sdk.open_index(federation.index) as index:
+        held_out = judged_by_shipped(index, encoder, ["the river", "a mountain", "norman castle"])
+        refusing = Gate(parts.bundle, held_out, GateSettings(least_mean=1.0))
+        publisher = RegistryPublisher(parts.bundle, tmp_path / "releases", refusing)
+        rows = run(replace(parts, publisher=publisher))
+        with Journal.open(tmp_path / "rounds.sqlite") as journal:
+            state = journal.state
+    assert [(row.base_version, row.outcome) for row in rows] == [("1", "rejected")] * 2
+    assert [row.gate and row.gate["reason"] for row in rows] == ["mean_fell"] * 2
+    assert publisher.registry.current().version == "1"
+    assert len(publisher.registry.history()) == 3
+    assert state is not None
+    assert (state.round, state.version) == (2, "1")
+    for name, value in parts.first.adapter.items():
+        np.testing.assert_array_equal(state.adapter[name], value)
+
+
+def test_a_release_rolled_back_while_a_round_runs_is_not_followed(
+    federation: Files, tmp_path: Path
+) -> None:
+    with opened(federation, tmp_path, rounds=3) as parts:
+        registry = parts.publisher.registry
+
+        def roll_back(row: RoundRow) -> None:
+            if (row.round, row.accepted) == (1, 2) and registry.current().version == "2":
+                registry.rollback("1")
+
+        rows = run_rounds(
+            tmp_path,
+            parts.publisher,
+            parts.first,
+            parts.options,
+            LocalGrid(parts.devices),
+            VirtualClock(),
+            show=roll_back,
+        )
+    assert rows[1].outcome == "skipped"
+    assert rows[1].skipped == "release 2 was rolled back to 1 meanwhile"
+    assert (rows[2].base_version, rows[2].version) == ("1", "3")
+
+
+def test_every_round_draws_its_devices_anew(federation: Files, tmp_path: Path) -> None:
+    asked: dict[str, list[int]] = {"0": [], "1": []}
+
+    def watch(node: int, group: str) -> Fault:
+        asked[group].append(node)
+        return Fault.NONE
+
+    with opened(federation, tmp_path) as parts:
+        run(parts, watch)
+    assert [len(set(nodes)) for nodes in asked.values()] == [4, 4]
+    assert asked["0"] != asked["1"]
+
+
+def test_a_device_that_declines_counts_in_its_own_round_alone(
+    federation: Files, tmp_path: Path
+) -> None:
+    options = {"clients-per-round": 12, "over-selection": 1.0}
+    with opened(federation, tmp_path, **options) as parts:
+        stores = dict(parts.devices.stores)
+        stores["user-2"] = replace(stores["user-2"], consent=False)
+        stores["user-5"] = replace(stores["user-5"], consent=False)
+        unwilling = replace(parts, devices=replace(parts.devices, stores=stores))
+        late = {("0", 3)}  # user-2's node
+        rows = run(unwilling, lambda n, g: Fault.LATE if (g, n) in late else Fault.NONE)
+    assert [(row.declined, row.accepted) for row in rows] == [(1, 10), (2, 10)]
+
+
+def test_a_round_is_not_begun_before_enough_devices_are_connected(
+    federation: Files, tmp_path: Path
+) -> None:
+    with (
+        opened(federation, tmp_path) as parts,
+        pytest.raises(ArtifactError, match="0 devices are connected after 120 s, a round needs 2"),
+    ):
+        run_rounds(
+            tmp_path, parts.publisher, parts.first, parts.options, LocalGrid({}), VirtualClock()
+        )
+    assert not (tmp_path / "rounds.json").exists()

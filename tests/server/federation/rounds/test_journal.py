@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    CorruptArtifactError,
+    InvalidInputError,
+    UnsupportedVersionError,
+)
+from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.rounds.round import apply
+from pocketquery.server.federation.rounds.server_optimizers import FedAdam
+from pocketquery.server.federation.rounds.validation import Reason
+from tests.server.federation.replies import SETTINGS, replies, reply, small_state
+
+STATE = small_state()
+SHARDED = dataclasses.replace(SETTINGS, aggregation="median", shards=3, optimizer=FedAdam())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rounds.sqlite"
+
+
+def test_a_round_through_the_journal_is_the_round(path: Path) -> None:
+    updates = [*replies(6), b"noise", reply(2)]
+    wanted, report = apply(STATE, updates, SHARDED)
+    with Journal.open(path) as journal:
+        assert (journal.state, journal.open_round) == (None, None)
+        journal.begin(STATE, SHARDED, now=0.0)
+        receipts = [journal.receive(data, 0.0) for data in updates]
+        state, told = journal.close()
+    assert state.to_bytes() == wanted.to_bytes()
+    assert told == report
+    assert [receipt.reason for receipt in receipts[6:]] == [Reason.MALFORMED, Reason.DUPLICATE]
+
+
+def test_an_opened_journal_goes_on_where_the_last_process_was(path: Path) -> None:
+    """The file is closed and opened between any two calls, and the round is still the round."""
+    updates = [*replies(6), b"noise"]
+    wanted, report = apply(STATE, updates, SHARDED)
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SHARDED, asked=7, now=0.0)
+    for data in updates:
+        with Journal.open(path) as journal:
+            assert journal.receive(data, 0.0).accepted == (data != b"noise")
+    with Journal.open(path) as journal:
+        assert journal.open_round is not None
+        assert journal.open_round.asked == 7
+        assert journal.receive(updates[0], 0.0).reason == Reason.DUPLICATE
+        state, told = journal.close()
+    with Journal.open(path) as journal:
+        assert journal.open_round is None
+        assert journal.state is not None
+        assert journal.candidate is not None
+        assert journal.state.to_bytes() == STATE.to_bytes()
+        assert journal.candidate.to_bytes() == state.to_bytes() == wanted.to_bytes()
+        assert journal.reports() == [told]
+    counts = {"quarantined": {"duplicate": 1, "malformed": 1}, "received": 8, "asked": 7}
+    assert told == dataclasses.replace(report, **counts)  # type: ignore[arg-type]
+
+
+def test_replies_that_come_together_are_one_transaction(path: Path) -> None:
+    wanted, _ = apply(STATE, replies(8), SETTINGS)
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        statements: list[str] = []
+        journal._connection.set_trace_callback(statements.append)
+        receipts = journal.receive_all([*replies(8), reply(3)])
+        journal._connection.set_trace_callback(None)
+        assert statements.count("COMMIT") == 1
+        assert [receipt.accepted for receipt in receipts] == [True] * 8 + [False]
+        assert journal.close()[0].to_bytes() == wanted.to_bytes()
+
+
+def test_a_candidate_waits_for_its_decision(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        journal.receive_all(replies(4))
+        candidate, _ = journal.close()
+        with pytest.raises(InvalidInputError, match=r"settle journal\.candidate"):
+            journal.begin(STATE, SETTINGS)  # the closed round a second time
+        journal.settle(candidate.released("2"))
+    with Journal.open(path) as journal:
+        assert journal.candidate is None
+        assert journal.state is not None
+        assert (journal.state.version, journal.state.round) == ("2", 1)
+        journal.begin(journal.state, SETTINGS)
+        journal.receive_all([reply(10 + n, journal.state) for n in range(4)])
+        refused, _ = journal.close()
+        journal.begin(journal.state.rejected(refused), SETTINGS)
+        assert journal.candidate is None
+        assert journal.state.version == "2"
+        assert journal.state.round == 2
+        assert journal.state.adapter.keys() == candidate.adapter.keys()
+        for name, value in journal.state.adapter.items():
+            assert value.tobytes() == candidate.adapter[name].tobytes()
+
+
+def test_a_skipped_round_leaves_no_candidate(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        journal.receive(reply(1))
+        state, report = journal.close()
+    with Journal.open(path) as journal:
+        assert report.skipped
+        assert journal.candidate is None
+        assert journal.state is not None
+        assert journal.state.to_bytes() == state.to_bytes()
+        assert journal.state.round == 1
+
+
+def test_what_is_out_of_turn_is_refused(path: Path) -> None:
+    with Journal.open(path) as journal:
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: journal.receive(b""),
+            journal.close,
+            journal.is_finished,
+        )
+        for call in calls:
+            with pytest.raises(InvalidInputError, match="no open round"):
+                call()
+        journal.begin(STATE, SETTINGS)
+        for call in (lambda: journal.begin(STATE, SETTINGS), lambda: journal.settle(STATE)):
+            with pytest.raises(InvalidInputError, match="round 0 open"):
+                call()
+
+
+def test_the_clock_is_one_of_this_process(path: Path) -> None:
+    """Readings of a monotonic clock mean nothing to the next process: what has elapsed counts."""
+    settings = dataclasses.replace(SETTINGS, deadline_seconds=10.0)
+    with Journal.open(path, clock=lambda: 1e6) as journal:
+        journal.begin(STATE, settings)
+        assert journal.receive(reply(1), now=1e6 + 6).accepted
+        assert not journal.is_finished(1e6 + 10)
+        assert journal.is_finished(1e6 + 10.5)
+    with Journal.open(
+        path, clock=lambda: 3.0
+    ) as journal:  # booted anew; down for who knows how long
+        assert journal.receive(reply(2)).accepted
+        assert journal.receive(reply(3), now=7.0).accepted
+        assert journal.receive(reply(4), now=7.5).reason == Reason.TOO_LATE
+        assert journal.close()[1].seconds == 10.5
+
+
+def test_a_reply_that_cannot_be_written_does_not_count(path: Path) -> None:
+    large = dataclasses.replace(STATE, adapter={"w": np.ones(50_000, np.float32)})
+    data = reply(1, change={"w": np.ones(50_000, np.float32)})
+    with Journal.open(path) as journal:
+        journal.begin(large, SETTINGS)
+        journal._connection.execute("PRAGMA max_page_count = 1")  # no page more: a full disk
+        with pytest.raises(ArtifactError, match=r"full; nothing was changed"):
+            journal.receive(data)
+        assert journal.open_round is not None
+        assert journal.open_round.received == 0
+        journal._connection.execute("PRAGMA max_page_count = 100000")
+        assert journal.receive(data).accepted
+
+
+def test_a_second_server_on_the_file_is_refused(path: Path) -> None:
+    with (
+        Journal.open(path),
+        pytest.raises(ArtifactError, match="in use by another process"),
+    ):
+        Journal.open(path)
+    Journal.open(path).disconnect()
+
+
+def test_other_files_are_refused(path: Path) -> None:
+    path.write_bytes(b"not a database at all, but long enough to be looked at" * 100)
+    with pytest.raises(CorruptArtifactError, match="not a database"):
+        Journal.open(path)
+    path.unlink()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (a)")
+    other.close()
+    with pytest.raises(CorruptArtifactError, match="not a journal"):
+        Journal.open(path)
+    path.unlink()
+    Journal.open(path).disconnect()
+    newer = sqlite3.connect(path)
+    newer.execute("PRAGMA user_version = 2")
+    newer.close()
+    with pytest.raises(UnsupportedVersionError, match="upgrade"):
+        Journal.open(path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE states SET body = x'00'",
+        "UPDATE open_round SET body = '{}'",
+        "UPDATE open_round SET body = 'x'",
+        "UPDATE shards SET totals = x'00'",
+        "UPDATE shards SET number = 77",
+    ],
+)
+def test_damaged_rows_are_told(path: Path, damage: str) -> None:
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        journal.receive(reply(1))
+    connection = sqlite3.connect(path)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    with pytest.raises(CorruptArtifactError, match=str(path)):
+        Journal.open(path)
+
+
+def test_no_update_is_in_the_file_and_no_sum_after_the_round(path: Path) -> None:
+    """A sum of one update is that update: what is deleted is overwritten."""
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        journal.receive(reply(1))
+        assert journal.open_round is not None
+        total = journal.open_round.shards[0].totals.tobytes()
+    held = path.read_bytes()  # the log is part of the file once that is closed
+    assert total in held
+    assert reply(1) not in held
+    with Journal.open(path) as journal:
+        journal.receive(reply(2))
+        journal.close()
+    assert total not in path.read_bytes()
+
+
+def test_the_folder_is_made(tmp_path: Path) -> None:
+    Journal.open(tmp_path / "a" / "b" / "rounds.sqlite").disconnect()
+    assert (tmp_path / "a" / "b" / "rounds.sqlite").is_file()

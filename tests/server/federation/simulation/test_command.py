@@ -1,0 +1,138 @@
+"""``pocketquery simulate`` as a newcomer runs it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketquery import sdk
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.server.federation.simulation.command import simulate
+from tests.sdk.tiny_bundle import write_tiny_bundle
+from tests.server.federation.small_federation import QUICK, Files
+
+
+def run(files: Files, output: Path, *extra: str, users: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser()
+    simulate(parser.add_subparsers())
+    quick = [word for name, value in QUICK.items() for word in (f"--{name}", str(value))]
+    made_up = ["--queries", str(files.queries), "--users", "12", "--queries-each", "6"]
+    places = ["--bundle", str(files.bundle), "--index", str(files.index), "--output", str(output)]
+    arguments = parser.parse_args(
+        ["simulate", *places, *(made_up if users is None else users), *quick, *extra]
+    )
+    code: int = arguments.run(arguments)
+    return code
+
+
+def judged(files: Files) -> list[str]:
+    return [
+        "--clients", str(files.clients),
+        "--gate-queries", str(files.gate_queries), "--gate-qrels", str(files.gate_qrels),
+    ]  # fmt: skip
+
+
+def test_queries_alone_are_enough_and_a_report_is_left(
+    federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(federation, tmp_path / "out") == 0
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert lines[0] == "12 simulated devices with 6 queries each; 2 rounds of 4"
+    assert lines[1].startswith("round 0: asked 6, replied 4, accepted 4; loss 0.")
+    assert "gate: " in lines[2]
+    assert str(tmp_path / "out" / "report.html") in out
+    assert "release in force" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_users_and_judgements_of_ones_own_and_the_result_as_json(
+    federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(federation, tmp_path, "--json", users=judged(federation)) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["rounds"], found["updates"], found["metric"]) == (2, 8, "ndcg@10")
+    assert 0 < found["before"] <= 1
+    assert err.splitlines() == ["12 simulated devices with 6 queries each; 2 rounds of 4"]
+    rows = json.loads((tmp_path / "rounds.json").read_text())["rounds"]
+    assert rows[1]["version"] == found["version"]
+    registry_file = tmp_path / "releases" / "releases.sqlite"
+    assert registry_file.is_file()
+
+
+def test_the_same_seed_leaves_the_same_rows_and_more_rounds_go_on_from_the_end(
+    federation: Files, tmp_path: Path
+) -> None:
+    short, long = (tmp_path / name for name in ("short", "long"))
+    run(federation, short, "--faults", "0.3", "--json")
+    run(federation, short, "--faults", "0.3", "--rounds", "4", "--json")
+    run(federation, long, "--faults", "0.3", "--rounds", "4", "--json")
+    assert (short / "rounds.json").read_bytes() == (long / "rounds.json").read_bytes()
+    before = (short / "rounds.json").stat().st_mtime_ns
+    run(federation, short, "--faults", "0.3", "--rounds", "4", "--json")
+    assert (short / "rounds.json").stat().st_mtime_ns == before
+
+
+def test_another_simulation_does_not_go_on_in_the_folder_of_one(
+    federation: Files, tmp_path: Path
+) -> None:
+    run(federation, tmp_path, "--json")
+    with pytest.raises(InvalidInputError, match=r"options\.seed, options\.local\.steps differ"):
+        run(federation, tmp_path, "--seed", "9", "--steps", "3", "--json")
+    with pytest.raises(InvalidInputError, match=r"files\.clients"):
+        run(federation, tmp_path, users=judged(federation))
+
+
+@pytest.mark.parametrize(
+    ("extra", "users", "said"),
+    [
+        (["--faults", "1.5"], None, "share of faults is 1.5"),
+        (["--rounds", "0"], None, "at least one round"),
+        ([], ["--clients", "clients"], "--gate-queries"),
+        (["--gate-qrels", "qrels"], None, "--gate-queries"),
+        (["--users", "0"], None, "at least one of each"),
+        (["--engine", "ray", "--faults", "0.1"], None, "local engine"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    federation: Files, tmp_path: Path, extra: list[str], users: list[str] | None, said: str
+) -> None:
+    names: dict[str, Any] = {"clients": federation.clients, "qrels": federation.gate_qrels}
+    with pytest.raises(InvalidInputError, match=said):
+        run(
+            federation,
+            tmp_path,
+            *[str(names.get(word, word)) for word in extra],
+            users=users and [str(names.get(word, word)) for word in users],
+        )
+
+
+def test_a_bundle_without_a_training_step_says_how_to_get_one(
+    federation: Files, tmp_path: Path
+) -> None:
+    bundle = write_tiny_bundle(tmp_path / "bundle")
+    with pytest.raises(ArtifactNotFoundError, match="pocketquery export --training-step"):
+        run(federation, tmp_path / "out", "--bundle", str(bundle))
+
+
+def test_every_tenth_query_is_held_out_of_the_users(federation: Files) -> None:
+    from pocketquery.server.federation.simulation.files import SimulationFiles
+
+    files = SimulationFiles(
+        federation.bundle, federation.index, queries=federation.queries, users=40, queries_each=9
+    )
+    encoder = sdk.load(federation.bundle)
+    with sdk.open_index(federation.index) as index:
+        users = files.read_users(index, encoder)
+        gate = files.read_gate(index, encoder, users)
+    trained = {example.query for store in users.stores.values() for example in store.kept}
+    assert len(users.held_out) == 12
+    assert len(trained) == 108
+    assert not trained & set(users.held_out)
+    assert [list(grades.values()) for grades in gate.judged.values()] == [[1]] * 12
+    assert [query.text for query in gate.queries] != list(users.held_out)  # asked mistyped

@@ -1,0 +1,107 @@
+"""Words from a vector: targets, the corrected reconstruction loss, and the figures."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from pocketquery.server.objectives.shared.bag_of_words import (
+    BagDecoder,
+    bag_f1,
+    multi_hot,
+    rare_recall,
+    reconstruction_loss,
+)
+from pocketquery.server.objectives.shared.masking import IGNORED
+from tests.tiny_models import bert_teacher, electra_teacher
+
+
+def drawn(rows: int = 3, pieces: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(rows, pieces, generator=generator, dtype=torch.float64)
+    return z, torch.rand(rows, pieces, generator=generator) < 0.4
+
+
+def test_a_piece_is_present_once_however_often_it_occurs() -> None:
+    ids = torch.tensor([[2, 4, 4, IGNORED], [IGNORED, IGNORED, IGNORED, 0]])
+    assert multi_hot(ids, 5).int().tolist() == [[0, 0, 1, 0, 1], [1, 0, 0, 0, 0]]
+
+
+def test_reconstruction_by_hand() -> None:
+    z = torch.tensor([[0.0, 2.0, -1.0]])
+    present = torch.tensor([[True, True, False]])
+    s = [1 / (1 + math.exp(-x)) for x in (0.0, 2.0, -1.0)]
+    by_hand = -math.log(s[0]) - math.log(s[1]) - math.log(1 - s[2])
+    assert float(reconstruction_loss(z, present, "sum")) == pytest.approx(by_hand, abs=1e-6)
+    assert float(reconstruction_loss(z, present, "mean")) == pytest.approx(by_hand / 3, abs=1e-6)
+    assert float(reconstruction_loss(z, present)) == pytest.approx(by_hand / 2, abs=1e-6)
+
+
+def test_its_gradient_is_the_probability_less_the_label() -> None:
+    z, present = drawn()
+    z.requires_grad_()
+    reconstruction_loss(z, present, "sum").backward()  # type: ignore[no-untyped-call]
+    expected = (z.detach().sigmoid() - present.double()) / len(z)
+    assert z.grad is not None
+    torch.testing.assert_close(z.grad, expected)
+    printed = z.detach().clone().requires_grad_()
+    log_s = torch.nn.functional.logsigmoid(printed)
+    y = present.double()
+    (-(y * log_s + (1 - y) * log_s).sum() / len(z)).backward()  # type: ignore[no-untyped-call]
+    assert printed.grad is not None
+    assert not torch.allclose(printed.grad, expected)
+    assert (printed.grad < 0).all()  # it only ever wants more words
+
+
+def test_the_size_of_a_sum_over_the_vocabulary() -> None:
+    z, present = torch.zeros(2, 30_522), torch.zeros(2, 30_522, dtype=torch.bool)
+    assert float(reconstruction_loss(z, present, "sum")) == pytest.approx(21_156, abs=1)
+    assert float(reconstruction_loss(z, present, "mean")) == pytest.approx(math.log(2), abs=1e-6)
+
+
+def test_a_text_without_pieces_has_a_finite_loss() -> None:
+    z, _ = drawn()
+    assert torch.isfinite(reconstruction_loss(z, torch.zeros(3, 7, dtype=torch.bool)))
+
+
+def test_weights_multiply_the_terms_of_their_pieces() -> None:
+    z, present = drawn()
+    weights = torch.tensor([1.0, 0, 0, 0, 0, 0, 2.0], dtype=torch.float64)
+    terms = torch.nn.functional.softplus(torch.where(present, -z, z))
+    expected = (terms[:, 0] + 2 * terms[:, 6]).mean()
+    torch.testing.assert_close(reconstruction_loss(z, present, "sum", weights), expected)
+
+
+def test_figures_by_hand() -> None:
+    z = torch.tensor([[3.0, 2.0, -1.0, -2.0, 1.0], [-1.0, -2.0, -3.0, 0.5, -4.0]])
+    present = torch.tensor([[1, 0, 1, 0, 1], [0, 0, 0, 0, 0]], dtype=torch.bool)
+    assert float(bag_f1(z, present)) == pytest.approx(2 * 2 / (4 + 3))
+    counts = torch.tensor([9, 1, 2, 1, 5])
+    # The first text's two rarest pieces are 2 (df 2) and 4 (df 5); its likeliest three 0, 1, 4.
+    assert float(rare_recall(z, present, counts, rarest=2, among=3)) == pytest.approx(0.5)
+    # All it has are looked for where it has fewer; texts without pieces do not count.
+    assert float(rare_recall(z, present, counts, rarest=5, among=3)) == pytest.approx(2 / 3)
+    assert float(rare_recall(z, present & False, counts)) == 0
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_decoder_is_the_formula(tied: bool) -> None:
+    encoder = bert_teacher()
+    decoder = BagDecoder(encoder, tied)
+    h = torch.randn(4, encoder.hidden_size)
+    x = torch.nn.functional.gelu(h @ decoder.dense.weight.T + decoder.dense.bias)
+    x = (x - x.mean(dim=1, keepdim=True)) / (
+        x.var(dim=1, unbiased=False, keepdim=True) + 1e-5
+    ).sqrt()
+    table = encoder.backbone.get_input_embeddings().weight
+    weight = table if decoder.weight is None else decoder.weight
+    assert (decoder.weight is None) == tied
+    torch.testing.assert_close(decoder(h, encoder), x @ weight.T, rtol=1e-4, atol=1e-5)
+
+
+def test_a_table_narrower_than_the_states_fits() -> None:
+    encoder = electra_teacher()
+    found = BagDecoder(encoder)(torch.randn(2, encoder.hidden_size), encoder)
+    assert found.shape == (2, len(encoder.tokenizer))

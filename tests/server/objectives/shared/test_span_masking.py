@@ -1,0 +1,100 @@
+"""GUR's spans: their lengths' distribution, the budget, and where they may lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.objectives.shared.span_masking import (
+    length_probabilities,
+    place_spans,
+    span_budget,
+    span_lengths,
+)
+
+HUMP = [0.11081, 0.16790, 0.25440, 0.16790, 0.11081, 0.07314, 0.04827, 0.03186, 0.02103, 0.01388]
+
+
+def test_the_hump_and_its_mean() -> None:
+    found = length_probabilities()
+    assert found == pytest.approx(HUMP, abs=1e-5)
+    assert float(found @ np.arange(1, 11)) == pytest.approx(3.79510, abs=5e-6)
+
+
+def test_geometric_lengths_have_the_same_mean_and_twice_the_ones() -> None:
+    found = length_probabilities("geometric")
+    assert float(found @ np.arange(1, 11)) == pytest.approx(3.79710, abs=5e-6)
+    assert found[0] == pytest.approx(0.224, abs=5e-4)
+    by_hand = [0.2 * 0.8 ** (k - 1) for k in range(1, 11)]
+    assert found == pytest.approx([p / sum(by_hand) for p in by_hand])
+
+
+def test_draws_follow_the_probabilities() -> None:
+    """Chi-square of 100,000 draws: 9 degrees of freedom, 27.9 is the 0.999 quantile."""
+    rng = np.random.default_rng(0)
+    # From a budget this large only the truncated last span is off, and shuffling hides which.
+    drawn = np.concatenate([span_lengths(380, length_probabilities(), rng) for _ in range(1000)])
+    expected = np.array(HUMP) * len(drawn)
+    seen = np.bincount(drawn, minlength=11)[1:]
+    assert len(drawn) == pytest.approx(100_000, rel=0.01)
+    assert float(((seen - expected) ** 2 / expected).sum()) < 27.9
+
+
+@pytest.mark.parametrize(
+    ("kind", "ones", "mean"), [("hump", 0.2349, 2.324), ("geometric", 0.349, 2.06)]
+)
+def test_at_twenty_tokens_single_tokens_are_rarer_than_with_geometric_lengths(
+    kind: str, ones: float, mean: float
+) -> None:
+    rng = np.random.default_rng(1)
+    drawn = [span_lengths(3, length_probabilities(kind), rng) for _ in range(20_000)]
+    lengths = np.concatenate(drawn)
+    assert (lengths == 1).mean() == pytest.approx(ones, abs=0.01)
+    assert lengths.mean() == pytest.approx(mean, abs=0.02)
+
+
+@pytest.mark.parametrize("tokens", range(128))
+def test_the_budget_is_met_by_spans_that_lie_apart(tokens: int) -> None:
+    rng = np.random.default_rng(tokens)
+    for rate in (0.15, 0.29, 0.5):
+        budget = span_budget(tokens, rate)
+        assert budget == (0 if tokens < 4 else max(1, round(rate * tokens)))
+        spans = place_spans(tokens, span_lengths(budget, length_probabilities(), rng), rng)
+        starts, lengths = spans.T
+        assert lengths.sum() == budget
+        assert (lengths > 0).all()
+        assert (starts[1:] > (starts + lengths)[:-1]).all()  # one visible token at least
+        assert not len(spans) or (starts[0] >= 0 and (starts + lengths)[-1] <= tokens)
+
+
+def test_every_layout_is_equally_likely() -> None:
+    """Spans of 1 and 2 among 6 tokens: 4 slots, 6 layouts; 5 df, 20.5 is the 0.999 quantile."""
+    rng = np.random.default_rng(0)
+    lengths = np.array([1, 2])
+    seen = Counter(tuple(place_spans(6, lengths, rng)[:, 0].tolist()) for _ in range(12_000))
+    assert set(seen) == {(0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (2, 4)}
+    assert sum((count - 2000) ** 2 / 2000 for count in seen.values()) < 20.5
+
+
+def test_spans_are_merged_where_they_cannot_lie_apart() -> None:
+    rng = np.random.default_rng(0)
+    spans = place_spans(6, np.array([1, 1, 1, 2]), rng)  # one visible token, two slots
+    assert spans[:, 1].sum() == 5
+    assert sorted(spans[:, 1].tolist()) == [2, 3]
+    assert place_spans(3, np.array([1, 1, 1]), rng).tolist() == [[0, 3]]
+
+
+def test_the_truncated_span_is_not_always_the_last() -> None:
+    rng = np.random.default_rng(0)
+    only = np.zeros(10)
+    only[2] = 1  # threes, so that a budget of 7 is 3, 3, 1
+    first = [int(span_lengths(7, only, rng)[0]) for _ in range(300)]
+    assert 0.23 < np.mean(np.array(first) == 1) < 0.43
+
+
+def test_an_unknown_distribution_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r'"flat"; expected one of .*hump'):
+        length_probabilities("flat")

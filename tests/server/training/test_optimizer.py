@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.pretraining import PretrainingConfig
+from pocketquery.server.pretraining.loop import own_rates
+from pocketquery.server.training.optimizer import (
+    make_optimizer,
+    set_learning_rate,
+    trained_parameters,
+    warmup_linear,
+)
+from tests.server.pretraining.small_run import CONFIG, make_encoder, make_parts
+
+
+def test_biases_norms_and_positions_do_not_decay_and_matrices_do() -> None:
+    encoder = make_encoder()
+    parameters = trained_parameters([encoder])
+    decaying, kept = make_optimizer(parameters, CONFIG).param_groups
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    kept_names = {names[id(parameter)] for parameter in kept["params"]}
+    assert kept["weight_decay"] == 0
+    assert decaying["weight_decay"] == 0.01
+    assert any("position_embeddings" in name for name in kept_names)
+    assert all("LayerNorm" in name or "bias" in name or "position" in name for name in kept_names)
+    assert any("word_embeddings" in names[id(p)] for p in decaying["params"])
+    assert len(decaying["params"]) + len(kept["params"]) == len(list(encoder.parameters()))
+
+
+@pytest.mark.parametrize("name", ["gur", "seed", "tsdae"])
+def test_a_decoders_positions_do_not_decay_either(name: str) -> None:
+    encoder = make_encoder()
+    parameters = trained_parameters([encoder, build_objective(name, encoder)])
+    decaying, kept = make_optimizer(parameters, CONFIG).param_groups
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    assert any(names[id(p)].startswith("1.") and "position" in names[id(p)] for p in kept["params"])
+    assert not any("position" in names[id(p)] for p in decaying["params"])
+
+
+def test_every_weight_is_trained_once_and_targets_never() -> None:
+    encoder = make_encoder()
+    target = nn.Linear(2, 2).requires_grad_(requires_grad=False)
+    modules = [encoder, nn.ModuleList([part.objective for part in make_parts(encoder)]), encoder]
+    found = trained_parameters([*modules, target])
+    assert len({id(parameter) for parameter in found.values()}) == len(found)
+    assert not {id(p) for p in target.parameters()} & {id(p) for p in found.values()}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [("linear", [0.5, 1.0, 0.75, 0.5, 0.25]), ("constant", [0.5, 1.0, 1.0, 1.0, 1.0])],
+)
+def test_the_rate_rises_and_then_falls_or_stays(schedule: str, rates: list[float]) -> None:
+    config = replace(CONFIG, steps=5, warmup=0.4, learning_rate=1.0, schedule=schedule)
+    optimizer = make_optimizer({"weight": nn.Parameter(torch.zeros(1, 1))}, config)
+    found = [set_learning_rate(optimizer, step, config, schedule) for step in range(5)]
+    assert found == pytest.approx(rates)
+    assert optimizer.param_groups[0]["lr"] == found[-1]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "rates"), [(False, [1.0, 2.0, 1.5, 1.0, 0.5]), (True, [2.0, 2.0, 2.0, 2.0, 2.0])]
+)
+def test_a_predictor_may_learn_faster_and_without_decay(fixed: bool, rates: list[float]) -> None:
+    encoder = make_encoder()
+    options = {"predictor_lr_mult": 2.0, "predictor_fixed_lr": fixed}
+    objective = build_objective("query_bert", encoder, options)
+    config = replace(CONFIG, steps=5, warmup=0.4, learning_rate=1.0)
+    optimizer = make_optimizer(
+        trained_parameters([encoder, objective]), config, own_rates([objective])
+    )
+    its_own = {id(parameter) for parameter in objective.get_submodule("predictor").parameters()}
+    found = []
+    for step in range(5):
+        set_learning_rate(optimizer, step, config)
+        by_rate: dict[float, set[int]] = {}
+        for group in optimizer.param_groups:
+            by_rate.setdefault(group["lr"], set()).update(id(p) for p in group["params"])
+        (rate,) = (rate for rate, members in by_rate.items() if members & its_own)
+        assert by_rate[rate] == its_own
+        found.append(rate)
+    assert found == pytest.approx(rates)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps is 0, expected a whole number from 1"),
+        ({"token_budget": -1}, "token_budget is -1, expected a whole number from 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan, expected a number above 0"),
+        ({"warmup": 1.5}, "warmup is 1.5, expected a number from 0 to 1"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1"),
+        ({"schedule": "cosine"}, "schedule is 'cosine', expected one of linear, constant"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        PretrainingConfig(**options)  # type: ignore[arg-type]
+
+
+def test_it_rises_then_falls_and_is_never_zero() -> None:
+    factors = [warmup_linear(step, 100, 0.1) for step in range(100)]
+    assert factors[0] == 0.1
+    assert factors[9] == factors[10] == 1.0 or max(factors) == 1.0
+    assert factors[:10] == sorted(factors[:10])
+    assert factors[10:] == sorted(factors[10:], reverse=True)
+    assert min(factors) > 0
+
+
+def test_a_single_step_is_taken_at_the_full_rate() -> None:
+    assert warmup_linear(0, 1) == 1.0
