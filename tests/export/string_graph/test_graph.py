@@ -114,12 +114,12 @@ def test_an_adapter_is_fed_to_it_as_to_the_encoder(exported: ExportReport) -> No
     assert [value.name for value in model.graph.output] == ["sentence_embedding", "input_ids"]
 
 
-def test_the_same_input_gives_the_same_bytes(
-    headed_student: SentenceEncoder, exported: ExportReport, tmp_path: Path
-) -> None:
-    _export(headed_student, tmp_path / "again", signing_key=KEY)
-    for name in ("manifest.json", NAME):
-        assert (exported.path / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+def test_the_same_input_gives_the_same_bytes(exported: ExportReport) -> None:
+    bundle = Bundle.open(exported.path)
+    file = TokenizerFile("wordpiece", "tokenizer.json", bundle.read("tokenizer.json"))
+    encoder = onnx.load_from_string(bundle.read("encoder.onnx"))
+    again = build_string_graph(encoder, bundle.manifest, file)
+    assert again.SerializeToString(deterministic=True) == bundle.read(NAME)
 
 
 def test_xlm_r_without_prompts(xlmr_student: SentenceEncoder, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from tests.sdk.multilingual_model import made_up_texts, train_model
 
 Encode = Callable[[str], list[int]]
 
-REFERENCE = Path(__file__).parents[2] / "benchmarks" / "reference" / "bundle" / "tokenizer.json"
+REFERENCE = Path(__file__).parents[3] / "benchmarks" / "reference" / "bundle" / "tokenizer.json"
 BERT = {
     "clean_text": True,
     "handle_chinese_chars": True,
