@@ -47,14 +47,27 @@ MARKS = "é\u033c\u08e7\u1abf\u0900\u0312\u08e1"  # one of them canonical orderi
 
 
 def _session(add: Callable[[GraphEditor, str], str]) -> Encode:
-    text = onnx.helper.make_tensor_value_info("text", onnx.TensorProto.STRING, [1])
-    graph = onnx.helper.make_graph([], "tokenizer", [text], [])
+    editor = _editor("text", onnx.TensorProto.STRING)
+    session = _open(editor, add(editor, "text"))
+
+    def encode(text: str) -> list[int]:
+        found: list[int] = session.run(None, {"text": np.array([text], object)})[0].tolist()
+        return found
+
+    return encode
+
+
+def _editor(name: str, kind: int) -> GraphEditor:
+    value = onnx.helper.make_tensor_value_info(name, kind, [1])
+    graph = onnx.helper.make_graph([], "tokenizer", [value], [])
     opsets = [
         onnx.helper.make_opsetid(domain, version)
         for domain, version in (("", 17), ("ai.onnx.ml", 2), (EXTENSIONS, 1))
     ]
-    editor = GraphEditor(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
-    ids = add(editor, "text")
+    return GraphEditor(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
+
+
+def _open(editor: GraphEditor, ids: str) -> Any:
     value = onnx.helper.make_tensor_value_info(ids, onnx.TensorProto.INT64, ["length"])
     editor.graph.output.append(value)
     model = editor.finish()
@@ -62,13 +75,7 @@ def _session(add: Callable[[GraphEditor, str], str]) -> Encode:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-
-    def encode(text: str) -> list[int]:
-        found: list[int] = session.run(None, {"text": np.array([text], object)})[0].tolist()
-        return found
-
-    return encode
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
 def _wordpiece(data: bytes, max_length: int = 512) -> tuple[Encode, Encode]:
@@ -150,6 +157,37 @@ def test_any_text(rich: tuple[Encode, Encode], text: str) -> None:
     graph, exact = rich
     if not any(character in REORDERED for character in text):
         assert graph(text) == exact(text)
+
+
+def _modified_utf8(text: str) -> bytes:
+    """As the JVM's native interface hands strings over: surrogates one by one, U+0000 in two."""
+    halves = text.encode("utf-16-be", "surrogatepass")
+    units = (chr(int.from_bytes(halves[i : i + 2])) for i in range(0, len(halves), 2))
+    encoded = (unit.encode("utf-8", "surrogatepass") for unit in units)
+    return b"".join(b"\xc0\x80" if unit == b"\0" else unit for unit in encoded)
+
+
+def test_texts_from_java_and_kotlin() -> None:
+    """Equal up to U+FFFF, and for emoji; other characters beyond are what may differ there."""
+    plain = ["naïve café 日本 [SEP]☃", "good morning 🌞 👨‍👩‍👧 x", "hi😀 there 😀"]
+    texts = [*plain, *diverse_strings(1000, seed=24)]
+    data = REFERENCE.read_bytes()
+    editor = _editor("number", onnx.TensorProto.INT64)
+    tensor = onnx.TensorProto(name="texts", data_type=onnx.TensorProto.STRING, dims=[len(texts)])
+    tensor.string_data.extend(map(_modified_utf8, texts))
+    editor.graph.initializer.append(tensor)
+    text = editor.add("Gather", ["texts", "number"], "text")
+    session = _open(editor, add_wordpiece(editor, text, data, 128))
+    exact = open_tokenizer("wordpiece", data, 128).encode
+    counts: Counter[str] = Counter()
+    for number, text in enumerate(texts):
+        if session.run(None, {"number": np.array([number])})[0].tolist() != exact(text):
+            beyond = any(ord(character) > 0xFFFF for character in text)
+            counts["U+0000" if "\0" in text else "beyond" if beyond else ascii(text)] += 1
+            assert text not in plain
+    assert set(counts) <= {"U+0000", "beyond"}
+    assert counts["beyond"] <= 130
+    assert counts["U+0000"] <= 14
 
 
 @pytest.mark.parametrize("text", ["x" * 100, "x" * 101, "é" * 101, "word " * 300, "[SEP]" * 90])
