@@ -32,6 +32,7 @@ examples:
   pocketquery export --student student --output bundle --queries queries.tsv \\
       --corpus corpus.jsonl --sentence-transformers student-onnx --json
   pocketquery export --student student --output bundle --queries queries.tsv --training-step
+  pocketquery export --student student --output bundle --queries queries.tsv --with-tokenizer
 
 The queries calibrate the int8 encoder. With a corpus, it must also rank the documents as the float
 student does; MatMuls go back to float, one by one, until it does.
@@ -79,6 +80,12 @@ def export(subparsers: Any) -> None:
     )
     add("--training-part", default="adapter", choices=["adapter", "top", "all"], help="to train")
     add("--training-views", type=int, default=2, metavar="N", help="of each query; byol: 2 or 4")
+    add(
+        "--with-tokenizer",
+        action="store_true",
+        help="also write encoder_with_tokenizer.onnx, text in and vector out, for apps that call "
+        "onnxruntime with its extensions; it repeats the encoder's weights",
+    )
     add("--name", help="of the bundle (default: the student folder's name)")
     add("--version", default="1", help="of the encoder within its space (default: 1)")
     add("--license", default="LicenseRef-unstated", metavar="SPDX", help="of the weights")
@@ -136,6 +143,7 @@ def _export(arguments: argparse.Namespace) -> int:
         graph=GraphOptions(adapter_rank=arguments.adapter_rank),
         thresholds=GateThresholds(arguments.least_overlap, arguments.most_ndcg_loss),
         training=training,
+        with_tokenizer=arguments.with_tokenizer,
     )
     queries = read_queries(arguments.queries)
     student = SentenceEncoder.load(arguments.student)
@@ -282,6 +290,13 @@ def _print_export(report: ExportReport, *, as_json: bool) -> None:
         step = manifest.files[TRAINING_STEP_FILE].bytes
         error = report.training.state_error
         print(f"  training   {step / 1e6:.1f} MB, within {error:.0e} of torch after 20 steps")
+    if report.string_graph is not None:
+        text = report.string_graph
+        print(f"  text in    {text.bytes / 1e6:.1f} MB, the encoder again: an app ships it alone")
+        print(
+            f"             the tokenizer's ids for {text.queries.share:.2%} of the queries, "
+            f"{text.english.share:.2%} of English, {text.characters.share:.2%} of odd texts"
+        )
     if manifest.signature_key_id:
         print(f"  signed by  {manifest.signature_key_id}")
 

@@ -63,11 +63,13 @@ class GraphEditor:
         output: str,
         *,
         domain: str = "",
+        further_outputs: Sequence[str] = (),
         **attributes: Any,
     ) -> str:
-        """Append a node named after its ``output`` and return ``output``."""
+        """Append a node named after its first ``output`` and return ``output``."""
+        outputs = [output, *further_outputs]
         node = onnx.helper.make_node(
-            op_type, list(inputs), [output], name=output, domain=domain or None, **attributes
+            op_type, list(inputs), outputs, name=output, domain=domain or None, **attributes
         )
         self.graph.node.append(node)
         return output

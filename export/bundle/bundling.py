@@ -42,6 +42,8 @@ from pocketquery.export.quantization.ranking_gate import (
 )
 from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.string_graph.agreement import StringGraphReport, check_string_graph
+from pocketquery.export.string_graph.graph import build_string_graph, check_possible
 from pocketquery.export.training_step.parity import StepAgreement
 from pocketquery.export.training_step.training_step import (
     TrainingOptions,
@@ -53,6 +55,7 @@ from pocketquery.sdk.bundle.manifest import (
     ENCODER_FILE,
     GOLDEN_FILE,
     MANIFEST_FILE,
+    STRING_GRAPH_FILE,
     Manifest,
     Space,
 )
@@ -66,6 +69,7 @@ from pocketquery.server.modeling.layout import check_replaceable
 __all__ = ["ExportOptions", "ExportReport", "export_bundle"]
 
 _QUERY = "query"
+_COMPARED = 2000  # queries whose ids the graph that takes text must give
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class ExportOptions:
         calibration_texts: how many of the calibration texts are run, evenly spaced.
         parity_texts: how many of them are compared with torch.
         training: the step of local training the bundle carries; None for none.
+        with_tokenizer: also write the graph that takes text, for apps without Python; it repeats
+            the encoder's weights.
     """
 
     graph: GraphOptions = field(default_factory=GraphOptions)
@@ -87,6 +93,7 @@ class ExportOptions:
     calibration_texts: int = 512
     parity_texts: int = 64
     training: TrainingOptions | None = None
+    with_tokenizer: bool = False
 
     def __post_init__(self) -> None:
         if self.calibration_texts < 1 or self.parity_texts < 1:
@@ -114,6 +121,7 @@ class ExportReport:
         gate: the ranking gate's report; None where no gate data was given.
         float_bytes, int8_bytes: sizes of the two graphs.
         training: the training step against torch; None where the bundle has none.
+        string_graph: the graph that takes text against the tokenizer; None where there is none.
     """
 
     path: Path
@@ -125,6 +133,7 @@ class ExportReport:
     float_bytes: int
     int8_bytes: int
     training: StepAgreement | None = None
+    string_graph: StringGraphReport | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +183,8 @@ def export_bundle(
         ArtifactError: a graph or the tokenizer does not compute what the student does, or the
             ranking gate fails. Nothing is written.
         InvalidInputError: no texts, a bad key, or ``output`` holds something else.
-        MissingExtraError: the packages of the extra "export" (or "sign") are not installed.
+        MissingExtraError: the packages of the extra "export" (or "sign", "mobile") are not
+            installed.
         OSError: the disk is full or not writable; ``output`` is as it was before.
     """
     options = options or ExportOptions()
@@ -189,6 +199,8 @@ def export_bundle(
 
     # 1. The tokenizer first: it is cheap, and a vocabulary that cannot ship is found at once.
     file = tokenizer_file(student.tokenizer)
+    if options.with_tokenizer:
+        check_possible(file)
     tokenizer = file.open(student.max_length)
     prompt = student.prompts.get(_QUERY, "")
     calibration = [prompt + text for text in _spread(calibration_texts, options.calibration_texts)]
@@ -208,11 +220,31 @@ def export_bundle(
     # 4. The training step, equal to torch.
     step = _training_step(student, quantized.model, options.training, say)
 
-    # 5. The bundle, opened and replayed before it is published.
+    # 5. The graph that takes text, equal to tokenizer and encoder.
+    draft = _manifest(student, file, name, license, version)
+    texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
+    more = {} if step is None else step.files()
+    string_graph = None
+    if options.with_tokenizer:
+        say("putting the tokenizer into a second graph")
+        graph_of_text = build_string_graph(quantized.model, draft, file)
+        string_graph = check_string_graph(
+            graph_of_text,
+            quantized.model,
+            tokenizer,
+            kind=file.kind,
+            queries=_spread(calibration_texts, _COMPARED),
+            golden_texts=texts,
+            gate=gate,
+            thresholds=options.thresholds,
+        )
+        more[STRING_GRAPH_FILE] = graph_of_text.SerializeToString(deterministic=True)
+
+    # 6. The bundle, opened and replayed before it is published.
     say("writing and verifying")
     report = ExportReport(
         output,
-        _manifest(student, file, name, license, version),
+        draft,
         graph,
         quantized.cosine_mean,
         quantized.cosine_min,
@@ -220,10 +252,9 @@ def export_bundle(
         float_model.ByteSize(),
         quantized.model.ByteSize(),
         None if step is None else step.agreement,
+        string_graph,
     )
-    texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
-    draft = dataclasses.replace(report.manifest, quality=_quality(report))
-    more = {} if step is None else step.files()
+    draft = dataclasses.replace(draft, quality=_quality(report))
     manifest = publish(output, draft, file, quantized.model, texts, signing_key, more)
     if sentence_transformers is not None:
         write_onnx_files(student, float_model, quantized.model, sentence_transformers)
@@ -336,6 +367,8 @@ def _quality(report: ExportReport) -> dict[str, Any]:
     }
     if report.training is not None:
         quality["training_step"] = dataclasses.asdict(report.training)
+    if report.string_graph is not None:
+        quality["with_tokenizer"] = report.string_graph.to_dict()
     rounded: dict[str, Any] = json.loads(
         json.dumps(quality), parse_float=lambda text: float(f"{float(text):.6g}")
     )

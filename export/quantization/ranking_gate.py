@@ -24,7 +24,14 @@ from pocketquery.server.corpus import Judgements, Query
 from pocketquery.server.evaluation.metrics import score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly
 
-__all__ = ["GateData", "GateThresholds", "GateStep", "GateReport", "pass_gate"]
+__all__ = [
+    "GateData",
+    "GateThresholds",
+    "GateStep",
+    "GateReport",
+    "compare_rankings",
+    "pass_gate",
+]
 
 FloatArray = npt.NDArray[np.float32]
 Quantizer = Callable[[Sequence[str]], onnx.ModelProto]
@@ -143,13 +150,13 @@ def pass_gate(
         ArtifactError: the gate fails even with every candidate in float.
         InvalidInputError: the document vectors are not of the student's dimension.
     """
-    judge = _Judge(float_model, data, query_ids)
+    judge = _Judge(GraphSession(float_model).encode(query_ids), data)
     steps: list[GateStep] = []
     excluded: list[str] = []
     remaining: list[str] | None = None
     while True:
         model = quantize(excluded)
-        step = judge.step(model, excluded)
+        step = judge.step(GraphSession(model).encode(query_ids), excluded)
         steps.append(step)
         if on_step is not None:
             on_step(step)
@@ -159,21 +166,43 @@ def pass_gate(
                 len(data.queries), documents, thresholds, judge.float_ndcg, tuple(steps)
             )
         if remaining is None:
-            remaining = _by_harm(judge, quantize, candidates)
+            remaining = _by_harm(judge, quantize, candidates, query_ids[:_RANKING_QUERIES])
         if not remaining:
-            raise ArtifactError(_failure(step, judge.float_ndcg, thresholds))
+            raise ArtifactError(
+                f"the ranking gate fails with all {len(excluded)} MatMuls left in float: "
+                + _failure(step, judge.float_ndcg, thresholds)
+                + " Lower the thresholds, give more queries, or train the student longer"
+            )
         excluded.append(remaining.pop(0))
 
 
-class _Judge:
-    """Scores an int8 graph against the float student's rankings, which are computed once."""
+def compare_rankings(
+    expected: FloatArray, found: FloatArray, data: GateData, thresholds: GateThresholds
+) -> GateStep:
+    """Hold the vectors of another graph to those of the encoder, as the gate holds int8 to float.
 
-    def __init__(
-        self, float_model: onnx.ModelProto, data: GateData, query_ids: Sequence[Sequence[int]]
-    ) -> None:
+    Args:
+        expected: the encoder's vectors of ``data.queries``, float32 (queries, dimension).
+        found: the other graph's.
+        data: queries and documents.
+        thresholds: when to let pass.
+
+    Raises:
+        ArtifactError: ``found`` ranks otherwise.
+    """
+    judge = _Judge(expected, data)
+    step = judge.step(found, ())
+    if not _passes(step, judge.float_ndcg, thresholds):
+        raise ArtifactError(_failure(step, judge.float_ndcg, thresholds))
+    return step
+
+
+class _Judge:
+    """Scores vectors against the rankings of the expected ones, which are computed once."""
+
+    def __init__(self, expected: FloatArray, data: GateData) -> None:
         self._data = data
-        self._ids = query_ids
-        self._vectors = GraphSession(float_model).encode(query_ids)
+        self._vectors = expected
         if self._vectors.shape[1] != data.document_vectors.shape[1]:
             raise InvalidInputError(
                 f"the document vectors have {data.document_vectors.shape[1]} dimensions, the "
@@ -182,8 +211,7 @@ class _Judge:
         self._rankings = self._rank(self._vectors)
         self.float_ndcg = self._ndcg(self._rankings)
 
-    def step(self, model: onnx.ModelProto, excluded: Sequence[str]) -> GateStep:
-        vectors = GraphSession(model).encode(self._ids)
+    def step(self, vectors: FloatArray, excluded: Sequence[str]) -> GateStep:
         rankings = self._rank(vectors)
         agreement = cosines(vectors, self._vectors)
         return GateStep(
@@ -194,12 +222,10 @@ class _Judge:
             float(agreement.min()),
         )
 
-    def harm(self, model: onnx.ModelProto) -> tuple[float, float]:
-        """Overlap and mean cosine on a sample: the higher, the more the exclusion helped."""
-        rows = slice(0, _RANKING_QUERIES)
-        vectors = GraphSession(model).encode(self._ids[rows])
+    def harm(self, vectors: FloatArray) -> tuple[float, float]:
+        """Overlap and mean cosine of the first queries: the higher, the more was gained."""
         overlap = self._overlap(self._rank(vectors))
-        return overlap, float(cosines(vectors, self._vectors[rows]).mean())
+        return overlap, float(cosines(vectors, self._vectors[: len(vectors)]).mean())
 
     def _rank(self, vectors: FloatArray) -> list[list[str]]:
         return rank_exactly(vectors, self._data.document_vectors, self._data.document_ids, _DEPTH)
@@ -226,9 +252,11 @@ def _passes(step: GateStep, float_ndcg: float | None, thresholds: GateThresholds
     return float_ndcg - step.ndcg <= thresholds.ndcg_loss
 
 
-def _by_harm(judge: _Judge, quantize: Quantizer, candidates: Sequence[str]) -> list[str]:
+def _by_harm(
+    judge: _Judge, quantize: Quantizer, candidates: Sequence[str], ids: Sequence[Sequence[int]]
+) -> list[str]:
     """Candidates, the one whose exclusion alone helps most first."""
-    gains = {name: judge.harm(quantize([name])) for name in candidates}
+    gains = {name: judge.harm(GraphSession(quantize([name])).encode(ids)) for name in candidates}
     return sorted(candidates, key=lambda name: gains[name], reverse=True)
 
 
@@ -240,7 +268,6 @@ def _failure(step: GateStep, float_ndcg: float | None, thresholds: GateThreshold
             f"{thresholds.ndcg_loss})"
         )
     return (
-        f"the ranking gate fails with all {len(step.excluded)} MatMuls left in float: top-10 "
-        f"overlap {step.overlap:.3f} (expected {thresholds.overlap} or more){ndcg}. Nothing was "
-        "written. Lower the thresholds, give more queries, or train the student longer"
+        f"top-10 overlap {step.overlap:.3f} (expected {thresholds.overlap} or more){ndcg}. Nothing "
+        "was written."
     )

@@ -30,6 +30,7 @@ __all__ = [
     "MOST_DIMENSIONS",
     "MOST_IDS",
     "MOST_MANIFEST_BYTES",
+    "STRING_GRAPH_FILE",
     "FileEntry",
     "Manifest",
     "Space",
@@ -44,6 +45,7 @@ GOLDEN_FILE = "golden.json"
 ADAPTER_FILE = "adapter.safetensors"
 TRAINING_STEP_FILE = "train_step.onnx"
 TRAINING_STATE_FILE = "train_state.safetensors"
+STRING_GRAPH_FILE = "encoder_with_tokenizer.onnx"
 
 MOST_MANIFEST_BYTES = 1 << 20  # an honest one has a few thousand
 MOST_IDS = 1 << 15  # of a text

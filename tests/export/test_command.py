@@ -82,6 +82,19 @@ def test_zip_without_a_corpus(
     assert sdk.load(tmp_path / "bundle.zip").name == "student"
 
 
+def test_export_with_the_tokenizer(
+    student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", "--student", str(student_folder), "--output", str(tmp_path / "bundle")]
+    arguments += ["--queries", str(files / "queries.tsv"), "--with-tokenizer"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "putting the tokenizer into a second graph" in printed.err
+    assert "MB, the encoder again: an app ships it alone" in printed.out
+    assert "the tokenizer's ids for 100.00% of the queries, 100.00% of English" in printed.out
+    assert "encoder_with_tokenizer.onnx" in Bundle.open(tmp_path / "bundle").manifest.files
+
+
 @pytest.mark.slow
 def test_export_with_a_training_step(
     student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

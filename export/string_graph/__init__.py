@@ -1,0 +1,1 @@
+"""The encoder that takes text: the tokenizer as operators in front of it."""
