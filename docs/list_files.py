@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
 BEGIN, END = "<!-- files: made by docs/list_files.py -->\n", "<!-- end of files -->\n"
 PACKAGES = ("sdk", "client", "server", "distill", "export", "benchmarks", "examples", "docs")
+JAVASCRIPT = ROOT / "sdk" / "js"  # a package of its own, with a README of its own
 WIDTH = 118
 
 
@@ -29,7 +30,8 @@ def first_line(path: Path) -> str:
 def lines() -> Iterator[str]:
     """The list, folder by folder."""
     for package in PACKAGES:
-        folders = sorted({path.parent for path in (ROOT / package).rglob("*.py")})
+        found = (ROOT / package).rglob("*.py")
+        folders = sorted({path.parent for path in found if JAVASCRIPT not in path.parents})
         for folder in folders:
             modules = sorted(p for p in folder.glob("*.py") if p.name != "__init__.py")
             init = folder / "__init__.py"

@@ -9,7 +9,7 @@ into a sealed index compares the hashes first and then marks it as being written
 (:func:`begin_writing`); what such a mark is found on, left by a writer that was killed, is read
 whole before more is written. Without the mark no other generation than the sealed one is right.
 
-A publisher may sign the sealed state, see :mod:`pocketquery.sdk.index_signature`.
+A publisher may sign the sealed state, see :mod:`pocketquery.sdk.index.signature`.
 """
 
 from __future__ import annotations

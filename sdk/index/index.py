@@ -63,9 +63,9 @@ from pocketquery.sdk.index.segments import (
     next_generation,
     stray_files,
 )
+from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.stored_vectors import StoredVectors
 from pocketquery.sdk.index.vectors import best
-from pocketquery.sdk.index_signature import check_claim, check_signed
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.texts import check_text
 

@@ -27,7 +27,8 @@ DEVICE_LAZILY = DEVICE | {"cryptography"}
 
 
 def modules(room: str) -> list[Path]:
-    return sorted((ROOT / room).rglob("*.py"))
+    found = sorted((ROOT / room).rglob("*.py"))
+    return [path for path in found if ROOT / "sdk" / "js" not in path.parents]  # npm's package
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

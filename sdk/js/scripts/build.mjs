@@ -1,0 +1,18 @@
+/** `npm run build`: src/ to dist/, and single files for pages that use no bundler. */
+
+import { execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+process.chdir(fileURLToPath(new URL("..", import.meta.url)));
+if (process.argv.includes("--clean")) rmSync("dist", { recursive: true, force: true });
+execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "."], { stdio: "inherit" });
+const single = { bundle: true, minify: true, format: "esm", target: "es2022", logLevel: "warning" };
+await build({
+  ...single,
+  entryPoints: { "pocketquery.min": "src/web.ts", "pocketquery.worker.min": "src/worker-script.ts" },
+  external: ["onnxruntime-web/wasm"],
+  outdir: "dist",
+});
+if (existsSync("../../LICENSE")) copyFileSync("../../LICENSE", "LICENSE");

@@ -1,0 +1,114 @@
+/** Files under an address, for pages and everything else that has `fetch`. */
+
+import { ArtifactError, InvalidInputError } from "../errors.js";
+import { type FileSource, missingFile, type ReadOptions } from "./source.js";
+
+/** `fetch` itself, or one that adds headers or a cache. */
+export type Fetch = (address: string, init?: RequestInit) => Promise<Response>;
+
+export class FetchSource implements FileSource {
+  readonly name: string;
+  readonly #base: string;
+  readonly #fetch: Fetch;
+
+  /** `base`: the folder's address; a relative one is taken from the page's. */
+  constructor(base: string | URL, fetcher: Fetch = (address, init) => fetch(address, init)) {
+    const page = (globalThis as { location?: { href?: string } }).location?.href;
+    const folder = String(base);
+    this.#base = new URL(folder.endsWith("/") ? folder : `${folder}/`, page).href;
+    this.#fetch = fetcher;
+    this.name = folder;
+  }
+
+  list(): Promise<string[]> {
+    const reason = `${this.name}: a server does not tell which files it has; name the files`;
+    return Promise.reject(new InvalidInputError(reason));
+  }
+
+  async size(file: string, options: { readonly signal?: AbortSignal } = {}): Promise<number | null> {
+    const response = await this.#ask(file, { method: "HEAD", ...options });
+    if (response === null) return null;
+    const length = response.headers.get("content-length");
+    if (length !== null && !response.headers.has("content-encoding")) return Number(length);
+    return (await this.read(file, options)).byteLength; // it is sent compressed, or in pieces
+  }
+
+  async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
+    const { signal } = options;
+    const response = await this.#ask(file, signal ? { signal } : {});
+    if (response === null) throw missingFile(this.name, file);
+    return this.#body(response, file, options);
+  }
+
+  async readRange(
+    file: string,
+    begin: number,
+    end: number,
+    options: { readonly signal?: AbortSignal } = {},
+  ): Promise<Uint8Array> {
+    if (end <= begin) return new Uint8Array();
+    const headers = { range: `bytes=${begin}-${end - 1}` };
+    const response = await this.#ask(file, { headers, ...options }, 416);
+    if (response === null) throw missingFile(this.name, file);
+    if (response.status === 416) return new Uint8Array(); // the file ends before
+    if (response.status === 206) {
+      return this.#body(response, file, { ...options, limit: end - begin });
+    }
+    return (await this.#body(response, file, { ...options, limit: end })).subarray(begin);
+  }
+
+  /** The server's answer; null where it has no such file. */
+  async #ask(file: string, init: RequestInit, accepted?: number): Promise<Response | null> {
+    let response: Response;
+    try {
+      response = await this.#fetch(new URL(encodeURIComponent(file), this.#base).href, init);
+    } catch (error) {
+      init.signal?.throwIfAborted();
+      throw this.#failed(file, error);
+    }
+    if (response.ok || response.status === accepted) return response;
+    if (response.status === 404 || response.status === 410) return null;
+    throw this.#failed(file, new Error(`HTTP ${response.status} ${response.statusText}`));
+  }
+
+  async #body(response: Response, file: string, options: ReadOptions): Promise<Uint8Array> {
+    const limit = options.limit ?? Number.POSITIVE_INFINITY;
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    try {
+      // React Native's answers have no stream.
+      const reader = response.body?.getReader() ?? null;
+      if (reader === null) chunks.push(new Uint8Array(await response.arrayBuffer()));
+      while (reader !== null && bytes < limit) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        chunks.push(value);
+        bytes += value.byteLength;
+        options.onBytes?.(Math.min(bytes, limit));
+      }
+      if (bytes >= limit) await reader?.cancel();
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      throw this.#failed(file, error);
+    }
+    return joined(chunks).subarray(0, options.limit);
+  }
+
+  #failed(file: string, error: unknown): ArtifactError {
+    return new ArtifactError(
+      `${this.name}: ${file} could not be fetched: ${(error as Error).message}; try again`,
+      { cause: error },
+    );
+  }
+}
+
+function joined(chunks: readonly Uint8Array[]): Uint8Array {
+  if (chunks.length === 1) return chunks[0] as Uint8Array;
+  const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.byteLength;
+  }
+  return whole;
+}

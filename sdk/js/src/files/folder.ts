@@ -1,0 +1,76 @@
+/** The files of a folder, for Node and Electron's main process. */
+
+import { lstat, open, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { CorruptArtifactError } from "../errors.js";
+import { type FileSource, missingFile, type ReadOptions } from "./source.js";
+
+/** Bytes read at once, so that an abort and the progress have their say in between. */
+const CHUNK = 1 << 22;
+
+/** Links are not followed: a name leads to a file of this folder or nowhere. */
+export class FolderSource implements FileSource {
+  readonly name: string;
+
+  constructor(path: string) {
+    this.name = path;
+  }
+
+  async list(): Promise<string[]> {
+    const entries = await readdir(this.name, { withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+  }
+
+  async size(file: string): Promise<number | null> {
+    try {
+      const found = await lstat(join(this.name, file));
+      if (found.isFile()) return found.size;
+    } catch (error) {
+      if (isMissing(error)) return null;
+      throw error;
+    }
+    throw new CorruptArtifactError(
+      `${join(this.name, file)}: found a link, a folder or a device, expected a plain file`,
+    );
+  }
+
+  async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
+    return this.#span(file, 0, options.limit ?? Number.POSITIVE_INFINITY, options);
+  }
+
+  async readRange(
+    file: string,
+    begin: number,
+    end: number,
+    options: { readonly signal?: AbortSignal } = {},
+  ): Promise<Uint8Array> {
+    return this.#span(file, begin, end, options);
+  }
+
+  async #span(file: string, begin: number, end: number, options: ReadOptions): Promise<Uint8Array> {
+    options.signal?.throwIfAborted();
+    const size = await this.size(file);
+    if (size === null) throw missingFile(this.name, file);
+    const bytes = new Uint8Array(Math.max(0, Math.min(end, size) - begin));
+    const handle = await open(join(this.name, file));
+    let done = 0;
+    try {
+      while (done < bytes.length) {
+        options.signal?.throwIfAborted();
+        const length = Math.min(CHUNK, bytes.length - done);
+        const { bytesRead } = await handle.read(bytes, done, length, begin + done);
+        if (bytesRead === 0) break; // it became shorter meanwhile
+        done += bytesRead;
+        options.onBytes?.(done);
+      }
+    } finally {
+      await handle.close();
+    }
+    return bytes.subarray(0, done);
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return code === "ENOENT" || code === "ENOTDIR";
+}

@@ -1,0 +1,56 @@
+/**
+ * Named files in one flat place, read alike whether they lie in a folder, on a server, in memory or
+ * in a zip. A bundle and an index are read through this and nothing else, so that a platform with
+ * another kind of storage brings one object.
+ */
+
+import { ArtifactNotFoundError } from "../errors.js";
+
+/** How a file is read. */
+export interface ReadOptions {
+  /** Read at most so many bytes; a longer file gives its first ones. */
+  readonly limit?: number;
+  /** Ends the reading with its reason. */
+  readonly signal?: AbortSignal;
+  /** Told how many bytes have arrived so far, of this file. */
+  readonly onBytes?: (bytes: number) => void;
+}
+
+/** Where named files lie. Names are plain: no folders, no "..". */
+export interface FileSource {
+  /** How an error calls the place: a path, an address. */
+  readonly name: string;
+
+  /** The names of the files there, in no order. Throws InvalidInputError where the place cannot tell. */
+  list(): Promise<string[]>;
+
+  /** The file's size in bytes; null where it is not there. */
+  size(file: string, options?: { readonly signal?: AbortSignal }): Promise<number | null>;
+
+  /**
+   * The whole file, or its first `limit` bytes. The bytes may be shared with the source: they are
+   * read and never written to.
+   *
+   * Throws ArtifactNotFoundError where it is not there.
+   */
+  read(file: string, options?: ReadOptions): Promise<Uint8Array>;
+
+  /**
+   * The bytes from `begin` to before `end`; fewer where the file ends before.
+   *
+   * Throws ArtifactNotFoundError where it is not there.
+   */
+  readRange(
+    file: string,
+    begin: number,
+    end: number,
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<Uint8Array>;
+}
+
+/** The error of a file that is not there. */
+export function missingFile(source: string, file: string): ArtifactNotFoundError {
+  return new ArtifactNotFoundError(
+    `${source}: ${file} is missing; fetch or export the artefact again`,
+  );
+}

@@ -1,0 +1,223 @@
+/**
+ * The encoder's ONNX graph in an onnxruntime session: token ids in, one vector out.
+ *
+ * - One text a call, unpadded. Dynamic int8 takes its activation scale over the whole batch, so a
+ *   vector would otherwise depend on its neighbours and on their padding.
+ * - The adapter's values are written into the model's bytes when the session is made. Another
+ *   adapter is therefore another session, made beside this one.
+ */
+
+import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
+import type { AdapterTensors } from "./adapter_tensors.js";
+import { CorruptArtifactError } from "./errors.js";
+import { type OnnxModel, readOnnxModel } from "./onnx_model.js";
+import { byCodePoint, repr, show, showShape } from "./python_text.js";
+
+const INPUTS = ["input_ids", "attention_mask"] as const;
+const OUTPUT = "sentence_embedding";
+
+export type SessionOptions = InferenceSession.SessionOptions;
+
+/** What is used of onnxruntime-web, onnxruntime-node or onnxruntime-react-native. */
+export interface OnnxRuntime {
+  readonly InferenceSession: {
+    create(model: Uint8Array, options?: SessionOptions): Promise<InferenceSession>;
+  };
+  readonly Tensor: TensorConstructor;
+}
+
+/** One thread and no optimisation across calls: a query is small. The caller's options win. */
+const OPTIONS: SessionOptions = {
+  intraOpNumThreads: 1,
+  interOpNumThreads: 1,
+  executionMode: "sequential",
+  logSeverityLevel: 4, // onnxruntime logs what it then also raises; the exception is enough
+};
+
+/** How a graph is made. */
+export interface GraphSettings {
+  readonly onnxruntime: OnnxRuntime;
+  /** The dimension the output must have. */
+  readonly dimension: number;
+  /** How to call the bundle in an error. */
+  readonly source: string;
+  readonly sessionOptions?: SessionOptions | undefined;
+}
+
+/** The model's bytes, from which sessions are made, one after the other. */
+export class GraphModel {
+  readonly #bytes: Uint8Array;
+  readonly #model: OnnxModel;
+  readonly #defaults: ReadonlyMap<string, Uint8Array>;
+  readonly #settings: GraphSettings;
+
+  /**
+   * `bytes`: of `encoder.onnx`; they are copied.
+   *
+   * Throws CorruptArtifactError: it is no ONNX model, or its inputs or output are not as a bundle's.
+   */
+  constructor(bytes: Uint8Array, settings: GraphSettings) {
+    this.#settings = settings;
+    this.#bytes = bytes.slice();
+    try {
+      this.#model = readOnnxModel(this.#bytes);
+    } catch (error) {
+      throw this.#unloadable(error);
+    }
+    checkInterface(this.#model, settings);
+    const { slots } = this.#model;
+    this.#defaults = new Map([...slots].map(([name, at]) => [name, bytes.slice(at.begin, at.end)]));
+  }
+
+  /** The names of every tensor an adapter may set. */
+  get adapterNames(): string[] {
+    return [...this.#model.slots.keys()].sort(byCodePoint);
+  }
+
+  /**
+   * A session with these adapter values; tensors that are not named keep the graph's defaults. One
+   * call at a time.
+   *
+   * Throws CorruptArtifactError: an adapter tensor has no counterpart of its shape, or onnxruntime
+   * cannot load the graph.
+   */
+  async open(adapter: AdapterTensors): Promise<Graph> {
+    this.#check(adapter);
+    const view = new DataView(this.#bytes.buffer);
+    for (const [name, slot] of this.#model.slots) {
+      const values = adapter.get(name)?.data;
+      if (values === undefined) this.#bytes.set(this.#defaults.get(name) as Uint8Array, slot.begin);
+      for (const [i, value] of (values ?? []).entries()) {
+        view.setFloat32(slot.begin + 4 * i, value, true);
+      }
+    }
+    const { onnxruntime, sessionOptions } = this.#settings;
+    try {
+      const options = { ...OPTIONS, ...sessionOptions };
+      const session = await onnxruntime.InferenceSession.create(this.#bytes, options);
+      return new Graph(session, this.#settings, adapter);
+    } catch (error) {
+      throw this.#unloadable(error);
+    }
+  }
+
+  #check(adapter: AdapterTensors): void {
+    const { source } = this.#settings;
+    for (const [name, { shape }] of adapter) {
+      const slot = this.#model.slots.get(name);
+      if (slot === undefined) {
+        throw new CorruptArtifactError(
+          `${source}: the adapter has a tensor ${repr(name)}, the encoder takes: ` +
+            `${this.adapterNames.join(", ") || "none"}; they are of different encoders`,
+        );
+      }
+      if (slot.shape.join() !== shape.join()) {
+        throw new CorruptArtifactError(
+          `${source}: adapter tensor ${repr(name)} has shape ${showShape(shape)}, the encoder takes ` +
+            `${showShape(slot.shape)}; they are of different encoders`,
+        );
+      }
+    }
+  }
+
+  #unloadable(error: unknown): CorruptArtifactError {
+    return new CorruptArtifactError(
+      `${this.#settings.source}: onnxruntime cannot load encoder.onnx: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+}
+
+/** A session over `encoder.onnx`. */
+export class Graph {
+  /** The tensors that are bound; those left at their defaults are not among them. */
+  readonly adapter: AdapterTensors;
+  readonly #session: InferenceSession;
+  readonly #settings: GraphSettings;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(session: InferenceSession, settings: GraphSettings, adapter: AdapterTensors) {
+    this.#session = session;
+    this.#settings = settings;
+    this.adapter = adapter;
+  }
+
+  /**
+   * The vector of one text, L2-normalised by the graph: float32 of `dimension` numbers. `ids`: its
+   * token ids, special ones included. Calls take their turn: not every platform's session can run
+   * twice at once.
+   *
+   * Throws CorruptArtifactError: the graph cannot take the ids (they are of another vocabulary).
+   */
+  embed(ids: readonly number[]): Promise<Float32Array> {
+    const turn = this.#last.then(() => this.#run(ids));
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** Ends the session once what was asked for is computed. */
+  async release(): Promise<void> {
+    await this.#last;
+    await this.#session.release();
+  }
+
+  async #run(ids: readonly number[]): Promise<Float32Array> {
+    const { onnxruntime, source, dimension } = this.#settings;
+    const shape = [1, ids.length];
+    const tensor = (values: BigInt64Array) => new onnxruntime.Tensor("int64", values, shape);
+    const feed = {
+      input_ids: tensor(BigInt64Array.from(ids, BigInt)),
+      attention_mask: tensor(new BigInt64Array(ids.length).fill(1n)),
+    };
+    let vector: unknown;
+    try {
+      vector = (await this.#session.run(feed, [OUTPUT]))[OUTPUT]?.data;
+    } catch (error) {
+      throw new CorruptArtifactError(
+        `${source}: the encoder cannot take the tokenizer's ids (largest ` +
+          `${ids.reduce((a, b) => Math.max(a, b), 0)}); they are of different vocabularies. Export ` +
+          `the bundle again. onnxruntime says: ${(error as Error).message}`,
+        { cause: error },
+      );
+    }
+    if (!(vector instanceof Float32Array) || vector.length !== dimension) {
+      const found = (vector as { length?: number } | undefined)?.length;
+      throw new CorruptArtifactError(
+        `${source}: ${OUTPUT} has ${found} dimensions, the manifest says ${dimension}`,
+      );
+    }
+    return Float32Array.from(vector); // the session's memory may be used again
+  }
+}
+
+function checkInterface({ inputs, outputs }: OnnxModel, settings: GraphSettings): void {
+  const { source, dimension } = settings;
+  const right = inputs.length === INPUTS.length && INPUTS.every((name) =>
+    inputs.some((input) => input.name === name && input.type === "tensor(int64)"),
+  );
+  if (!right) {
+    const found = inputs.map(({ name, type }) => `${repr(name)}: ${repr(type)}`).join(", ");
+    throw new CorruptArtifactError(
+      `${source}: encoder.onnx takes {${found}}, expected int64 ${INPUTS.join(" and ")}`,
+    );
+  }
+  const output = outputs.find(({ name }) => name === OUTPUT);
+  if (output === undefined) {
+    const found = outputs.map(({ name }) => name).sort(byCodePoint);
+    throw new CorruptArtifactError(
+      `${source}: encoder.onnx gives ${show(found)}, expected ${OUTPUT}`,
+    );
+  }
+  // An exporter may leave the last axis symbolic (a text); then the first call tells.
+  if (output.type !== "tensor(float)" || output.shape.length !== 2) {
+    throw new CorruptArtifactError(
+      `${source}: ${OUTPUT} is ${output.type} ${show([...output.shape])}, ` +
+        `expected float (batch, ${dimension})`,
+    );
+  }
+  if (typeof output.shape[1] === "number" && output.shape[1] !== dimension) {
+    throw new CorruptArtifactError(
+      `${source}: ${OUTPUT} has ${output.shape[1]} dimensions, the manifest says ${dimension}`,
+    );
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * The documents added on the device, in memory. Deleting one erases its id, text and metadata and
+ * keeps its terms and vector, which count until the changes are compacted, as in Python's index.
+ */
+import { termsOf } from "./analyzer.js";
+import { content, type Document } from "./document.js";
+import { parseMetadata } from "./metadata.js";
+import type { Part, Postings } from "./part.js";
+
+const MOST_COUNT = 65535; // of a term in a document, as Python stores it
+const ADDED = "the added documents";
+
+/** One added document; `document` is null where it was deleted since. */
+export interface Added {
+  readonly document: Document | null;
+  /** How often each term occurs. */
+  readonly terms: ReadonlyMap<string, number>;
+  /** Its vector's row, uint8 (d + 4,). */
+  readonly vector: Uint8Array;
+}
+
+/** A document with what its search needs. */
+export function analyzed(document: Document, vector: Uint8Array): Added {
+  return { document, terms: termsOf(content(document)), vector };
+}
+
+/** Added documents; rows in the order in which they were added. */
+export class AddedDocuments implements Part {
+  readonly entries: Added[] = [];
+  readonly lengths: number[] = [];
+  private readonly terms = new Map<string, { rows: number[]; counts: number[] }>();
+  private readonly rows = new Map<string, number>();
+
+  get count(): number {
+    return this.entries.length;
+  }
+
+  /** Add a document in the next row. */
+  add(added: Added): void {
+    const row = this.entries.push(added) - 1;
+    let length = 0;
+    for (const [term, count] of added.terms) {
+      length += count;
+      let postings = this.terms.get(term);
+      if (!postings) this.terms.set(term, (postings = { rows: [], counts: [] }));
+      postings.rows.push(row);
+      postings.counts.push(Math.min(count, MOST_COUNT));
+    }
+    this.lengths.push(length);
+    if (added.document) this.rows.set(added.document.id, row);
+  }
+
+  /** Erase the document of a row. */
+  erase(row: number): void {
+    const { document, terms, vector } = this.entries[row]!;
+    if (document) this.rows.delete(document.id);
+    this.entries[row] = { document: null, terms, vector };
+  }
+
+  postings(term: string): Postings {
+    const found = this.terms.get(term);
+    return { rows: Uint32Array.from(found?.rows ?? []), counts: Uint16Array.from(found?.counts ?? []) };
+  }
+
+  rowOf(id: string): number | undefined {
+    return this.rows.get(id);
+  }
+
+  document(row: number): Document {
+    const document = this.entries[row]!.document!;
+    return { ...document, metadata: parseMetadata(JSON.stringify(document.metadata), ADDED) };
+  }
+
+  prepare(): void {
+    // Everything is at hand.
+  }
+
+  value(row: number, field: string): unknown {
+    const { document } = this.entries[row]!;
+    if (!document) return undefined;
+    return Object.hasOwn(document.metadata, field) ? document.metadata[field] : undefined;
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * From text to terms, as Python's `lexical.py` has it by SQLite's FTS5: letters, digits and marks
+ * make words; case and accents are folded; English is stemmed; scripts that write no spaces become
+ * their single characters and overlapping pairs.
+ */
+import { stem } from "./porter.js";
+import { FOLD, MARK, WORD } from "./term_tables.js";
+
+// Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
+const UNSPACED = new RegExp(
+  "[\\u0e00-\\u0e4f\\u0e80-\\u0ecf\\u0edc-\\u0eff\\u1000-\\u103f\\u1050-\\u108f\\u1780-\\u17d3" +
+    "\\u3005-\\u3007\\u3021-\\u3029\\u3031-\\u3035\\u3041-\\u3096\\u3099-\\u309a\\u309d-\\u309f" +
+    "\\u30a1-\\u30fa\\u30fc-\\u30ff\\u3105-\\u312f\\u31a0-\\u31bf\\u31f0-\\u31ff\\u3400-\\u4dbf" +
+    "\\u4e00-\\u9fff\\ua9e0-\\ua9fe\\uaa60-\\uaa7f\\uf900-\\ufaff\\u{1b000}-\\u{1b16f}" +
+    "\\u{20000}-\\u{3ffff}]+",
+  "gu",
+);
+const ACCENTS = /[\u0300-\u036f]+/g;
+const BEYOND_ASCII = /[^\0-\x7f]/;
+const MOST_BYTES = 32768; // FTS5 cuts a longer word
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** How often each term occurs in `text`, the terms in the order of their UTF-8. */
+export function termsOf(text: string): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const word of words(spaced(text))) {
+    const term = termOf(word);
+    counts.set(term, (counts.get(term) ?? 0) + 1);
+  }
+  return new Map([...counts].sort(([left], [right]) => compareTexts(left, right)));
+}
+
+/** The order of two texts by code point, which is that of their UTF-8. */
+export function compareTexts(left: string, right: string): number {
+  const length = Math.min(left.length, right.length);
+  for (let i = 0; i < length; i++) {
+    const [a, b] = [left.charCodeAt(i), right.charCodeAt(i)];
+    if (a !== b) return rank(a) - rank(b);
+  }
+  return left.length - right.length;
+}
+
+/** Half of a character beyond U+FFFF comes after U+E000 to U+FFFF, not before. */
+function rank(unit: number): number {
+  if (unit < 0xd800) return unit;
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
+}
+
+/** `text` without accents, compatible characters made one, unspaced runs cut in pieces. */
+function spaced(text: string): string {
+  if (!BEYOND_ASCII.test(text)) return text;
+  const bare = text.normalize("NFKD").replace(ACCENTS, "").normalize("NFC");
+  return bare.replace(UNSPACED, pieces);
+}
+
+function pieces(run: string): string {
+  const characters: string[] = [];
+  for (const character of run) {
+    if (characters.length && isMark(character)) characters[characters.length - 1] += character;
+    else characters.push(character);
+  }
+  const pairs = characters.slice(1).map((right, i) => characters[i]! + right);
+  return ` ${[...characters, ...pairs].join(" ")} `;
+}
+
+/** The words of a spaced text, folded. */
+function words(text: string): string[] {
+  if (!BEYOND_ASCII.test(text)) return text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  const found: string[] = [];
+  let word = "";
+  for (const character of text) {
+    const folded = foldOf(character.codePointAt(0)!);
+    if (folded) word += folded;
+    else if (word) {
+      found.push(word);
+      word = "";
+    }
+  }
+  if (word) found.push(word);
+  return found;
+}
+
+function termOf(word: string): string {
+  if (!BEYOND_ASCII.test(word)) return stem(word.slice(0, MOST_BYTES));
+  const bytes = encoder.encode(word).subarray(0, MOST_BYTES);
+  if (bytes.length > 64) return decoder.decode(bytes);
+  const stemmed = stem(String.fromCharCode(...bytes));
+  return decoder.decode(Uint8Array.from(stemmed, (byte) => byte.charCodeAt(0)));
+}
+
+/** What a character of a word is folded to; empty where it separates words. */
+function foldOf(code: number): string {
+  if (code >= 128) {
+    tables ??= { words: ranges(WORD), folds: folds() };
+    return inRanges(tables.words, code)
+      ? String.fromCodePoint(tables.folds.get(code) ?? code)
+      : "";
+  }
+  if (code >= 65 && code <= 90) return String.fromCharCode(code + 32);
+  return (code >= 97 && code <= 122) || (code >= 48 && code <= 57) ? String.fromCharCode(code) : "";
+}
+
+function isMark(character: string): boolean {
+  marks ??= ranges(MARK);
+  return inRanges(marks, character.codePointAt(0)!);
+}
+
+let tables: { words: number[]; folds: Map<number, number> } | undefined;
+let marks: number[] | undefined;
+
+function numbers(list: string): number[] {
+  return list.split(" ").map((digits) => Number.parseInt(digits, 36));
+}
+
+/** First and last of each range, rising. */
+function ranges(list: string): number[] {
+  let last = 0;
+  return numbers(list).map((difference) => (last += difference));
+}
+
+function inRanges(bounds: number[], code: number): boolean {
+  let low = 0;
+  let high = bounds.length / 2;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (bounds[2 * middle + 1]! < code) low = middle + 1;
+    else high = middle;
+  }
+  return 2 * low < bounds.length && bounds[2 * low]! <= code;
+}
+
+function folds(): Map<number, number> {
+  const found = new Map<number, number>();
+  const fields = numbers(FOLD);
+  let first = 0;
+  for (let i = 0; i < fields.length; i += 4) {
+    first += fields[i]!;
+    for (let n = 0; n < fields[i + 1]!; n++) {
+      const code = first + n * fields[i + 2]!;
+      found.set(code, code + fields[i + 3]!);
+    }
+  }
+  return found;
+}

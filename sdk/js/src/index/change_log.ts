@@ -1,0 +1,196 @@
+/**
+ * The changes made on a device as bytes: records one after the other, each written whole or not.
+ *
+ *     length u32 | CRC-32 of the payload | CRC-32 of these 8 bytes | payload
+ *     payload: length of the JSON u32 | JSON (UTF-8) | rows of vectors
+ *
+ * All numbers are little-endian. The first record says what the log is and of which space. Another
+ * is `{"delete": [ids]}` or `{"add": [entries]}` with a row for each entry: a document, or, where
+ * it was deleted since, `{"terms": [[term, count], ...]}`.
+ *
+ * A program that is killed while it writes leaves part of its last record, which is dropped. What
+ * is broken and has a whole record behind it is damage, and is refused.
+ */
+import {
+  CorruptArtifactError,
+  SpaceMismatchError,
+  UnsupportedVersionError,
+} from "../errors.js";
+import { decodeUtf8, encodeUtf8 } from "../utf8.js";
+import { type Added, analyzed } from "./added.js";
+import { crc32 } from "../files/zip.js";
+import { checkDocument, isObject } from "./document.js";
+import { rowBytes } from "./vectors.js";
+
+const FORMAT = "pocketquery-changes";
+const VERSION = 1;
+const FRAME = 12;
+const NUMBER = 4;
+
+/** A change: ids that were deleted, or documents that were added. */
+export type Change = { readonly delete: readonly string[] } | { readonly add: readonly Added[] };
+
+/** The space whose vectors a log holds. */
+export interface Space {
+  readonly spaceId: string;
+  readonly dimension: number;
+}
+
+/** The bytes of a log with these changes. */
+export function encodeLog(space: Space, changes: readonly Change[]): Uint8Array {
+  const { spaceId, dimension } = space;
+  const head = { format: FORMAT, format_version: VERSION, space: { id: spaceId, dimension } };
+  return concatenated([encodeRecord(head, []), ...changes.map(encodeChange)]);
+}
+
+/** The bytes of one more change. */
+export function encodeChange(change: Change): Uint8Array {
+  if ("delete" in change) return encodeRecord(change, []);
+  const add = change.add.map(({ document, terms }) => document ?? { terms: [...terms] });
+  return encodeRecord({ add }, change.add.map(({ vector }) => vector));
+}
+
+/**
+ * The changes in a log.
+ * @param file how an error calls it
+ * @returns the changes, and how many bytes are whole records: what follows was cut off
+ * @throws CorruptArtifactError damaged in its middle, or no log
+ * @throws UnsupportedVersionError a newer version of the format
+ * @throws SpaceMismatchError of another space
+ */
+export function decodeLog(
+  bytes: Uint8Array,
+  space: Space,
+  file: string,
+): { changes: Change[]; whole: number } {
+  const changes: Change[] = [];
+  let at = 0;
+  for (;;) {
+    const payload = payloadAt(bytes, at);
+    if (!payload) break;
+    const { json, rows } = parsePayload(payload, file);
+    if (at === 0) checkHead(json, space, file);
+    else changes.push(parseChange(json, rows, space, file));
+    at += FRAME + payload.length;
+  }
+  for (let later = at + 1; later < bytes.length; later++) {
+    if (payloadAt(bytes, later)) {
+      throw damaged(file, `the record at byte ${at} is broken, and others follow`);
+    }
+  }
+  return { changes, whole: at };
+}
+
+function encodeRecord(fields: object, rows: readonly Uint8Array[]): Uint8Array {
+  const json = encodeUtf8(JSON.stringify(fields));
+  const payload = concatenated([numbers(json.length), json, ...rows]);
+  const begin = numbers(payload.length, crc32(payload));
+  return concatenated([begin, numbers(crc32(begin)), payload]);
+}
+
+/** The payload of the record at `at`, where there is a whole one. */
+function payloadAt(bytes: Uint8Array, at: number): Uint8Array | undefined {
+  if (at + FRAME + NUMBER > bytes.length) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + at, FRAME);
+  const end = at + FRAME + view.getUint32(0, true);
+  if (end > bytes.length) return undefined;
+  if (view.getUint32(8, true) !== crc32(bytes.subarray(at, at + 8))) return undefined;
+  const payload = bytes.subarray(at + FRAME, end);
+  return view.getUint32(4, true) === crc32(payload) ? payload : undefined;
+}
+
+function parsePayload(payload: Uint8Array, file: string): { json: unknown; rows: Uint8Array } {
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+  const end = payload.length < NUMBER ? Infinity : NUMBER + view.getUint32(0, true);
+  if (end > payload.length) throw damaged(file, "a record's JSON is cut off");
+  try {
+    const json: unknown = JSON.parse(decodeUtf8(payload.subarray(NUMBER, end)));
+    return { json, rows: payload.subarray(end) };
+  } catch {
+    throw damaged(file, "a record is no JSON");
+  }
+}
+
+function checkHead(json: unknown, space: Space, file: string): void {
+  const head = isObject(json) ? json : {};
+  const found = isObject(head["space"]) ? head["space"] : {};
+  const version = head["format_version"];
+  if (head["format"] !== FORMAT || !Number.isInteger(version)) {
+    throw damaged(file, `it does not begin with the format ${FORMAT}`);
+  }
+  if ((version as number) > VERSION) {
+    throw new UnsupportedVersionError(
+      `${file} is of format version ${String(version)}, this release reads up to ${VERSION}; ` +
+        "upgrade pocketquery",
+    );
+  }
+  if (found["id"] !== space.spaceId || found["dimension"] !== space.dimension) {
+    const named = (id: unknown, dimension: unknown) => `${String(id)} (dimension ${String(dimension)})`;
+    throw SpaceMismatchError.between(
+      "the index",
+      named(space.spaceId, space.dimension),
+      `the changes in ${file}`,
+      named(found["id"], found["dimension"]),
+    );
+  }
+}
+
+function parseChange(json: unknown, rows: Uint8Array, space: Space, file: string): Change {
+  const fields = isObject(json) ? json : {};
+  const { delete: deleted, add } = fields;
+  if (Array.isArray(deleted) && deleted.every((id) => typeof id === "string")) {
+    return { delete: deleted };
+  }
+  const stride = rowBytes(space.dimension);
+  if (!Array.isArray(add) || add.length * stride !== rows.length) {
+    throw damaged(file, "a record is neither an addition nor a deletion");
+  }
+  return {
+    add: add.map((entry, i) => parseAdded(entry, Uint8Array.from(rows.subarray(i * stride, (i + 1) * stride)), file)),
+  };
+}
+
+function parseAdded(entry: unknown, vector: Uint8Array, file: string): Added {
+  if (isObject(entry) && Array.isArray(entry["terms"])) {
+    const terms = entry["terms"] as unknown[];
+    if (terms.every(isCount)) return { document: null, terms: new Map(terms), vector };
+  }
+  try {
+    return analyzed(checkDocument(entry, "an added document"), vector);
+  } catch (error) {
+    throw damaged(file, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function isCount(pair: unknown): pair is [string, number] {
+  return (
+    Array.isArray(pair) &&
+    pair.length === 2 &&
+    typeof pair[0] === "string" &&
+    Number.isSafeInteger(pair[1]) &&
+    (pair[1] as number) > 0
+  );
+}
+
+function damaged(file: string, what: string): CorruptArtifactError {
+  return new CorruptArtifactError(
+    `${file} is damaged: ${what}; restore it from a copy, or remove it and add the documents again`,
+  );
+}
+
+function numbers(...values: number[]): Uint8Array {
+  const bytes = new Uint8Array(NUMBER * values.length);
+  const view = new DataView(bytes.buffer);
+  for (const [i, value] of values.entries()) view.setUint32(NUMBER * i, value, true);
+  return bytes;
+}
+
+function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

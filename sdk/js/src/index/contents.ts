@@ -1,0 +1,130 @@
+/** One state of an index: publisher's and added documents as one, searched together. */
+import { type Added, AddedDocuments } from "./added.js";
+import { termsOf } from "./analyzer.js";
+import { best, type Ranking, ranked } from "./best.js";
+import { bm25, lengthNorms } from "./bm25.js";
+import type { Document } from "./document.js";
+import type { Condition } from "./filters.js";
+import { CANDIDATES, fuse } from "./fusion.js";
+import type { Part } from "./part.js";
+import type { CheckedQuery } from "./query.js";
+import type { StoredDocuments } from "./stored.js";
+import { Vectors } from "./vectors.js";
+
+/** The rows of all documents: the publisher's first, then those added, deleted ones among them. */
+export class Contents {
+  readonly added = new AddedDocuments();
+  /** Ids of the publisher's documents that were deleted here. */
+  readonly hidden: string[] = [];
+  private readonly parts: readonly Part[];
+  private readonly vectors: Vectors;
+  private alive: Uint8Array;
+  private deleted: number;
+  private norms: Float32Array | undefined;
+
+  /**
+   * @param rows the publisher's vectors, uint8 (n, d + 4)
+   * @param file of the vectors, for errors
+   * @param simd false keeps to typed arrays, for tests
+   */
+  constructor(
+    private readonly stored: StoredDocuments,
+    rows: Uint8Array,
+    dimension: number,
+    file: string,
+    simd = true,
+  ) {
+    this.parts = [stored, this.added];
+    this.vectors = new Vectors(dimension, simd);
+    this.vectors.append(rows, file);
+    this.alive = new Uint8Array(stored.count).fill(1);
+    for (const row of stored.deleted) this.alive[row] = 0;
+    this.deleted = stored.deleted.length;
+  }
+
+  /** Documents that can be found. */
+  get size(): number {
+    return this.vectors.length - this.deleted;
+  }
+
+  /** The row of the document `id`, undefined where there is none. */
+  rowOf(id: string): number | undefined {
+    const added = this.added.rowOf(id);
+    if (added !== undefined) return this.stored.count + added;
+    const row = this.stored.rowOf(id);
+    return row !== undefined && this.alive[row] ? row : undefined;
+  }
+
+  /** The document of a row that is alive. */
+  document(row: number): Document {
+    const { count } = this.stored;
+    return row < count ? this.stored.document(row) : this.added.document(row - count);
+  }
+
+  /** Add a document in the next row. */
+  add(added: Added): void {
+    this.vectors.append(added.vector, "the added documents");
+    this.added.add(added);
+    const rows = this.vectors.length;
+    if (rows > this.alive.length) {
+      const larger = new Uint8Array(2 * rows);
+      larger.set(this.alive);
+      this.alive = larger;
+    }
+    this.alive[rows - 1] = added.document ? 1 : 0;
+    this.deleted += added.document ? 0 : 1;
+    this.norms = undefined;
+  }
+
+  /** Delete the document `id`; whether there was one. */
+  delete(id: string): boolean {
+    const row = this.rowOf(id);
+    if (row === undefined) return false;
+    if (row < this.stored.count) this.hidden.push(id);
+    else this.added.erase(row - this.stored.count);
+    this.alive[row] = 0;
+    this.deleted++;
+    return true;
+  }
+
+  /** The best documents for a query, best first. */
+  rank(query: CheckedQuery, condition?: Condition): Ranking {
+    const allowed = condition ? this.matching(condition) : this.deleted ? this.alive : undefined;
+    if (query.mode === "dense") return this.vectors.search(query.vector, query.k, allowed);
+    const lexical = bm25(this.parts, termsOf(query.text), (this.norms ??= this.lengthNorms()));
+    const most = Math.max(query.k, CANDIDATES);
+    const words = best(lexical, most, allowed, 0);
+    if (query.mode === "lexical") return ranked(words, pick(lexical, words, allowed), query.k);
+    const near = this.vectors.search(query.vector, most, allowed).rows;
+    const rows = Uint32Array.from(new Set([...words, ...near])).sort();
+    const fused = fuse(this.vectors.rescore(query.vector, rows), pick(lexical, rows, allowed));
+    return ranked(rows, fused, query.k);
+  }
+
+  /** Which rows meet the condition; deleted documents meet none. */
+  private matching(condition: Condition): Uint8Array {
+    const matching = new Uint8Array(this.vectors.length);
+    let first = 0;
+    for (const part of this.parts) {
+      part.prepare(condition.fields);
+      for (let row = 0; row < part.count; row++) {
+        if (!this.alive[first + row]) continue;
+        if (condition.test((field) => part.value(row, field))) matching[first + row] = 1;
+      }
+      first += part.count;
+    }
+    return matching;
+  }
+
+  private lengthNorms(): Float32Array {
+    const lengths = new Float32Array(this.vectors.length);
+    lengths.set(this.stored.lengths);
+    lengths.set(this.added.lengths, this.stored.count);
+    return lengthNorms(lengths);
+  }
+}
+
+/** The scores of `rows`; 0 where a row is not allowed. */
+function pick(scores: Float32Array, rows: Uint32Array, allowed?: Uint8Array): Float32Array {
+  return Float32Array.from(rows, (row) => (!allowed || allowed[row] ? scores[row]! : 0));
+}

@@ -1,0 +1,101 @@
+/** Changes in a file, for Node and Electron's main process. */
+import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { ArtifactError } from "../errors.js";
+import { type ChangeStore, checkLength } from "./change_store.js";
+
+/** Changes in the file at a path; it and its folder are made where they are not there. */
+export class FileChanges implements ChangeStore {
+  /** @param name the file's path */
+  constructor(readonly name: string) {}
+
+  async read(): Promise<Uint8Array> {
+    try {
+      return Uint8Array.from(await readFile(this.name));
+    } catch (error) {
+      if (isMissing(error)) return new Uint8Array(0);
+      throw error;
+    }
+  }
+
+  async append(bytes: Uint8Array, length: number): Promise<void> {
+    if (length === 0) return this.replace(bytes, length); // the file and its name last together
+    checkLength(this.name, await this.size(), length);
+    await this.explained(async () => {
+      const file = await open(this.name, "r+");
+      try {
+        await writeAll(file, bytes, length);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  async replace(bytes: Uint8Array, length: number): Promise<void> {
+    checkLength(this.name, await this.size(), length);
+    await this.explained(async () => {
+      const folder = dirname(this.name);
+      await mkdir(folder, { recursive: true });
+      const temporary = `${this.name}.${process.pid}.tmp`;
+      try {
+        const file = await open(temporary, "w", 0o600);
+        try {
+          await writeAll(file, bytes, 0);
+          await file.sync();
+        } finally {
+          await file.close();
+        }
+        await rename(temporary, this.name);
+      } catch (error) {
+        await rm(temporary, { force: true });
+        throw error;
+      }
+      await syncFolder(folder);
+    });
+  }
+
+  private async size(): Promise<number> {
+    try {
+      return (await stat(this.name)).size;
+    } catch (error) {
+      if (isMissing(error)) return 0;
+      throw error;
+    }
+  }
+
+  private async explained(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new ArtifactError(`${this.name}: ${reason}; the index is as it was`, { cause: error });
+    }
+  }
+}
+
+async function writeAll(
+  file: Awaited<ReturnType<typeof open>>,
+  bytes: Uint8Array,
+  position: number,
+): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+/** So that the new name outlasts a loss of power; Windows has no such call. */
+async function syncFolder(folder: string): Promise<void> {
+  if (process.platform === "win32") return;
+  const handle = await open(folder, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === "ENOENT";
+}

@@ -1,0 +1,258 @@
+/**
+ * The index on the device: the folder that Python builds, opened and searched anywhere.
+ *
+ *     const index = await openIndex(source, { encoder });
+ *     for (const hit of await index.search("when was the bridge built", { k: 3 })) {
+ *       console.log(hit.score, hit.id, hit.text);
+ *     }
+ *
+ * The publisher's files are never changed. What is added and deleted here goes to a
+ * {@link ChangeStore} and is merged at search, so that the results are those of a Python index to
+ * which the same was done.
+ */
+import { InvalidInputError, SpaceMismatchError } from "../errors.js";
+import type { FileSource } from "../files/source.js";
+import { kindOf, repr } from "../python_text.js";
+import type { Key } from "../signature.js";
+import { checkText } from "../texts.js";
+import { type Added, analyzed } from "./added.js";
+import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js";
+import type { ChangeStore } from "./change_store.js";
+import { Contents } from "./contents.js";
+import { checkDocument, type Document, type Metadata, type NewDocument } from "./document.js";
+import { compileFilter } from "./filters.js";
+import { type Check, readFolder } from "./folder.js";
+import { checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
+import { quantize, unitVector, type VectorLike } from "./vectors.js";
+
+export { type ChangeStore, MemoryChanges } from "./change_store.js";
+export type { Document, Metadata, NewDocument } from "./document.js";
+export type { Filter } from "./filters.js";
+export type { Mode, QueryEncoder, SearchOptions } from "./query.js";
+export type { VectorLike } from "./vectors.js";
+
+/** A document found. */
+export interface Hit {
+  readonly id: string;
+  /**
+   * The higher the better: the cosine (dense), BM25 (lexical), or the fused score in 0..1
+   * (hybrid). Comparable within one search only, except for the cosine.
+   */
+  readonly score: number;
+  readonly text: string;
+  readonly metadata: Metadata;
+}
+
+/** How to open an index. */
+export interface OpenIndexOptions {
+  /** Turns a query's text into a vector of the index's space. */
+  readonly encoder?: QueryEncoder | undefined;
+  /** Where changes are kept; without it the index is for reading only. */
+  readonly changes?: ChangeStore | undefined;
+  /** Compare every byte with its hash (the default), or sizes and structure only. */
+  readonly check?: Check | undefined;
+  /** The publisher's; `signature` beside `index.json` must be made over it by the private half. */
+  readonly publicKey?: Key | undefined;
+}
+
+/**
+ * Open the index in `source`; everything is read into memory.
+ *
+ * @throws ArtifactNotFoundError a file is not there
+ * @throws CorruptArtifactError a file is truncated, was changed or is of another format
+ * @throws UnsupportedVersionError a newer version of the format
+ * @throws SignatureError a key was given, and the index is not signed by it
+ * @throws SpaceMismatchError the encoder, or the changes, are of another space; names both
+ */
+export async function openIndex(source: FileSource, options: OpenIndexOptions = {}): Promise<Index> {
+  const { encoder, changes, check = "hashes", publicKey } = options;
+  const folder = await readFolder(source, check, publicKey);
+  const { spaceId, dimension, documents, rows, vectorsFile } = folder;
+  if (encoder && encoder.spaceId !== spaceId) {
+    throw SpaceMismatchError.between(
+      `the index ${source.name}`,
+      spaceId,
+      "the encoder",
+      encoder.spaceId,
+    );
+  }
+  const contents = new Contents(documents, rows, dimension, vectorsFile);
+  const index = new Index(spaceId, dimension, contents, encoder, changes);
+  await index.load();
+  return index;
+}
+
+/** An open index; made by {@link openIndex}. */
+export class Index {
+  private length = 0; // of the changes' bytes
+  private whole = true; // whether these bytes are what was written last, and nothing torn
+  private writing: Promise<unknown> = Promise.resolve();
+
+  /** @internal */
+  constructor(
+    /** The space of the vectors. */
+    readonly spaceId: string,
+    /** Of the vectors. */
+    readonly dimension: number,
+    private readonly contents: Contents,
+    private readonly encoder: QueryEncoder | undefined,
+    private readonly changes: ChangeStore | undefined,
+  ) {}
+
+  /** Documents that can be found. */
+  get size(): number {
+    return this.contents.size;
+  }
+
+  /** The document with this id, undefined where there is none. */
+  get(id: string): Document | undefined {
+    const row = this.contents.rowOf(checkText(id, "the id"));
+    return row === undefined ? undefined : this.contents.document(row);
+  }
+
+  /**
+   * The `k` best documents, best first; fewer where fewer match.
+   *
+   * @param query a text, or its vector (dimension,), of any length but 0
+   * @throws InvalidInputError a blank text, a vector of another dimension or not finite, k < 1, an
+   *   unknown mode or filter operator; dense or hybrid for a text without an encoder
+   */
+  async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
+    const { filter } = options;
+    const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
+    const request = await checkQuery(query, options, this.dimension, this.encoder);
+    const { rows, scores } = this.contents.rank(request, condition);
+    return Array.from(rows, (row, i) => {
+      const { id, text, metadata } = this.contents.document(row);
+      return { id, score: scores[i]!, text, metadata };
+    });
+  }
+
+  /**
+   * Add documents with their vectors, all or none; when this resolves they are stored.
+   *
+   * @param documents with ids that the index does not have
+   * @param vectors one a document, (dimension,), by the index's document encoder
+   * @throws InvalidInputError an id twice or already there, a vector or text that cannot be used,
+   *   or the index is for reading only
+   * @throws ArtifactError it cannot be stored; the index is as it was
+   */
+  async add(documents: readonly NewDocument[], vectors: readonly VectorLike[]): Promise<void> {
+    const added = this.checked(documents, vectors);
+    await this.write(async () => {
+      const known = added.find(({ document }) => this.contents.rowOf(document!.id) !== undefined);
+      if (known) throw taken(known.document!.id);
+      if (!added.length) return;
+      await this.store({ add: added });
+      for (const one of added) this.contents.add(one);
+    });
+  }
+
+  /**
+   * Delete the documents with these ids; unknown ids are passed over.
+   *
+   * The id, text and metadata of a document that was added here are erased from the changes, too.
+   *
+   * @returns how many were deleted
+   * @throws InvalidInputError not a list of texts, or the index is for reading only
+   * @throws ArtifactError it cannot be stored; what is stored is as it was
+   */
+  async delete(ids: readonly string[]): Promise<number> {
+    if (!Array.isArray(ids)) {
+      throw new InvalidInputError(`ids is ${kindOf(ids)}, expected a list of ids`);
+    }
+    const checked = [...new Set(ids.map((id, i) => checkText(id, `ids[${i}]`)))];
+    return this.write(async () => {
+      const there = checked.filter((id) => this.contents.rowOf(id) !== undefined);
+      if (!there.length) return 0;
+      const erases = there.some((id) => this.contents.added.rowOf(id) !== undefined);
+      if (erases) await this.rewrite(there);
+      else await this.store({ delete: there });
+      for (const id of there) this.contents.delete(id);
+      return there.length;
+    });
+  }
+
+  /** @internal Take up the changes that are stored. */
+  async load(): Promise<void> {
+    if (!this.changes) return;
+    const bytes = await this.changes.read();
+    const { changes, whole } = decodeLog(bytes, this, this.changes.name);
+    this.length = bytes.length;
+    this.whole = whole === bytes.length;
+    for (const change of changes) {
+      if ("delete" in change) for (const id of change.delete) this.contents.delete(id);
+      else for (const added of change.add) this.replay(added);
+    }
+  }
+
+  /** A newer publisher's file may have the id that was added here; the device's document wins. */
+  private replay(added: Added): void {
+    if (added.document) this.contents.delete(added.document.id);
+    this.contents.add(added);
+  }
+
+  private checked(documents: readonly NewDocument[], vectors: readonly VectorLike[]): Added[] {
+    for (const [name, value] of Object.entries({ documents, vectors })) {
+      if (!Array.isArray(value)) {
+        throw new InvalidInputError(`${name} is ${kindOf(value)}, expected a list`);
+      }
+    }
+    if (documents.length !== vectors.length) {
+      throw new InvalidInputError(`${documents.length} documents came with ${vectors.length} vectors`);
+    }
+    const ids = new Set<string>();
+    return documents.map((document, i) => {
+      const checked = checkDocument(document, `documents[${i}]`);
+      if (ids.has(checked.id)) throw taken(checked.id);
+      ids.add(checked.id);
+      const unit = unitVector(vectors[i], this.dimension, `vectors[${i}]`);
+      return analyzed(checked, quantize(unit));
+    });
+  }
+
+  /** Writers wait for each other. */
+  private write<T>(work: () => Promise<T>): Promise<T> {
+    if (!this.changes) {
+      throw new InvalidInputError(
+        "the index is open for reading only; open it with openIndex(source, { changes: store })",
+      );
+    }
+    const done = this.writing.then(work);
+    this.writing = done.catch(() => undefined);
+    return done;
+  }
+
+  private async store(change: Change): Promise<void> {
+    if (!this.whole || this.length === 0) return this.rewrite([], change);
+    const bytes = encodeChange(change);
+    this.whole = false; // until it is there
+    await this.changes!.append(bytes, this.length);
+    this.length += bytes.length;
+    this.whole = true;
+  }
+
+  /** Put all changes down anew, without the documents `erased`, and with one more change. */
+  private async rewrite(erased: readonly string[], more?: Change): Promise<void> {
+    const gone = new Set(erased);
+    const { added, hidden } = this.contents;
+    const entries = added.entries.map((entry) =>
+      entry.document && gone.has(entry.document.id) ? { ...entry, document: null } : entry,
+    );
+    const fromFile = erased.filter((id) => added.rowOf(id) === undefined);
+    const changes: Change[] = [{ delete: [...hidden, ...fromFile] }, { add: entries }];
+    const bytes = encodeLog(this, more ? [...changes, more] : changes);
+    // Where an append failed, part of it may be there, which is dropped with this.
+    if (!this.whole) this.length = (await this.changes!.read()).length;
+    await this.changes!.replace(bytes, this.length);
+    this.length = bytes.length;
+    this.whole = true;
+  }
+}
+
+function taken(id: string): InvalidInputError {
+  return new InvalidInputError(
+    `the id ${repr(id)} is in the index already; ids are unique. Delete the old document first, ` +
+      "or give this one another id",
+  );
+}

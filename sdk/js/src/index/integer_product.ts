@@ -1,0 +1,168 @@
+/**
+ * The 8-bit product of a matrix and a vector, exactly, as fast as the platform allows.
+ *
+ * 100,000 x 388 on one core: WebAssembly SIMD 5 to 7 ms, four rows at a time in typed arrays 40 to
+ * 60, a plain loop 80 to 200, onnxruntime-web's MatMulInteger 150, onnxruntime-node's 24. SIMD
+ * variants with two, four or eight rows at a time, or 16-bit sums, are no faster than the plain one.
+ */
+import { ArtifactError } from "../errors.js";
+import { INTEGER_PRODUCT } from "./integer_product_wasm.js";
+
+const BLOCK = 16; // columns the kernel takes at once
+const WASM_PAGE = 65536;
+
+/** Rows of unsigned 8-bit numbers, to be multiplied by a vector. Rows can be added. */
+export interface IntegerMatrix {
+  /** All rows, one after the other; a view that is valid until rows are added. */
+  readonly rows: Uint8Array;
+
+  /** Add rows, a whole number of them. */
+  append(rows: Uint8Array): void;
+
+  /**
+   * The product of each row with `vector`, int32 (n,).
+   * @param vector signed numbers, at most `stride` of them; what a row has beyond does not count
+   * @returns valid until the next call
+   */
+  products(vector: Int8Array): Int32Array;
+}
+
+/**
+ * An empty matrix.
+ * @param stride bytes of a row
+ * @param simd false keeps to typed arrays, for tests
+ */
+export function integerMatrix(stride: number, simd = true): IntegerMatrix {
+  const kernel = simd ? instantiate() : undefined;
+  return kernel ? new SimdMatrix(stride, kernel) : new PlainMatrix(stride);
+}
+
+interface Kernel {
+  readonly memory: WebAssembly.Memory;
+  products(
+    row: number,
+    stride: number,
+    count: number,
+    vector: number,
+    blocks: number,
+    out: number,
+  ): void;
+}
+
+let compiled: WebAssembly.Module | undefined;
+
+/** The kernel with a memory of its own; undefined where there is no WebAssembly or no SIMD. */
+function instantiate(): Kernel | undefined {
+  try {
+    compiled ??= new WebAssembly.Module(
+      Uint8Array.from(atob(INTEGER_PRODUCT), (byte) => byte.charCodeAt(0)),
+    );
+    return new WebAssembly.Instance(compiled).exports as unknown as Kernel;
+  } catch {
+    return undefined; // none there, too old for SIMD, or forbidden by the page's policy
+  }
+}
+
+/** The memory holds the vector in 16 bits, the rows, and the products. */
+class SimdMatrix implements IntegerMatrix {
+  private readonly blocks: number;
+  private readonly first: number;
+  private count = 0;
+
+  constructor(
+    private readonly stride: number,
+    private readonly kernel: Kernel,
+  ) {
+    this.blocks = Math.ceil(stride / BLOCK);
+    this.first = this.blocks * BLOCK * 2;
+  }
+
+  get rows(): Uint8Array {
+    return new Uint8Array(this.kernel.memory.buffer, this.first, this.count * this.stride);
+  }
+
+  append(rows: Uint8Array): void {
+    const start = this.first + this.count * this.stride;
+    const count = this.count + rows.length / this.stride;
+    const needed = this.out(count) + 4 * count - this.kernel.memory.buffer.byteLength;
+    if (needed > 0) grow(this.kernel.memory, needed);
+    new Uint8Array(this.kernel.memory.buffer).set(rows, start);
+    this.count = count;
+  }
+
+  products(vector: Int8Array): Int32Array {
+    const { memory } = this.kernel;
+    const out = this.out(this.count);
+    new Int16Array(memory.buffer, 0, this.blocks * BLOCK).fill(0).set(vector);
+    if (this.count) {
+      this.kernel.products(this.first, this.stride, this.count, 0, this.blocks, out);
+    }
+    return new Int32Array(memory.buffer, out, this.count);
+  }
+
+  /** Where the products of `count` rows begin: a block beyond the rows, on a multiple of it. */
+  private out(count: number): number {
+    return Math.ceil((this.first + count * this.stride) / BLOCK) * BLOCK + BLOCK;
+  }
+}
+
+function grow(memory: WebAssembly.Memory, bytes: number): void {
+  try {
+    memory.grow(Math.ceil(bytes / WASM_PAGE));
+  } catch (error) {
+    throw new ArtifactError(
+      `there is no memory for ${bytes} more bytes of vectors; a smaller index is needed here`,
+      { cause: error },
+    );
+  }
+}
+
+class PlainMatrix implements IntegerMatrix {
+  private bytes = new Uint8Array(0);
+  private count = 0;
+
+  constructor(private readonly stride: number) {}
+
+  get rows(): Uint8Array {
+    return this.bytes.subarray(0, this.count * this.stride);
+  }
+
+  append(rows: Uint8Array): void {
+    const used = this.count * this.stride;
+    if (used + rows.length > this.bytes.length) {
+      const larger = new Uint8Array(Math.max(used + rows.length, this.count ? 2 * used : 0));
+      larger.set(this.rows);
+      this.bytes = larger;
+    }
+    this.bytes.set(rows, used);
+    this.count += rows.length / this.stride;
+  }
+
+  products(vector: Int8Array): Int32Array {
+    const [out, wide] = [new Int32Array(this.count), Int32Array.from(vector)];
+    const { bytes, stride } = this;
+    let row = 0;
+    for (; row + 4 <= this.count; row += 4) {
+      let [a, b, c, d] = [0, 0, 0, 0];
+      const first = row * stride;
+      const [second, third, fourth] = [first + stride, first + 2 * stride, first + 3 * stride];
+      for (let i = 0; i < wide.length; i++) {
+        const by = wide[i]!;
+        a = (a + Math.imul(bytes[first + i]!, by)) | 0;
+        b = (b + Math.imul(bytes[second + i]!, by)) | 0;
+        c = (c + Math.imul(bytes[third + i]!, by)) | 0;
+        d = (d + Math.imul(bytes[fourth + i]!, by)) | 0;
+      }
+      out[row] = a;
+      out[row + 1] = b;
+      out[row + 2] = c;
+      out[row + 3] = d;
+    }
+    for (; row < this.count; row++) {
+      let sum = 0;
+      for (let i = 0; i < wide.length; i++) sum += bytes[row * stride + i]! * wide[i]!;
+      out[row] = sum;
+    }
+    return out;
+  }
+}

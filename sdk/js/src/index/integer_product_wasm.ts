@@ -1,0 +1,6 @@
+/** scripts/index/integer_product.wat, assembled by scripts/index/assemble.mjs; base64. */
+export const INTEGER_PRODUCT =
+  "AGFzbQEAAAABCgFgBn9/f39/fwADAgEABQMBAAEHFQIGbWVtb3J5AgAIcHJvZHVjdHMAAAqrAQGoAQIDfwJ7A0AgAC" +
+  "EGIAMhByAEIQj9DAAAAAAAAAAAAAAAAAAAAAAhCgNAIAb9AAAAIQkgCiAJ/YkBIAf9AAQA/boB/a4BIQogCiAJ/YoB" +
+  "IAf9AAQQ/boB/a4BIQogBkEQaiEGIAdBIGohByAIQQFrIggNAAsgBSAK/RsAIAr9GwFqIAr9GwIgCv0bA2pqNgIAIA" +
+  "VBBGohBSAAIAFqIQAgAkEBayICDQALCw==";

@@ -1,0 +1,83 @@
+/** What may be searched for, checked before the index is touched. Python's `query.py`. */
+import { InvalidInputError } from "../errors.js";
+import { repr, show } from "../python_text.js";
+import { checkCount, checkText } from "../texts.js";
+import type { Filter } from "./filters.js";
+import { unitVector, type VectorLike } from "./vectors.js";
+
+const MODES = ["dense", "lexical", "hybrid"] as const;
+
+/** By meaning (cosine), by words (BM25), or both. */
+export type Mode = (typeof MODES)[number];
+
+/** What a search needs of an encoder. */
+export interface QueryEncoder {
+  readonly spaceId: string;
+  encodeQuery(text: string): Float32Array | Promise<Float32Array>;
+}
+
+/** How to search. */
+export interface SearchOptions {
+  /** How many documents, at least 1; 10 by default. */
+  readonly k?: number;
+  /** By default hybrid for a text, dense for a vector. */
+  readonly mode?: Mode;
+  /** Conditions on the metadata, see filters.ts. */
+  readonly filter?: Filter;
+  /** The vector of a text, where it is encoded already. */
+  readonly vector?: VectorLike;
+}
+
+/** A query with what its mode needs. */
+export interface CheckedQuery {
+  readonly mode: Mode;
+  /** Empty where only a vector was given. */
+  readonly text: string;
+  /** Float32 (dimension,) of length 1; empty for a lexical search. */
+  readonly vector: Float32Array;
+  readonly k: number;
+}
+
+/** What Python's `str.strip` takes for blank. */
+const BLANK = /^[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$/;
+
+/**
+ * The arguments of `Index.search` as a query; a text is encoded where its mode needs it.
+ * @throws InvalidInputError as `Index.search` says
+ */
+export async function checkQuery(
+  query: unknown,
+  options: SearchOptions,
+  dimension: number,
+  encoder: QueryEncoder | undefined,
+): Promise<CheckedQuery> {
+  const text = typeof query === "string" ? checkText(query, "the query") : "";
+  let vector: unknown = options.vector;
+  if (typeof query === "string") {
+    if (BLANK.test(text)) throw new InvalidInputError("the query is blank; expected some text");
+  } else if (vector === undefined) {
+    vector = query;
+  } else {
+    throw new InvalidInputError("vector goes with a text query; the query is a vector already");
+  }
+  const mode = options.mode ?? (text ? "hybrid" : "dense");
+  if (!MODES.includes(mode)) {
+    const expected = MODES.map(repr).join(", ");
+    throw new InvalidInputError(`the mode is ${show(mode)}, expected one of (${expected})`);
+  }
+  const k = checkCount(options.k ?? 10, "k");
+  if (mode === "lexical" && text) return { mode, text, vector: new Float32Array(0), k };
+  if (mode !== "dense" && !text) {
+    throw new InvalidInputError(`${mode} search needs the query's text, found a vector only`);
+  }
+  if (text && vector === undefined) {
+    if (!encoder) {
+      throw new InvalidInputError(
+        "a search by meaning for a text needs an encoder: openIndex(source, { encoder: await " +
+          'load(bundle) }). Without one, pass a vector or use mode "lexical"',
+      );
+    }
+    vector = await encoder.encodeQuery(text);
+  }
+  return { mode, text, vector: unitVector(vector, dimension, "the query's vector"), k };
+}

@@ -1,0 +1,215 @@
+/** The documents of a publisher's file: `documents.sqlite`, read only. */
+import { CorruptArtifactError, UnsupportedVersionError } from "../errors.js";
+import { encodeUtf8 } from "../utf8.js";
+import type { Document } from "./document.js";
+import { parseExactly, parseMetadata } from "./metadata.js";
+import type { Part, Postings } from "./part.js";
+import { SqliteFile, type SqliteRecord } from "./sqlite.js";
+import { damaged } from "./sqlite_record.js";
+
+const APPLICATION_ID = 0x50514958; // "PQIX"
+const VERSION = 1;
+
+// As Python makes them: what a column means is known only where the statement is this one.
+const TABLES = {
+  meta: "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+  documents:
+    "CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, metadata TEXT NOT NULL)",
+  texts: "CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)",
+  tombstones: "CREATE TABLE tombstones (row INTEGER PRIMARY KEY)",
+  postings:
+    "CREATE TABLE postings (term TEXT NOT NULL, first_row INTEGER NOT NULL, rows BLOB NOT NULL," +
+    " counts BLOB NOT NULL, PRIMARY KEY (term, first_row)) WITHOUT ROWID",
+  segments:
+    "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL," +
+    " lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
+} as const;
+const EARLIER_POSTINGS = TABLES.postings.replace(" WITHOUT ROWID", ""); // of the first days
+
+type Table = keyof typeof TABLES;
+
+/** Where the tables begin, and the indexes of documents and, in an earlier file, of postings. */
+type Roots = Record<Table | "ids", number> & { terms?: number };
+
+/** Rows that came together, and the hash of their vectors. */
+export interface Segment {
+  readonly firstRow: number;
+  readonly count: number;
+  readonly vectorsSha256: string;
+}
+
+/** The documents of an SQLite file. */
+export class StoredDocuments implements Part {
+  readonly count: number;
+  readonly lengths: Uint32Array;
+  readonly segments: readonly Segment[];
+  /** Rows of deleted documents. */
+  readonly deleted: readonly number[];
+  private readonly database: SqliteFile;
+  private readonly roots: Roots;
+  private readonly columns = new Map<string, unknown[]>();
+
+  /**
+   * @param bytes the whole file
+   * @param file what to call it in errors
+   * @throws CorruptArtifactError, UnsupportedVersionError
+   */
+  constructor(
+    bytes: Uint8Array,
+    private readonly file: string,
+  ) {
+    this.database = new SqliteFile(bytes, file);
+    if (this.database.applicationId !== APPLICATION_ID) {
+      throw new CorruptArtifactError(
+        `${file} is a database, but not of a pocketquery index; build the index again`,
+      );
+    }
+    if (this.database.userVersion > VERSION) {
+      throw new UnsupportedVersionError(
+        `${file} is of version ${this.database.userVersion}, this release reads up to ${VERSION}; ` +
+          "upgrade pocketquery",
+      );
+    }
+    this.roots = findRoots(this.database, file);
+    [this.segments, this.lengths] = this.readSegments();
+    this.count = this.lengths.length;
+    this.deleted = Array.from(this.database.rows(this.roots.tombstones), ([row]) => row);
+    if (this.deleted.some((row) => row >= this.count)) {
+      throw damaged(file, "a row is deleted that is not there");
+    }
+  }
+
+  /** The value of `key`, which every index has. */
+  meta(key: string): string {
+    for (const entry of this.database.entries(this.roots.meta, encodeUtf8(key))) {
+      return entry.text(1);
+    }
+    throw damaged(this.file, `it lacks ${key}`);
+  }
+
+  postings(term: string): Postings {
+    const found: { firstRow: number; rows: Uint32Array; counts: Uint16Array }[] = [];
+    for (const entry of this.postingsOf(encodeUtf8(term))) {
+      const [rows, counts] = [entry.blob(2), entry.blob(3)];
+      if (rows.length % 4 || counts.length * 2 !== rows.length) {
+        throw damaged(this.file, `the postings of a term have ${rows.length} bytes`);
+      }
+      // Copied, since a typed array begins at a multiple of its numbers' size.
+      found.push({
+        firstRow: entry.integer(1),
+        rows: new Uint32Array(rows.slice().buffer),
+        counts: new Uint16Array(counts.slice().buffer),
+      });
+    }
+    const total = found.reduce((sum, { rows }) => sum + rows.length, 0);
+    const [rows, counts] = [new Uint32Array(total), new Uint16Array(total)];
+    let at = 0;
+    for (const record of found) {
+      counts.set(record.counts, at);
+      for (const row of record.rows) {
+        if (row + record.firstRow >= this.count) {
+          throw damaged(this.file, "a term's row is not there");
+        }
+        rows[at++] = row + record.firstRow;
+      }
+    }
+    return { rows, counts };
+  }
+
+  private *postingsOf(term: Uint8Array): Generator<SqliteRecord> {
+    const { postings, terms } = this.roots;
+    if (terms === undefined) return yield* this.database.entries(postings, term);
+    for (const entry of this.database.entries(terms, term)) {
+      const record = this.database.row(postings, entry.integer(2));
+      if (!record) throw damaged(this.file, "a term's postings are not there");
+      yield record;
+    }
+  }
+
+  rowOf(id: string): number | undefined {
+    for (const entry of this.database.entries(this.roots.ids, encodeUtf8(id))) {
+      return this.checkRow(entry.integer(1));
+    }
+    return undefined;
+  }
+
+  document(row: number): Document {
+    const document = this.database.row(this.roots.documents, row);
+    const text = this.database.row(this.roots.texts, row);
+    if (!document || !text) throw damaged(this.file, `row ${row} has no document`);
+    const metadata = parseMetadata(document.text(2), this.file);
+    return { id: document.text(1), text: text.text(1), metadata };
+  }
+
+  /** Reads each field once and keeps it: parsing the metadata is what a filter costs. */
+  prepare(fields: ReadonlySet<string>): void {
+    const missing = [...fields].filter((field) => !this.columns.has(field));
+    if (!missing.length) return;
+    const columns = missing.map(() => new Array<unknown>(this.count).fill(undefined));
+    for (const [row, record] of this.database.rows(this.roots.documents)) {
+      const metadata = parseExactly(record.text(2), this.file);
+      for (const [i, field] of missing.entries()) {
+        if (Object.hasOwn(metadata, field)) columns[i]![this.checkRow(row)] = metadata[field];
+      }
+    }
+    for (const [i, field] of missing.entries()) this.columns.set(field, columns[i]!);
+  }
+
+  value(row: number, field: string): unknown {
+    return this.columns.get(field)?.[row];
+  }
+
+  private checkRow(row: number): number {
+    if (row < 0 || row >= this.count) throw damaged(this.file, `row ${row} is not there`);
+    return row;
+  }
+
+  private readSegments(): [Segment[], Uint32Array] {
+    const segments: Segment[] = [];
+    const lengths: number[][] = [];
+    let next = 0;
+    for (const [firstRow, record] of this.database.rows(this.roots.segments)) {
+      const segment = { firstRow, count: record.integer(1), vectorsSha256: record.text(3) };
+      const some = lengthsOf(record);
+      if (firstRow !== next || some.length !== segment.count) {
+        throw damaged(this.file, `the segment at row ${firstRow} has ${some.length} lengths`);
+      }
+      next += segment.count;
+      segments.push(segment);
+      lengths.push(some);
+    }
+    return [segments, Uint32Array.from(lengths.flat())];
+  }
+}
+
+function lengthsOf(record: SqliteRecord): number[] {
+  const blob = record.blob(2);
+  return blob.length % 4 ? [] : Array.from(new Uint32Array(blob.slice().buffer));
+}
+
+/** Where each table begins, every page of it checked. */
+function findRoots(database: SqliteFile, file: string): Roots {
+  const entries = database.schema();
+  const found: Partial<Record<string, number>> = {};
+  for (const { type, name, table, root, sql } of entries) {
+    const expected = Object.hasOwn(TABLES, table) ? TABLES[table as Table] : undefined;
+    const isEarlier = table === "postings" && sql === EARLIER_POSTINGS;
+    const isTable = type === "table" && name === table && (sql === expected || isEarlier);
+    const isIndex = type === "index" && sql === null && name === `sqlite_autoindex_${table}_1`;
+    if (!expected || !(isTable || isIndex) || found[name] !== undefined) {
+      throw damaged(file, `it has the ${type} ${name}, which is not of an index`);
+    }
+    found[name] = root;
+    database.check(root, isTable && !sql?.endsWith("WITHOUT ROWID") ? "table" : "index");
+  }
+  const root = (name: string): number => {
+    const number = found[name];
+    if (number === undefined) throw damaged(file, `it lacks ${name}`);
+    return number;
+  };
+  const tables = Object.keys(TABLES).map((name) => [name, root(name)]);
+  const roots = Object.fromEntries(tables) as Record<Table, number>;
+  const ids = root("sqlite_autoindex_documents_1");
+  const isEarlier = entries.some(({ sql }) => sql === EARLIER_POSTINGS);
+  return { ...roots, ids, ...(isEarlier && { terms: root("sqlite_autoindex_postings_1") }) };
+}

@@ -1,0 +1,215 @@
+/**
+ * Document vectors in 8 bits, searched exactly; the file of Python's `vectors.py`.
+ *
+ * A 64-byte header, then a row a document: `dimension` codes of 8 bits and the scale, float32. A
+ * row's vector is `(code - 128) * scale`. A search multiplies the rows in place by the query in
+ * 7 bits, in integers, and scores the best again with the query in full.
+ */
+import { CorruptArtifactError, InvalidInputError, UnsupportedVersionError } from "../errors.js";
+import { kindOf } from "../python_text.js";
+import { best, type Ranking, ranked } from "./best.js";
+import { crc32 } from "../files/zip.js";
+import { type IntegerMatrix, integerMatrix } from "./integer_product.js";
+import { pairwiseSum, roundHalfEven } from "./numbers.js";
+
+const MAGIC = "PQVECTOR";
+const VERSION = 1;
+const HEADER = 64;
+const ZERO = 128;
+const SCALE_BYTES = 4;
+const LARGEST_CODE = 127;
+const QUERY_LIMIT = 64; // so that Python's kernels cannot overflow 16 bits; kept for equal results
+const RESCORED = 100;
+const MOST_SCALE = 1.001 / LARGEST_CODE; // of a vector of length 1, however it was rounded
+
+/** A vector as a caller gives it. */
+export type VectorLike = Float32Array | Float64Array | readonly number[];
+
+/** Bytes of a row. */
+export function rowBytes(dimension: number): number {
+  return dimension + SCALE_BYTES;
+}
+
+/** Bytes of a file of `count` rows. */
+export function fileSize(dimension: number, count: number): number {
+  return HEADER + count * rowBytes(dimension);
+}
+
+/**
+ * The first `count` rows of a vector file, a view.
+ * @throws CorruptArtifactError the header is damaged, or fewer rows are there
+ * @throws UnsupportedVersionError a newer version of the format
+ */
+export function parseVectors(
+  bytes: Uint8Array,
+  dimension: number,
+  count: number,
+  file: string,
+): Uint8Array {
+  const header = bytes.subarray(0, HEADER);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (header.length < HEADER || String.fromCharCode(...header.subarray(0, 8)) !== MAGIC) {
+    throw new CorruptArtifactError(`${file} is not a vector file: it does not begin with ${MAGIC}`);
+  }
+  if (view.getUint32(HEADER - 4, true) !== crc32(header.subarray(0, HEADER - 4))) {
+    throw new CorruptArtifactError(`${file} has a damaged header; copy the index anew`);
+  }
+  const [version, found] = [view.getUint32(8, true), view.getUint32(12, true)];
+  if (version > VERSION) {
+    throw new UnsupportedVersionError(
+      `${file} is of version ${version}, this release reads up to ${VERSION}; upgrade pocketquery`,
+    );
+  }
+  if (found !== dimension) {
+    throw new CorruptArtifactError(
+      `${file} holds vectors of dimension ${found}, the index says ${dimension}; ` +
+        "files of two indexes were mixed, copy it anew",
+    );
+  }
+  const expected = fileSize(dimension, count);
+  if (bytes.length < expected) {
+    throw new CorruptArtifactError(
+      `${file} has ${bytes.length} bytes, expected at least ${expected} for ${count} vectors of ` +
+        `dimension ${dimension}: it is truncated. Build the index again or copy it anew`,
+    );
+  }
+  return bytes.subarray(HEADER, expected);
+}
+
+/**
+ * `vector` at length 1, float32 (dimension,).
+ * @throws InvalidInputError another length, a value that is not finite, all zeros
+ */
+export function unitVector(vector: unknown, dimension: number, what: string): Float32Array {
+  const isList = Array.isArray(vector) && vector.every((value) => typeof value === "number");
+  if (!isList && !(vector instanceof Float32Array) && !(vector instanceof Float64Array)) {
+    throw new InvalidInputError(
+      `${what} is ${kindOf(vector)}, expected a Float32Array or a list of numbers`,
+    );
+  }
+  const values = vector as ArrayLike<number>;
+  if (values.length !== dimension) {
+    throw new InvalidInputError(
+      `${what} has ${values.length} numbers, expected ${dimension}, the index's dimension; ` +
+        "encode with an encoder of the index's space",
+    );
+  }
+  const norm = Math.sqrt(pairwiseSum(Float64Array.from(values, (value) => value * value)));
+  if (!Number.isFinite(norm) || norm === 0) {
+    throw new InvalidInputError(
+      `${what} is all zeros or has a value that is not finite; expected finite numbers with a ` +
+        "direction. Check the encoder that made it",
+    );
+  }
+  return Float32Array.from(values, (value) => value / norm);
+}
+
+/** The row of a unit vector, float32 (d,): d codes and the scale. */
+export function quantize(vector: Float32Array): Uint8Array {
+  const scale = Math.fround(largest(vector) / LARGEST_CODE);
+  const row = new Uint8Array(rowBytes(vector.length));
+  for (const [i, value] of vector.entries()) {
+    row[i] = roundHalfEven(Math.fround(value / scale)) + ZERO;
+  }
+  new DataView(row.buffer).setFloat32(vector.length, scale, true);
+  return row;
+}
+
+/** Rows of vectors, to be searched; rows can be added. */
+export class Vectors {
+  private readonly matrix: IntegerMatrix;
+  private scales = new Float32Array(0);
+  private count = 0;
+
+  /** @param simd false keeps to typed arrays, for tests */
+  constructor(
+    readonly dimension: number,
+    simd = true,
+  ) {
+    this.matrix = integerMatrix(rowBytes(dimension), simd);
+  }
+
+  /** Rows. */
+  get length(): number {
+    return this.count;
+  }
+
+  /**
+   * Add rows as {@link quantize} makes them.
+   * @throws CorruptArtifactError a scale is no scale; nothing is added
+   */
+  append(rows: Uint8Array, file: string): void {
+    const stride = rowBytes(this.dimension);
+    const view = new DataView(rows.buffer, rows.byteOffset, rows.byteLength);
+    const count = this.count + rows.length / stride;
+    const scales = count > this.scales.length ? new Float32Array(roomFor(count, this.count)) : this.scales;
+    if (scales !== this.scales) scales.set(this.scales);
+    for (let row = this.count; row < count; row++) {
+      const scale = view.getFloat32((row - this.count) * stride + this.dimension, true);
+      if (!(scale > 0 && scale <= MOST_SCALE)) {
+        throw new CorruptArtifactError(
+          `${file} was changed after it was written: row ${row} has the scale ${scale}, expected ` +
+            `more than 0 and at most ${MOST_SCALE.toFixed(5)}. Copy the index anew or build it again`,
+        );
+      }
+      scales[row] = scale;
+    }
+    this.matrix.append(rows);
+    this.scales = scales;
+    this.count = count;
+  }
+
+  /**
+   * The `k` nearest rows of a unit vector, best first.
+   * @param query float32 (d,), of length 1
+   * @param allowed 1 where a row may be found; undefined for all
+   */
+  search(query: Float32Array, k: number, allowed?: Uint8Array): Ranking {
+    const rows = best(this.scores(query), Math.max(2 * k, RESCORED), allowed);
+    return ranked(rows, this.rescore(query, rows), k);
+  }
+
+  /** Inner products of float32 (d,) with the stored vectors of `rows`, float32 (m,). */
+  rescore(query: Float32Array, rows: Uint32Array): Float32Array {
+    const codes = this.matrix.rows;
+    const stride = rowBytes(this.dimension);
+    const scores = new Float32Array(rows.length);
+    for (let i = 0; i < rows.length; i++) {
+      scores[i] = product(codes, rows[i]! * stride, this.scales[rows[i]!]!, query);
+    }
+    return scores;
+  }
+
+  /** Inner products with every row to about 0.01, float64 (n,): the bits of numpy's. */
+  private scores(query: Float32Array): Float64Array {
+    const step = Math.fround(Math.max(largest(query), 1e-30) / QUERY_LIMIT);
+    const codes = Int8Array.from(query, (value) => roundHalfEven(Math.fround(value / step)));
+    const bias = ZERO * codes.reduce((sum, code) => sum + code, 0);
+    const products = this.matrix.products(codes);
+    const scores = new Float64Array(this.count);
+    for (let row = 0; row < scores.length; row++) {
+      scores[row] = (products[row]! - bias) * Math.fround(this.scales[row]! * step);
+    }
+    return scores;
+  }
+}
+
+/** The inner product of `query` with the row of codes at `start`. */
+function product(codes: Uint8Array, start: number, scale: number, query: Float32Array): number {
+  let sum = 0;
+  for (let i = 0; i < query.length; i++) {
+    sum += Math.fround((codes[start + i]! - ZERO) * scale) * query[i]!;
+  }
+  return sum;
+}
+
+/** Twice the room wherever it runs out, so that adding one by one copies each row few times. */
+function roomFor(count: number, before: number): number {
+  return Math.max(count, 2 * before);
+}
+
+function largest(vector: Float32Array): number {
+  let most = 0;
+  for (const value of vector) most = Math.max(most, Math.abs(value));
+  return most;
+}

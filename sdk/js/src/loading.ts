@@ -1,0 +1,98 @@
+/** Opening a bundle for encoding, and checking one whole. */
+
+import { Bundle, type BundleOptions } from "./bundle.js";
+import { Encoder, type EncoderOptions } from "./encoder.js";
+import type { FileSource } from "./files/source.js";
+import { type GoldenAgreement, parseGolden, replay } from "./golden.js";
+import { GOLDEN_FILE } from "./manifest.js";
+
+/** How a bundle is loaded. */
+export interface LoadOptions extends BundleOptions, EncoderOptions {
+  /** Replay the golden texts before the encoder is handed out. */
+  readonly verify?: boolean | undefined;
+}
+
+/** How a bundle is verified. */
+export type VerifyOptions = Omit<LoadOptions, "adapter" | "verify" | "verifyHashes">;
+
+/** What was checked and found right. That a report exists means that nothing was wrong. */
+export interface VerificationReport {
+  readonly path: string;
+  readonly kind: "bundle";
+  readonly spaceId: string;
+  readonly dimension: number;
+  readonly files: number;
+  readonly bytes: number;
+  readonly name: string;
+  readonly version: string;
+  /** The id of the key the signature was checked with; null where no key was given. */
+  readonly signedBy: string | null;
+  /** Who the bundle says signed it. */
+  readonly claimedKeyId: string | null;
+  readonly golden: GoldenAgreement;
+}
+
+/**
+ * Open the bundle in `source` for encoding.
+ *
+ * `publicKey`: where given, the bundle and the adapter release must be signed by its private half.
+ * `signal` ends the loading with its reason.
+ *
+ * Throws ArtifactNotFoundError (the bundle or one of its files is not there), CorruptArtifactError (a
+ * file is truncated, was changed or is not as described; names it), SpaceMismatchError (the adapter is
+ * of another space), UnsupportedVersionError (written in a newer format version), SignatureError (a
+ * key is given and the signature is absent or not made by it) or MissingExtraError (the platform has
+ * no WebCrypto).
+ */
+export async function load(source: FileSource, options: LoadOptions): Promise<Encoder> {
+  const bundle = await Bundle.open(source, options);
+  const encoder = await Encoder.ofBundle(bundle, options);
+  try {
+    options.signal?.throwIfAborted();
+    if (options.verify) {
+      const golden = parseGolden(await bundle.read(GOLDEN_FILE));
+      // The golden vectors are of the bundle's own adapter.
+      if (options.adapter === undefined) await replay(encoder, golden, options.signal);
+      else await verify(source, options);
+    }
+  } catch (error) {
+    await encoder.close();
+    throw error;
+  }
+  return encoder;
+}
+
+/**
+ * Check a bundle whole: the manifest, its signature where a key is given, the size and hash of every
+ * file, the graph's inputs and output, and the golden texts (equal ids, cosine at least 0.999).
+ *
+ * Throws the first thing found wrong, as `load`.
+ */
+export async function verify(
+  source: FileSource,
+  options: VerifyOptions,
+): Promise<VerificationReport> {
+  const bundle = await Bundle.open(source, options);
+  const { manifest } = bundle;
+  for (const name of manifest.files.keys()) await bundle.read(name);
+  const { onnxruntime, sessionOptions } = options;
+  const encoder = await Encoder.ofBundle(bundle, { onnxruntime, sessionOptions });
+  try {
+    const golden = parseGolden(await bundle.read(GOLDEN_FILE));
+    return {
+      path: source.name,
+      kind: "bundle",
+      spaceId: manifest.space.id,
+      dimension: manifest.space.dimension,
+      files: manifest.files.size,
+      bytes: [...manifest.files.values()].reduce((sum, entry) => sum + entry.bytes, 0),
+      name: manifest.name,
+      version: manifest.encoderVersion,
+      signedBy: bundle.signedBy,
+      claimedKeyId: manifest.signatureKeyId,
+      golden: await replay(encoder, golden, options.signal),
+    };
+  } finally {
+    await encoder.close();
+  }
+}

@@ -1,0 +1,29 @@
+/** The SDK's core: everything but what a platform brings (files, onnxruntime). */
+
+export {
+  ADAPTER_FORMAT,
+  type AdapterRelease,
+  LARGEST_RELEASE,
+  parseAdapter,
+  readAdapter,
+} from "./adapter.js";
+export type { AdapterTensor, AdapterTensors } from "./adapter_tensors.js";
+export { Bundle, type BundleOptions, type Progress } from "./bundle.js";
+export { type AdapterSource, type EncodeOptions, Encoder, type EncoderOptions } from "./encoder.js";
+export * from "./errors.js";
+export { type Fetch, FetchSource } from "./files/fetch.js";
+export { MemorySource } from "./files/memory.js";
+export type { FileSource, ReadOptions } from "./files/source.js";
+export { ZipSource } from "./files/zip.js";
+export type { GoldenAgreement } from "./golden.js";
+export type { OnnxRuntime, SessionOptions } from "./graph.js";
+export {
+  load,
+  type LoadOptions,
+  type VerificationReport,
+  verify,
+  type VerifyOptions,
+} from "./loading.js";
+export type { FileEntry, Manifest, TokenizerSpec } from "./manifest.js";
+export { type Key, keyId } from "./signature.js";
+export { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";

@@ -1,0 +1,69 @@
+/** The SDK for Node and Electron's main process: folders and zips on disk, onnxruntime-node. */
+
+import { stat } from "node:fs/promises";
+import { basename, dirname } from "node:path";
+import type { Encoder } from "./encoder.js";
+import { ArtifactNotFoundError, MissingExtraError } from "./errors.js";
+import { FolderSource } from "./files/folder.js";
+import type { FileSource } from "./files/source.js";
+import { ZipSource } from "./files/zip.js";
+import type { OnnxRuntime } from "./graph.js";
+import * as core from "./loading.js";
+
+export * from "./main.js";
+export { FolderSource };
+
+/** As the core's options; onnxruntime-node is taken where no onnxruntime is given. */
+export type LoadOptions = Omit<core.LoadOptions, "onnxruntime"> & {
+  readonly onnxruntime?: OnnxRuntime;
+};
+export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
+  readonly onnxruntime?: OnnxRuntime;
+};
+
+/** Open the bundle at a path (a folder, or a zip of it) or in a source. Errors as the core's `load`. */
+export async function load(
+  bundle: string | FileSource,
+  options: LoadOptions = {},
+): Promise<Encoder> {
+  return core.load(await openSource(bundle), await withRuntime(options));
+}
+
+/** Check a bundle whole. Errors as the core's `verify`. */
+export async function verify(
+  bundle: string | FileSource,
+  options: VerifyOptions = {},
+): Promise<core.VerificationReport> {
+  return core.verify(await openSource(bundle), await withRuntime(options));
+}
+
+/** The folder or zip at a path. Throws ArtifactNotFoundError or CorruptArtifactError. */
+export async function openSource(place: string | FileSource): Promise<FileSource> {
+  if (typeof place !== "string") return place;
+  const found = await stat(place).catch(() => null);
+  if (found?.isDirectory()) return new FolderSource(place);
+  if (found?.isFile()) {
+    return ZipSource.open(new FolderSource(dirname(place)), basename(place), place);
+  }
+  throw new ArtifactNotFoundError(
+    `${place}: found nothing there, expected a folder or a zip of one`,
+  );
+}
+
+async function withRuntime<T extends { readonly onnxruntime?: OnnxRuntime }>(
+  options: T,
+): Promise<T & { onnxruntime: OnnxRuntime }> {
+  return { ...options, onnxruntime: options.onnxruntime ?? (await importRuntime()) };
+}
+
+async function importRuntime(): Promise<OnnxRuntime> {
+  try {
+    return await import("onnxruntime-node");
+  } catch (error) {
+    throw new MissingExtraError(
+      'the package "onnxruntime-node" is needed here and cannot be loaded; install it with: ' +
+        `npm install onnxruntime-node, or pass another one as onnxruntime (${(error as Error).message})`,
+      { cause: error },
+    );
+  }
+}

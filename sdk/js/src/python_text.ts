@@ -1,0 +1,93 @@
+/** How values are written in messages, so that they read as Python's. */
+
+/** Characters of a value shown in an error. */
+const SHOWN = 80;
+
+/** `text`, or its beginning where it is too long for an error. */
+export function shortened(text: string): string {
+  const characters = Array.from(text.slice(0, 4 * SHOWN));
+  return characters.length <= SHOWN ? text : `${characters.slice(0, SHOWN - 3).join("")}...`;
+}
+
+/** The number of characters (code points) of `text`. */
+export function characterCount(text: string): number {
+  let count = text.length;
+  for (let i = 1; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit >= 0xdc00 && unit <= 0xdfff) {
+      const before = text.charCodeAt(i - 1);
+      if (before >= 0xd800 && before <= 0xdbff) count--;
+    }
+  }
+  return count;
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
+let unprintable: RegExp | null = null;
+
+/** Whether every character of `text` is one to be seen, or a plain space. */
+export function isPrintable(text: string): boolean {
+  unprintable ??= unprintablePattern();
+  return !unprintable.test(text);
+}
+
+function unprintablePattern(): RegExp {
+  try {
+    return new RegExp("[\\p{C}\\p{Zl}\\p{Zp}]|(?! )\\p{Zs}", "u");
+  } catch {
+    return /[^ -~]/; // an engine that does not know Unicode's classes: stricter
+  }
+}
+
+/** `text` in quotes, as Python's `repr` writes it. */
+export function repr(text: string): string {
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  let written = "";
+  for (const character of text) {
+    written +=
+      character === quote
+        ? `\\${character}`
+        : (ESCAPES[character] ?? (isPrintable(character) ? character : escaped(character)));
+  }
+  return quote + written + quote;
+}
+
+function escaped(character: string): string {
+  const point = character.codePointAt(0) ?? 0;
+  const digits = point.toString(16);
+  if (point < 0x100) return `\\x${digits.padStart(2, "0")}`;
+  return point < 0x10000 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+}
+
+/** Numbers, texts and lists of them as Python writes them: `['batch', 384]`. */
+export function show(value: unknown): string {
+  if (typeof value === "string") return repr(value);
+  if (value === null || value === undefined) return "None";
+  if (Array.isArray(value)) return `[${value.map(show).join(", ")}]`;
+  return String(value);
+}
+
+/** A shape as Python writes a tuple: `(8, 384)`, `(8,)`. */
+export function showShape(shape: readonly number[]): string {
+  return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
+}
+
+/** What a value is, for an error: "a number", "null", "a Uint8Array". */
+export function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value !== "object") return `a ${typeof value}`;
+  return `a ${(value as object).constructor?.name ?? "object"}`;
+}
+
+/** Orders texts by code point, as Python does; JavaScript's own order is that of UTF-16. */
+export function byCodePoint(left: string, right: string): number {
+  const a = left[Symbol.iterator]();
+  const b = right[Symbol.iterator]();
+  for (;;) {
+    const x = a.next();
+    const y = b.next();
+    if (x.done || y.done) return Number(y.done ?? false) - Number(x.done ?? false) || 0;
+    const difference = (x.value.codePointAt(0) ?? 0) - (y.value.codePointAt(0) ?? 0);
+    if (difference !== 0) return difference;
+  }
+}

@@ -1,0 +1,69 @@
+/** The SDK for pages, web views and Electron's renderer: bundles by address, onnxruntime-web. */
+
+import type { Encoder } from "./encoder.js";
+import { FetchSource } from "./files/fetch.js";
+import { MemorySource } from "./files/memory.js";
+import type { FileSource } from "./files/source.js";
+import { ZipSource } from "./files/zip.js";
+import type { OnnxRuntime } from "./graph.js";
+import * as core from "./loading.js";
+import { MissingExtraError } from "./errors.js";
+
+export * from "./main.js";
+
+/** As the core's options; onnxruntime-web's WebAssembly is taken where no onnxruntime is given. */
+export type LoadOptions = Omit<core.LoadOptions, "onnxruntime"> & {
+  readonly onnxruntime?: OnnxRuntime;
+};
+export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
+  readonly onnxruntime?: OnnxRuntime;
+};
+
+/** Open the bundle at an address (a folder, or a ".zip") or in a source. Errors as the core's `load`. */
+export async function load(
+  bundle: string | URL | FileSource,
+  options: LoadOptions = {},
+): Promise<Encoder> {
+  return core.load(await openSource(bundle, options.signal), await withRuntime(options));
+}
+
+/** Check a bundle whole. Errors as the core's `verify`. */
+export async function verify(
+  bundle: string | URL | FileSource,
+  options: VerifyOptions = {},
+): Promise<core.VerificationReport> {
+  return core.verify(await openSource(bundle, options.signal), await withRuntime(options));
+}
+
+/** The files under an address; those of a zip, which is fetched whole, where it ends in ".zip". */
+export async function openSource(
+  place: string | URL | FileSource,
+  signal?: AbortSignal,
+): Promise<FileSource> {
+  if (typeof place !== "string" && !(place instanceof URL)) return place;
+  const address = String(place);
+  if (!/\.zip(?:[?#]|$)/.test(address)) return new FetchSource(address);
+  const [, folder = "", file = address] = /^(.*\/)?([^/]+)$/.exec(address) ?? [];
+  const bytes = await new FetchSource(folder || "./").read(file, signal ? { signal } : {});
+  return ZipSource.open(new MemorySource({ [file]: bytes }), file, address);
+}
+
+async function withRuntime<T extends { readonly onnxruntime?: OnnxRuntime }>(
+  options: T,
+): Promise<T & { onnxruntime: OnnxRuntime }> {
+  return { ...options, onnxruntime: options.onnxruntime ?? (await importRuntime()) };
+}
+
+async function importRuntime(): Promise<OnnxRuntime> {
+  try {
+    const runtime = await import("onnxruntime-web/wasm");
+    runtime.env.wasm.numThreads ??= 1; // a query gains nothing from more
+    return runtime;
+  } catch (error) {
+    throw new MissingExtraError(
+      'the package "onnxruntime-web" is needed here and cannot be loaded; install it with: ' +
+        `npm install onnxruntime-web, or pass it as onnxruntime (${(error as Error).message})`,
+      { cause: error },
+    );
+  }
+}

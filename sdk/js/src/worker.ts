@@ -1,0 +1,178 @@
+/**
+ * The encoder in a Web Worker, so that typing never stutters: the same methods, answered from another
+ * thread. The page makes the worker; `pocketquery/worker-script` is one that is ready.
+ */
+
+import type { Progress } from "./bundle.js";
+import type { AdapterSource, EncodeOptions, Encoder } from "./encoder.js";
+import { InvalidInputError } from "./errors.js";
+import { MemorySource } from "./files/memory.js";
+import type { GoldenAgreement } from "./golden.js";
+import type { OnnxRuntime, SessionOptions } from "./graph.js";
+import { load, type VerificationReport, verify } from "./loading.js";
+import { answer, Caller, type Context, type Port } from "./rpc.js";
+import type { Key } from "./signature.js";
+import { openSource } from "./web.js";
+
+export { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";
+export type { GoldenAgreement };
+
+/** What a worker loads: everything in it can be sent to another thread. */
+export interface WorkerLoadOptions {
+  /** The bundle's address, or its files. */
+  readonly bundle: string | ReadonlyMap<string, Uint8Array>;
+  readonly adapter?: AdapterSource;
+  readonly publicKey?: Key;
+  readonly verifyHashes?: boolean;
+  /** Replay the golden texts before the encoder is handed out. */
+  readonly verify?: boolean;
+  readonly sessionOptions?: SessionOptions;
+  /** For the ready worker: where onnxruntime-web's module and its .wasm files lie. */
+  readonly onnxruntime?: { readonly module: string; readonly wasmPaths?: string };
+}
+
+/** What an encoder says of itself. */
+export interface EncoderInfo {
+  readonly name: string;
+  readonly version: string;
+  readonly spaceId: string;
+  readonly dimension: number;
+  readonly maxLength: number;
+  readonly signedBy: string | null;
+}
+
+/**
+ * In the worker: answer at `port` (the worker's own `self`) with an encoder. `runtime` brings
+ * onnxruntime when the first bundle is loaded.
+ */
+export function serveEncoder(
+  port: Port,
+  runtime: (options: WorkerLoadOptions) => Promise<OnnxRuntime>,
+): void {
+  let encoder: Encoder | null = null;
+  const opened = (): Encoder => {
+    if (encoder === null) throw new InvalidInputError("the worker has no encoder; load a bundle");
+    return encoder;
+  };
+  const prepared = async (context: Context, options: WorkerLoadOptions) => {
+    const { bundle } = options;
+    const source =
+      typeof bundle === "string"
+        ? await openSource(bundle, context.signal)
+        : new MemorySource(bundle);
+    const onProgress = (progress: Progress): void => context.notify(progress);
+    const { signal } = context;
+    return { source, all: { ...options, onnxruntime: await runtime(options), signal, onProgress } };
+  };
+  answer(port, {
+    load: async (context, options: WorkerLoadOptions) => {
+      const { source, all } = await prepared(context, options);
+      const loaded = await load(source, all);
+      const before = encoder;
+      encoder = loaded;
+      await before?.close();
+      return info(loaded);
+    },
+    verify: async (context, options: WorkerLoadOptions) => {
+      const { source, all } = await prepared(context, options);
+      return verify(source, all);
+    },
+    encode: (_, texts: string, options: EncodeOptions) => opened().encode(texts, options),
+    encodeQuery: (_, texts: string, options: EncodeOptions) => opened().encodeQuery(texts, options),
+    tokenize: (_, text: string) => opened().tokenize(text),
+    adapter: () => opened().adapter,
+    swapAdapter: async (_, adapter: AdapterSource | null, options: { publicKey?: Key }) => {
+      await opened().swapAdapter(adapter, options);
+      return info(opened());
+    },
+    close: async () => {
+      const before = encoder;
+      encoder = null;
+      await before?.close();
+    },
+  });
+}
+
+function info(encoder: Encoder): EncoderInfo {
+  const { name, version, spaceId, dimension, maxLength, signedBy } = encoder;
+  return { name, version, spaceId, dimension, maxLength, signedBy };
+}
+
+/** On the page: an encoder in a worker. Methods and errors as `Encoder`'s. */
+export class WorkerEncoder {
+  readonly #caller: Caller;
+  #info: EncoderInfo;
+
+  private constructor(caller: Caller, loaded: EncoderInfo) {
+    this.#caller = caller;
+    this.#info = loaded;
+  }
+
+  /** Load a bundle in `worker`, which answers by `serveEncoder`. Errors as `load`'s. */
+  static async load(
+    worker: Port,
+    options: WorkerLoadOptions,
+    { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
+  ): Promise<WorkerEncoder> {
+    const caller = new Caller(worker);
+    const onMessage = onProgress as ((message: unknown) => void) | undefined;
+    const loaded = await caller.call("load", [options], { signal, onMessage });
+    return new WorkerEncoder(caller, loaded as EncoderInfo);
+  }
+
+  /** Check a bundle whole, in `worker`. */
+  static async verify(worker: Port, options: WorkerLoadOptions): Promise<VerificationReport> {
+    return (await new Caller(worker).call("verify", [options])) as VerificationReport;
+  }
+
+  get name(): string {
+    return this.#info.name;
+  }
+
+  get version(): string {
+    return this.#info.version;
+  }
+
+  get spaceId(): string {
+    return this.#info.spaceId;
+  }
+
+  get dimension(): number {
+    return this.#info.dimension;
+  }
+
+  get maxLength(): number {
+    return this.#info.maxLength;
+  }
+
+  get signedBy(): string | null {
+    return this.#info.signedBy;
+  }
+
+  encode(text: string, options?: EncodeOptions): Promise<Float32Array>;
+  encode(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
+  encode(texts: string | readonly string[], options: EncodeOptions = {}): Promise<never> {
+    return this.#caller.call("encode", [texts, options]) as Promise<never>;
+  }
+
+  encodeQuery(text: string, options?: EncodeOptions): Promise<Float32Array>;
+  encodeQuery(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
+  encodeQuery(texts: string | readonly string[], options: EncodeOptions = {}): Promise<never> {
+    return this.#caller.call("encodeQuery", [texts, options]) as Promise<never>;
+  }
+
+  tokenize(text: string): Promise<number[]> {
+    return this.#caller.call("tokenize", [text]) as Promise<number[]>;
+  }
+
+  async swapAdapter(
+    adapter: AdapterSource | null,
+    options: { readonly publicKey?: Key } = {},
+  ): Promise<void> {
+    this.#info = (await this.#caller.call("swapAdapter", [adapter, options])) as EncoderInfo;
+  }
+
+  async close(): Promise<void> {
+    await this.#caller.call("close", []);
+  }
+}

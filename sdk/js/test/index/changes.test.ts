@@ -1,0 +1,231 @@
+/** What is added and deleted on the device: kept whole or not at all, erased when deleted. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import {
+  ArtifactError,
+  CorruptArtifactError,
+  InvalidInputError,
+  MemorySource,
+  SpaceMismatchError,
+} from "pocketquery";
+import { type ChangeStore, MemoryChanges, openIndex } from "pocketquery/index";
+import { FileChanges } from "../../dist/index/file_changes.js";
+import { DATA, DIMENSION, drawer, source } from "./data.js";
+
+const VECTOR = Float32Array.from({ length: DIMENSION }, (_, i) => i + 1);
+const document = (id: string) => ({ id, text: `secret ${id}`, metadata: { kind: "own" } });
+
+async function filled(count: number): Promise<Uint8Array> {
+  const changes = new MemoryChanges();
+  const index = await openIndex(source("base"), { changes });
+  for (let i = 0; i < count; i++) await index.add([document(`new${i}`)], [VECTOR]);
+  await index.delete(["d1", "d2"]);
+  return changes.read();
+}
+
+test("a log that was cut anywhere gives the changes before the cut, and can be gone on with", async () => {
+  const whole = await filled(4);
+  const size = (await openIndex(source("base"))).size;
+  const seen = new Set<number>();
+  for (let cut = 0; cut <= whole.length; cut += cut % 7 === 0 ? 1 : 11) {
+    for (const rest of [0, 40]) {
+      // What a file system shows of a write that was cut off: less, or zeros.
+      const bytes = new Uint8Array(cut < whole.length ? cut + rest : cut);
+      bytes.set(whole.subarray(0, cut));
+      const changes = new MemoryChanges(bytes);
+      const index = await openIndex(source("base"), { changes });
+      seen.add(index.size - size);
+      const before = index.size;
+      await index.add([document("after")], [VECTOR]);
+      assert.equal((await openIndex(source("base"), { changes })).size, before + 1);
+    }
+  }
+  assert.deepEqual([...seen].sort(), [0, 1, 2, 3, 4]);
+});
+
+test("damage in the middle of a log is refused, at its end taken for a cut", async () => {
+  const whole = await filled(4);
+  const draw = drawer(5);
+  for (let round = 0; round < 300; round++) {
+    const bytes = whole.slice();
+    bytes[Math.floor(draw() * bytes.length)]! ^= 1 << Math.floor(draw() * 8);
+    const opened = openIndex(source("base"), { changes: new MemoryChanges(bytes) });
+    await opened.catch((error: unknown) => assert.ok(error instanceof CorruptArtifactError));
+  }
+  const bytes = whole.slice();
+  bytes[200]! ^= 1;
+  const opened = openIndex(source("base"), { changes: new MemoryChanges(bytes) });
+  await assert.rejects(opened, CorruptArtifactError);
+});
+
+test("deleting erases text, id and metadata from the log at once", async () => {
+  const changes = new MemoryChanges();
+  const index = await openIndex(source("base"), { changes });
+  await index.add([document("mine"), document("other")], [VECTOR, VECTOR]);
+  const holds = async (text: string) => Buffer.from(await changes.read()).includes(text);
+  assert.ok((await holds("secret mine")) && (await holds('"id":"mine"')));
+  assert.equal(await index.delete(["mine", "mine", "unknown"]), 1);
+  for (const text of ["secret mine", '"id":"mine"']) assert.ok(!(await holds(text)), text);
+  assert.ok(await holds("secret other"));
+  assert.equal(index.get("mine"), undefined);
+  const again = await openIndex(source("base"), { changes });
+  assert.equal(again.size, index.size);
+  assert.deepEqual(
+    await again.search("secret", { mode: "lexical" }),
+    await index.search("secret", { mode: "lexical" }),
+  );
+});
+
+test("a caller's objects and the index's are apart", async () => {
+  const index = await openIndex(source("base"), { changes: new MemoryChanges() });
+  const metadata = { list: [1] };
+  await index.add([{ id: "new", text: "t", metadata }], [VECTOR]);
+  metadata.list.push(2);
+  (index.get("new")!.metadata["list"] as number[]).push(3);
+  assert.deepEqual(index.get("new")!.metadata, { list: [1] });
+});
+
+test("what cannot be added changes nothing", async () => {
+  const changes = new MemoryChanges();
+  const index = await openIndex(source("base"), { changes });
+  const { size } = index;
+  const loop: Record<string, unknown> = {};
+  loop["self"] = loop;
+  const wrong: [unknown, unknown][] = [
+    [[document("d1")], [VECTOR]],
+    [[document("a"), document("a")], [VECTOR, VECTOR]],
+    [[document("a")], []],
+    [[document("a")], [VECTOR.subarray(1)]],
+    [[document("a")], [new Float32Array(DIMENSION)]],
+    [[document("a")], [new Float32Array(DIMENSION).fill(Number.NaN)]],
+    [[document("a")], ["no vector"]],
+    [[document("")], [VECTOR]],
+    [[{ id: "a", text: "half \ud800" }], [VECTOR]],
+    [[{ id: "a", text: 3 }], [VECTOR]],
+    [[{ id: "a", text: "", metadata: { when: new Date() } }], [VECTOR]],
+    [[{ id: "a", text: "", metadata: { number: Infinity } }], [VECTOR]],
+    [[{ id: "a", text: "", metadata: loop }], [VECTOR]],
+    [[null], [VECTOR]],
+    ["documents", "vectors"],
+  ];
+  for (const [documents, vectors] of wrong) {
+    await assert.rejects(index.add(documents as never, vectors as never), InvalidInputError);
+  }
+  await assert.rejects(index.delete("d1" as never), InvalidInputError);
+  assert.equal(index.size, size);
+  assert.equal((await changes.read()).length, 0);
+  const reading = await openIndex(source("base"));
+  await assert.rejects(reading.add([document("a")], [VECTOR]), InvalidInputError);
+  await assert.rejects(reading.delete(["d1"]), InvalidInputError);
+});
+
+test("a store that fails leaves the index as it was, and the next change makes it good", async () => {
+  const memory = new MemoryChanges();
+  let fails = false;
+  const changes: ChangeStore = {
+    name: "a full disk",
+    read: () => memory.read(),
+    replace: (bytes, length) => memory.replace(bytes, length),
+    append: async (bytes, length) => {
+      await memory.append(fails ? bytes.subarray(0, 30) : bytes, length);
+      if (fails) throw new ArtifactError("no room");
+    },
+  };
+  const index = await openIndex(source("base"), { changes });
+  await index.add([document("one")], [VECTOR]);
+  fails = true;
+  await assert.rejects(index.add([document("two")], [VECTOR]), ArtifactError);
+  assert.equal(index.get("two"), undefined);
+  fails = false;
+  await index.add([document("three")], [VECTOR]);
+  const again = await openIndex(source("base"), { changes });
+  assert.deepEqual(["one", "two", "three"].map((id) => again.get(id)?.id), ["one", undefined, "three"]);
+});
+
+test("changes of another space are refused; another file of the same space keeps them", async () => {
+  const changes = new MemoryChanges();
+  const index = await openIndex(source("compact"), { changes });
+  await index.delete(["d3"]);
+  await index.add([document("d3"), document("d0")], [VECTOR, VECTOR]); // d0 is deleted in both
+  const other = await openIndex(source("base"), { changes });
+  for (const id of ["d0", "d3"]) assert.equal(other.get(id)?.text, `secret ${id}`);
+  const elsewhere = new MemorySource(await renamed());
+  await assert.rejects(openIndex(elsewhere, { changes }), SpaceMismatchError);
+});
+
+/** The base index as one of another space, without hashes. */
+async function renamed(): Promise<Map<string, Uint8Array>> {
+  const found = new Map<string, Uint8Array>();
+  for (const name of ["index.json", "documents.sqlite", "vectors-0.u8"]) {
+    const text = readFileSync(join(DATA, "base", name)).toString("latin1");
+    found.set(name, Buffer.from(text.replaceAll("space-of-tests", "space-of-other"), "latin1"));
+  }
+  const { createHash } = await import("node:crypto");
+  const fields = JSON.parse(Buffer.from(found.get("index.json")!).toString());
+  for (const [name, record] of Object.entries<{ sha256: string }>(fields.files)) {
+    record.sha256 = createHash("sha256").update(found.get(name)!).digest("hex");
+  }
+  return found.set("index.json", Buffer.from(JSON.stringify(fields)));
+}
+
+test("a file keeps what was added before a kill", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "pocketquery-"));
+  try {
+    const path = join(folder, "deep", "changes.log");
+    const dist = new URL("../../dist/", import.meta.url).href;
+    const script = join(folder, "writer.mjs");
+    writeFileSync(
+      script,
+      `import { openIndex } from "${dist}index/index.js";
+       import { FileChanges } from "${dist}index/file_changes.js";
+       import { FolderSource } from "${dist}files/folder.js";
+       const [at, from] = process.argv.slice(2);
+       const changes = new FileChanges(at);
+       const index = await openIndex(new FolderSource(${JSON.stringify(join(DATA, "base"))}), { changes });
+       for (let i = Number(from); ; i++) {
+         const text = "x".repeat(50_000);
+         await index.add([{ id: "new" + i, text }], [new Float32Array(${DIMENSION}).fill(1)]);
+         console.log(i);
+         if (i % 3 === 2) await index.delete(["new" + i]);
+       }`,
+    );
+    let last = -1;
+    for (let kill = 0; kill < 4; kill++) {
+      last = await untilKilled(script, [path, String(last + 2)], 3 + 2 * kill, last);
+      const index = await openIndex(source("base"), { changes: new FileChanges(path) });
+      for (let i = 1; i < last; i++) {
+        const was = index.get(`new${i}`) !== undefined;
+        assert.ok(was || i % 3 === 2 || skipped.has(i), `new${i}`);
+      }
+      skipped.add(last + 1);
+    }
+    const writer = await openIndex(source("base"), { changes: new FileChanges(path) });
+    const second = await openIndex(source("base"), { changes: new FileChanges(path) });
+    await writer.add([document("mine")], [VECTOR]);
+    await assert.rejects(second.add([document("too")], [VECTOR]), ArtifactError);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+const skipped = new Set<number>();
+
+/** Run until it has told of `count` additions, and kill it; the last one it told of. */
+function untilKilled(script: string, args: string[], count: number, last: number): Promise<number> {
+  const child = spawn(process.execPath, [script, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  return new Promise((resolve, reject) => {
+    let text = "";
+    let told = last;
+    child.stdout.on("data", (data: Buffer) => {
+      text += data.toString();
+      const lines = text.split("\n").slice(0, -1);
+      if (lines.length) told = Number(lines.at(-1));
+      if (lines.length >= count) child.kill("SIGKILL");
+    });
+    child.on("exit", () => (told > last ? resolve(told) : reject(new Error("wrote nothing"))));
+  });
+}

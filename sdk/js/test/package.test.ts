@@ -1,0 +1,96 @@
+/** What users get: the packed files, their sizes, and the README's snippets. */
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import * as core from "pocketquery";
+import * as node from "pocketquery/node";
+import * as web from "pocketquery/web";
+import { PACKAGE, REFERENCE } from "./fixtures.js";
+
+const CODE = [
+  "ADAPTER_FORMAT", "ArtifactError", "ArtifactNotFoundError", "Bundle", "CorruptArtifactError",
+  "ERROR_CLASSES", "Encoder", "FetchSource", "InvalidInputError", "LARGEST_RELEASE", "MemorySource",
+  "MissingExtraError", "PocketQueryError", "SignatureError", "SpaceMismatchError",
+  "UnsupportedVersionError", "ZipSource", "keyId", "load", "openTokenizer", "parseAdapter",
+  "readAdapter", "verify",
+];
+
+test("the public names", () => {
+  const missing = (names: object): string[] => CODE.filter((name) => !(name in names));
+  assert.deepEqual([missing(core), missing(node), missing(web)], [[], [], []]);
+  assert.ok("FolderSource" in node && !("FolderSource" in web));
+});
+
+test("the packed files and their sizes", () => {
+  const command = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+  const shown = execFileSync("npm", command, {
+    cwd: PACKAGE,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const [packed] = JSON.parse(shown) as [
+    { size: number; unpackedSize: number; files: { path: string }[] },
+  ];
+  const strange = packed.files
+    .map(({ path }) => path)
+    .filter((path) => !/^dist\/[\w/.-]+\.(js|d\.ts)$|^(README\.md|LICENSE|package\.json)$/.test(path));
+  assert.deepEqual(strange, []);
+  assert.ok(packed.size < 250_000, `${packed.size} bytes packed`);
+  for (const name of ["pocketquery.min.js", "pocketquery.worker.min.js"]) {
+    const size = gzipSync(readFileSync(join(PACKAGE, "dist", name))).length;
+    assert.ok(size < 36_000, `${name} has ${size} bytes, compressed`);
+  }
+});
+
+async function bundled(code: string): Promise<number> {
+  const { outputFiles } = await build({
+    stdin: { contents: code, resolveDir: PACKAGE },
+    bundle: true,
+    minify: true,
+    format: "esm",
+    write: false,
+    external: ["onnxruntime-*"],
+    logLevel: "silent",
+  });
+  return outputFiles[0]?.contents.length ?? 0;
+}
+
+test("a bundler leaves out what is not used", async () => {
+  const nothing = await bundled('import "pocketquery"');
+  const one = await bundled('import { MemorySource } from "pocketquery"; console.log(MemorySource)');
+  const all = await bundled('import { load } from "pocketquery/web"; console.log(load)');
+  assert.ok(nothing < 100, `${nothing} bytes for nothing`);
+  assert.ok(one < 3_000, `${one} bytes for one class`);
+  assert.ok(all < 90_000, `${all} bytes for the encoder`);
+});
+
+test("everything but the entry for Node goes into a page", async () => {
+  for (const entry of ["pocketquery", "pocketquery/web", "pocketquery/worker", "pocketquery/index"]) {
+    assert.ok((await bundled(`export * from "${entry}"`)) > 5_000, entry); // "node:fs" would be an error
+  }
+});
+
+test("the lock file names no mirror", () => {
+  const lock = readFileSync(join(PACKAGE, "package-lock.json"), "utf8");
+  const places = [...lock.matchAll(/"resolved": "([^"]*)"/g)].map((match) => match[1] ?? "");
+  assert.deepEqual(places.filter((place) => !place.startsWith("https://registry.npmjs.org/")), []);
+});
+
+test("the README's snippet for Node runs", () => {
+  const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+  const code = /```js node\n([\s\S]*?)```/.exec(readme)?.[1] ?? assert.fail("no snippet");
+  const script = join(PACKAGE, ".test", "readme.mjs"); // inside, so that the package finds itself
+  writeFileSync(script, code);
+  try {
+    const options = { cwd: dirname(REFERENCE), encoding: "utf8" } as const;
+    const shown = execFileSync(process.execPath, [script], options);
+    assert.match(shown, /^\d+ space-c908b0599cb71548933014c3f35124fc 384\n$/);
+  } finally {
+    rmSync(script);
+  }
+});

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as onnxruntime from "onnxruntime-node";
+import { CorruptArtifactError, InvalidInputError } from "pocketquery";
+import { type Port, serveEncoder, WorkerEncoder } from "pocketquery/worker";
+import { cosine, EXPECTED, read, TINY_FILES } from "./fixtures.js";
+
+const files = new Map<string, Uint8Array>(
+  TINY_FILES.map((name) => [name, Uint8Array.from(read(`tiny/${name}`))]),
+);
+
+test("an encoder across a border answers as one beside us", async () => {
+  const { port1, port2 } = new MessageChannel();
+  serveEncoder(port2 as unknown as Port, async () => onnxruntime);
+  const port = port1 as unknown as Port;
+  try {
+    const seen: string[] = [];
+    const options = { bundle: files, publicKey: EXPECTED.key };
+    const encoder = await WorkerEncoder.load(port, options, {
+      onProgress: ({ file }) => void seen.push(file),
+    });
+    assert.ok(seen.includes("encoder.onnx"));
+    assert.equal(encoder.signedBy, EXPECTED.key_id);
+    assert.equal(encoder.dimension, 16);
+    const vectors = await encoder.encode(EXPECTED.texts);
+    for (const [i, vector] of vectors.entries()) {
+      assert.ok(cosine(vector, EXPECTED.tiny.vectors[i] ?? []) > 0.9999);
+    }
+    assert.deepEqual(await encoder.encode(EXPECTED.texts[2] ?? ""), vectors[2]);
+    assert.deepEqual(await encoder.tokenize("the sea"), EXPECTED.tiny.ids.at(-1)?.slice(0, 3).concat(3));
+    await encoder.swapAdapter(Uint8Array.from(read("release.safetensors")));
+    assert.equal(encoder.version, "2");
+    const query = await encoder.encodeQuery(EXPECTED.texts[2] ?? "", { truncateDim: 8 });
+    assert.ok(cosine(query, EXPECTED.swapped.queries[2] ?? []) > 0.9999);
+    await assert.rejects(encoder.encode("a\ud800"), InvalidInputError);
+    await assert.rejects(encoder.swapAdapter(new Uint8Array(9)), CorruptArtifactError);
+    const signal = AbortSignal.abort();
+    await assert.rejects(WorkerEncoder.load(port, options, { signal }), { name: "AbortError" });
+    assert.equal((await WorkerEncoder.verify(port, options)).golden.texts, 4);
+    await encoder.close();
+    await assert.rejects(encoder.encode("a"), /the worker has no encoder; load a bundle/);
+  } finally {
+    port1.close();
+    port2.close();
+  }
+});

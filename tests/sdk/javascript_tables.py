@@ -1,0 +1,73 @@
+"""The Unicode tables of the JavaScript SDK, made from Python's.
+
+``python -m tests.sdk.javascript_tables`` writes ``sdk/js/src/tokenizer/unicode_tables.ts`` anew.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from pocketquery.sdk.tokenizers import bert_unicode
+from pocketquery.sdk.tokenizers.added_tokens import is_word_character
+from pocketquery.sdk.tokenizers.bert_unicode import CharacterClass
+
+TARGET = Path(__file__).parents[2] / "sdk" / "js" / "src" / "tokenizer" / "unicode_tables.ts"
+
+_CLASSES = {
+    "REMOVED": "Dropped by clean_text.",
+    "IDEOGRAPHS": "Set apart by spaces by handle_chinese_chars.",
+    "MARKS": "Dropped by strip_accents.",
+    "DECOMPOSED": "Characters with a canonical decomposition; newer ones are left whole.",
+    "REORDERED": "Marks that strip_accents leaves but canonical ordering may move.",
+    "PUNCTUATION": "Words of their own.",
+    "WHITESPACE": "What stands between words.",
+}
+
+
+def tables() -> str:
+    """The content of the file."""
+    parts = [
+        "/** How the `tokenizers` library classes Unicode's characters. Generated from\n"
+        " * sdk/tokenizers/bert_unicode.py by tests/sdk/javascript_tables.py: "
+        "change it there. */\n\n"
+        'import { CharacterClass } from "./character_class.js";\n'
+    ]
+    for name, meaning in _CLASSES.items():
+        found = getattr(bert_unicode, name)
+        assert isinstance(found, CharacterClass)
+        parts.append(_character_class(name, meaning, found.ranges))
+    parts.append(_character_class("WORD_CHARACTERS", "Characters of words.", _word_ranges()))
+    pairs = _quoted(bert_unicode.LOWERCASED)
+    comment = "/** Lower case of letters younger than Unicode 14. */"
+    parts.append(f"{comment}\nexport const LOWERCASED =\n{pairs};\n")
+    return "\n".join(parts)
+
+
+def _character_class(name: str, meaning: str, ranges: str) -> str:
+    call = f"/* @__PURE__ */ new CharacterClass(\n{_quoted(ranges)},\n)"
+    return f"/** {meaning} */\nexport const {name} = {call};\n"
+
+
+def _word_ranges() -> str:
+    """All of them: an engine's own classes are of whichever Unicode it was built with."""
+    spans: list[list[int]] = []
+    for point in range(0x110000):
+        if is_word_character(chr(point)):
+            if spans and spans[-1][1] == point - 1:
+                spans[-1][1] = point
+            else:
+                spans.append([point, point])
+    return " ".join(f"{a:X}" if a == b else f"{a:X}-{b:X}" for a, b in spans)
+
+
+def _quoted(text: str) -> str:
+    lines = textwrap.wrap(text, 92, break_on_hyphens=False)
+    return "\n".join(
+        f'  "{line}{" " if number < len(lines) else ""}"{" +" if number < len(lines) else ""}'
+        for number, line in enumerate(lines, 1)
+    )
+
+
+if __name__ == "__main__":
+    TARGET.write_text(tables(), encoding="utf-8")
