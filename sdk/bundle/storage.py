@@ -26,9 +26,8 @@ __all__ = ["Storage", "FolderStorage", "ZipStorage", "open_storage", "pack", "re
 
 # The earliest date a zip can hold: no timestamp of ours in the bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-# Where a system lacks these there are no pipes to wait for, or no links to follow.
+# Where a system lacks it there are no pipes to wait for.
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
@@ -47,26 +46,21 @@ class Storage(Protocol):
 
 
 class FolderStorage:
-    """The files of a folder.
-
-    Args:
-        path: the folder.
-        links: whether a name may be that of a link to a file.
+    """The files of a folder; a link to a plain file is followed, as hub caches lay folders out so.
 
     Raises:
-        CorruptArtifactError: a name is that of a link, a folder, a pipe or a device.
+        CorruptArtifactError: a name is that of a folder, a pipe or a device.
         ArtifactError: the system does not let it be read.
     """
 
-    def __init__(self, path: Path, *, links: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._links = links
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes; None where it is not there."""
         try:
             with _explained(self.path / name):
-                found = (self.path / name).stat(follow_symlinks=self._links)
+                found = (self.path / name).stat()
         except ArtifactNotFoundError:
             return None
         _check_plain(found.st_mode, self.path / name)
@@ -74,7 +68,7 @@ class FolderStorage:
 
     def read(self, name: str, limit: int) -> bytes:
         """The whole file, or its first ``limit`` bytes where it is longer."""
-        return read_file(self.path / name, limit, links=self._links)
+        return read_file(self.path / name, limit)
 
 
 class ZipStorage:
@@ -108,17 +102,16 @@ class ZipStorage:
             return self._zip.read(name, limit)
 
 
-def read_file(path: Path, limit: int, *, links: bool = True) -> bytes:
+def read_file(path: Path, limit: int) -> bytes:
     """The whole file at ``path``, or its first ``limit`` bytes where it is longer.
 
     Raises:
         ArtifactNotFoundError: nothing is there.
-        CorruptArtifactError: a folder, a pipe or a device; a link where ``links`` is False.
+        CorruptArtifactError: a folder, a pipe or a device.
         ArtifactError: the system does not let it be read.
     """
-    flags = os.O_RDONLY | _BINARY | _NO_WAIT | (0 if links else _NO_LINK)
     with _explained(path):
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, os.O_RDONLY | _BINARY | _NO_WAIT)
         try:
             _check_plain(os.fstat(descriptor).st_mode, path)
             with open(descriptor, "rb", closefd=False) as file:
@@ -129,7 +122,7 @@ def read_file(path: Path, limit: int, *, links: bool = True) -> bytes:
 
 def _check_plain(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
-        kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
         found = kinds.get(stat.S_IFMT(mode), "a device or a socket")
         raise CorruptArtifactError(f"{path}: found {found}, expected a plain file")
 

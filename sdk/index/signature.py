@@ -37,7 +37,7 @@ def check_signed(folder: Path, public_key: Key) -> IndexInfo:
     """
     data = read_file(folder / INFO, MOST_INFO_BYTES + 1)
     try:
-        check_detached(FolderStorage(folder, links=True), data, public_key, INFO)
+        check_detached(FolderStorage(folder), data, public_key, INFO)
     except SignatureError as error:
         if (folder / SIGNATURE_FILE).exists() and read_info(folder).signature_key_id is None:
             raise SignatureError(
@@ -52,4 +52,4 @@ def check_signed(folder: Path, public_key: Key) -> IndexInfo:
 
 def check_claim(folder: Path, info: IndexInfo) -> None:
     """Raise SignatureError where ``index.json`` names a key and there is no signature."""
-    check_present(FolderStorage(folder, links=True), info.signature_key_id)
+    check_present(FolderStorage(folder), info.signature_key_id)
