@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 architecture:
 	$(PYTHON) docs/list_files.py
 
-.PHONY: architecture demo test test-slow check format lint types bench reference clean
+.PHONY: architecture demo test test-js test-slow check format lint types bench reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -20,6 +20,10 @@ test: .stamps/dev
 
 test-slow: .stamps/dev
 	$(BIN)/python -m pytest -m slow
+
+# The JavaScript SDK: needs Node 20 or later.
+test-js:
+	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
 check: .stamps/dev
 	$(BIN)/ruff format --check .

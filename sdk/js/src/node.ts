@@ -67,3 +67,4 @@ async function importRuntime(): Promise<OnnxRuntime> {
     );
   }
 }
+export { FileChanges } from "./index/file_changes.js";

@@ -1,6 +1,6 @@
 /** The files of a folder, for Node and Electron's main process. */
 
-import { lstat, open, readdir } from "node:fs/promises";
+import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CorruptArtifactError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
@@ -8,7 +8,7 @@ import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 /** Bytes read at once, so that an abort and the progress have their say in between. */
 const CHUNK = 1 << 22;
 
-/** Links are not followed: a name leads to a file of this folder or nowhere. */
+/** A link to a plain file is followed, as hub caches lay folders out so; a pipe or a device is refused. */
 export class FolderSource implements FileSource {
   readonly name: string;
 
@@ -18,19 +18,19 @@ export class FolderSource implements FileSource {
 
   async list(): Promise<string[]> {
     const entries = await readdir(this.name, { withFileTypes: true });
-    return entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+    return entries.filter((entry) => entry.isFile() || entry.isSymbolicLink()).map((entry) => entry.name);
   }
 
   async size(file: string): Promise<number | null> {
     try {
-      const found = await lstat(join(this.name, file));
+      const found = await stat(join(this.name, file));
       if (found.isFile()) return found.size;
     } catch (error) {
       if (isMissing(error)) return null;
       throw error;
     }
     throw new CorruptArtifactError(
-      `${join(this.name, file)}: found a link, a folder or a device, expected a plain file`,
+      `${join(this.name, file)}: found a folder, a pipe or a device, expected a plain file`,
     );
   }
 
