@@ -200,7 +200,7 @@ def test_options_belong_to_an_objective_that_is_trained() -> None:
         ("--documents {0} --set mlm.rate=1", 'no option "rate"; it has mask_rate'),
         ("--documents {0} --objective mlm=0", "the weight of mlm is 0.0"),
         ("--documents {0} --warmup 2", "warmup is 2.0"),
-        ("--documents {0} --mixture both", 'mixture is "both"; expected sum or turns'),
+        ("--documents {0} --mixture both", "mixture is 'both', expected one of sum, turns"),
         ("--documents {0} --init {1} --pre-norm", "--pre-norm goes with a preset"),
         ("--documents {0} {1}", "several places and a store"),
     ],
