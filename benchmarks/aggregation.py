@@ -118,8 +118,14 @@ def through_journal(state: FederationState, made: Iterator[bytes], updates: int)
 
 
 def settings(updates: int) -> RoundSettings:
-    """A round that takes so many replies."""
-    return RoundSettings(clients_per_round=updates, over_selection=1.0)
+    """A round that takes so many replies, for their weighted mean, as Flower's FedAvg does."""
+    return RoundSettings(
+        clients_per_round=updates,
+        over_selection=1.0,
+        weighting="declared",
+        aggregation="mean",
+        shards=1,
+    )
 
 
 def make_updates(state: FederationState, count: int) -> Iterator[bytes]:

@@ -21,9 +21,9 @@ kept between rounds. Optional: ``public-key`` (releases must be signed by its pr
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -57,6 +57,13 @@ _LAST_ROUND = 10**18 - 1  # the last that an update's header can name
 _LARGEST_LOCAL = 100_000  # characters of a round's settings as JSON
 _PATHS = ("bundle", "index", "state")
 _NAMES = {one.name.replace("_", "-"): one.name for one in fields(OfferLimits)}
+
+# What _array() writes, version 1.0 of numpy's format: uint8, one axis, padded with spaces.
+_NPY_MAGIC = b"\x93NUMPY\x01\x00"
+_NPY_HEADER = re.compile(
+    rb"\{'descr': '\|u1', 'fortran_order': False, 'shape': \((0|[1-9][0-9]{0,17}),\), \} *\n"
+)
+_NPY_PREFIX = len(_NPY_MAGIC) + 2
 
 _log = logging.getLogger(__name__)
 
@@ -257,16 +264,17 @@ def _array(data: bytes) -> Array:
 
 
 def _bytes(array: Array) -> bytes | None:
-    """The content of a uint8 array; None where it is none. Allocates no more than it was given."""
-    stream = io.BytesIO(array.data)
-    try:
-        if np.lib.format.read_magic(stream) != (1, 0):
-            return None
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    """The content of an array that :func:`_array` wrote; None where it is another.
+
+    The header is compared with the one that we write. numpy's own reader evaluates it as Python
+    and raises whatever a hostile one makes it raise.
+    """
+    data = array.data
+    start = _NPY_PREFIX + int.from_bytes(data[len(_NPY_MAGIC) : _NPY_PREFIX], "little")
+    header = _NPY_HEADER.fullmatch(data[_NPY_PREFIX:start])
+    if not data.startswith(_NPY_MAGIC) or header is None:
         return None
-    content = stream.read()
-    return content if dtype == np.uint8 and shape == (len(content),) else None
+    return data[start:] if int(header[1]) == len(data) - start else None
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, float]:

@@ -5,7 +5,8 @@ data_offsets; optionally ``__metadata__``, text to text), then the tensors' byte
 format's public description, so that a device needs neither the package nor pickle. Everything a
 hostile file could get wrong is checked before a tensor is built: the header may not be longer than
 the file, offsets must tile the data exactly, in any order but with no gap and no overlap, and each
-span must be as long as its dtype and shape say.
+span must be as long as its dtype and shape say. Numbers are bounded as they are read and what an
+error repeats of the file is cut short, so that no file makes the reader itself fail.
 
 Source: https://github.com/huggingface/safetensors (README, section "Format").
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +45,8 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _LENGTH_BYTES = 8
 _ALIGNMENT = 8
 _LARGEST_HEADER = 100_000_000  # the reference implementation's bound
+_LARGEST_NUMBER = 2**63 - 1  # what numpy and a file's offsets can hold
+_MOST_AXES = 64  # numpy's; with the bound above, no shape's product is too long to print
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,9 @@ def _header(text: bytes, source: str) -> dict[str, object]:
 def _metadata(header: Mapping[str, object], source: str) -> dict[str, str]:
     found = header.get("__metadata__", {})
     if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
-        raise CorruptArtifactError(f"{source}: __metadata__ must map text to text, found {found!r}")
+        raise CorruptArtifactError(
+            f"{source}: __metadata__ must map text to text, found {reprlib.repr(found)}"
+        )
     return found
 
 
@@ -168,12 +174,12 @@ def _entry(name: str, spec: object, source: str) -> _Entry:
     where = f"{source}: tensor {name!r}"
     if not isinstance(spec, dict) or set(spec) != {"dtype", "shape", "data_offsets"}:
         raise CorruptArtifactError(
-            f"{where}: expected exactly dtype, shape and data_offsets, found {spec!r}"
+            f"{where}: expected exactly dtype, shape and data_offsets, found {reprlib.repr(spec)}"
         )
     dtype = _DTYPES.get(spec["dtype"]) if isinstance(spec["dtype"], str) else None
     if dtype is None:
         raise CorruptArtifactError(
-            f"{where}: dtype {spec['dtype']!r}, expected one of {', '.join(_DTYPES)}"
+            f"{where}: dtype {reprlib.repr(spec['dtype'])}, expected one of {', '.join(_DTYPES)}"
         )
     shape = _naturals(spec["shape"], where, "shape")
     offsets = _naturals(spec["data_offsets"], where, "data_offsets")
@@ -190,9 +196,14 @@ def _entry(name: str, spec: object, source: str) -> _Entry:
 
 def _naturals(value: object, where: str, field: str) -> tuple[int, ...]:
     # type() and not isinstance: JSON's true is a Python int.
-    if not isinstance(value, list) or any(type(item) is not int or item < 0 for item in value):
+    if (
+        not isinstance(value, list)
+        or len(value) > _MOST_AXES
+        or any(type(item) is not int or not 0 <= item <= _LARGEST_NUMBER for item in value)
+    ):
         raise CorruptArtifactError(
-            f"{where}: {field} {value!r}, expected a list of integers not below 0"
+            f"{where}: {field} {reprlib.repr(value)}, expected a list of at most {_MOST_AXES} "
+            f"integers from 0 to {_LARGEST_NUMBER}"
         )
     return tuple(value)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -84,7 +84,7 @@ def cells(row: RoundRow) -> tuple[str, ...]:
         _figure(row, "loss"),
         _figure(row, "drift"),
         _gate(row),
-        row.outcome,
+        row.outcome + (", by the mean" if row.fallback else ""),
     )
 
 
@@ -97,6 +97,7 @@ def row_line(row: RoundRow) -> str:
     out = _quarantined(row)
     parts += [f"left out: {out}"] if out != "-" else []
     parts += [f"gate: {_gate(row)}"] if row.gate else []
+    parts += [row.fallback] if row.fallback else []
     parts.append(f"skipped: {row.skipped}" if row.skipped else row.outcome)
     return "; ".join(parts)
 
@@ -116,6 +117,12 @@ def _gate(row: RoundRow) -> str:
         return "-"
     if row.gate["after"] is None:
         return str(row.gate["reason"])
-    gained = row.gate["after"] - row.gate["before"]
-    found = f"{gained:+.4f} [{row.gate['low']:+.4f}, {row.gate['high']:+.4f}]"
+    found = _gain(row.gate)
+    if "mistyped" in row.gate:  # beside the queries as they are
+        found += f", mistyped {_gain(row.gate['mistyped'])}"
     return found if row.gate["accepted"] else f"{found} {row.gate['reason']}"
+
+
+def _gain(gate: Mapping[str, Any]) -> str:
+    gained = gate["after"] - gate["before"]
+    return f"{gained:+.4f} [{gate['low']:+.4f}, {gate['high']:+.4f}]"

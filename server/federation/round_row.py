@@ -23,9 +23,11 @@ class RoundRow:
         quarantined: replies left out, by reason code.
         figures: means over the accepted replies of what devices say of their training.
         skipped: None, or why nothing came of the round.
+        fallback: why the mean of the replies was taken where another aggregation was wanted.
         gate: what the acceptance gate found on held-out queries: ``accepted``, ``reason``,
             ``metric``, its mean ``before`` and ``after``, and the interval of the difference,
-            ``low`` to ``high``; None before it, where a round proposed nothing, and without a gate.
+            ``low`` to ``high``, and under ``mistyped`` the same of a second set of queries, where
+            there is one; None before it, where a round proposed nothing, and without a gate.
         version: the release in force after it; None while it runs.
         seconds: how long it was open, on the server's clock.
     """
@@ -39,6 +41,7 @@ class RoundRow:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
     skipped: str | None = None
+    fallback: str | None = None
     gate: Mapping[str, Any] | None = None
     version: str | None = None
     seconds: float = 0.0

@@ -133,6 +133,9 @@ def test_the_flower_app_offers_every_option() -> None:
     config = app["tool"]["flwr"]["app"]["config"]
     places = {"bundle", "folder", "index", "gate-queries", "gate-qrels", "signing-key"}
     assert config.keys() == places | {option.name for option in OPTIONS}
+    of_few = {"rounds", "clients-per-round", "over-selection", "least-replies", "deadline"}
+    for option in OPTIONS:  # what is no matter of three devices is as everywhere
+        assert option.name in of_few or config[option.name] == option.default, option.name
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,15 @@
-"""The acceptance gate: a candidate adapter ships only where it finds no less than what is out.
+"""The acceptance gate: a candidate adapter ships only where it is shown to find more.
 
 A local loss falls while retrieval falls (a loss that only pulls is lowest where all queries are
 one), so the gate looks at what a user sees: held-out queries through the bundle's own int8 encoder
-with the candidate as it would travel, in float16, over the frozen document vectors. Two comparisons
-on the same queries:
+with the candidate as it would travel, in float16, over the frozen document vectors. The queries are
+asked as they are and mistyped, several times each, as devices mistype them to train: well-typed
+queries hardly move in a round, so they tell harm, and it takes the mistyped ones to tell learning
+from nothing, or from its negation. Two comparisons on the same queries:
 
-- with the release in force: mean and paired-bootstrap interval of the difference;
+- with the release in force: mean and paired-bootstrap interval of the difference. No set may lose,
+  and on one of them the whole interval must lie above zero: a round that proves nothing changes
+  nothing;
 - with the encoder as it was shipped: the mean, so that small losses cannot add up over rounds; and
   spread and effective rank of the query vectors, for a collapse that few documents do not show.
 
@@ -34,7 +38,10 @@ from pocketquery.server.evaluation.bootstrap import Interval, bootstrap_differen
 from pocketquery.server.evaluation.metrics import score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly
 from pocketquery.server.federation.releases.gate_report import (
+    CLEAN,
+    MISTYPED,
     AcceptanceReport,
+    Comparison,
     GateSettings,
     Verdict,
     verdict_on,
@@ -50,16 +57,22 @@ class GateCollection:
     """Held-out queries and the documents they are to find; no device has trained on them.
 
     Attributes:
-        queries: some of them judged; those that are not count for spread and rank alone.
+        queries: typed well; some of them judged, those that are not count for spread and rank
+            alone.
         document_ids: one for each row of ``document_vectors``.
         document_vectors: the teacher's, float32 (documents, dimension), rows of unit length.
         judgements: graded relevance.
+        typings: the queries mistyped, once or several times: each has a text for every query.
+        judges_clean: whether retrieval of the queries as they are counts. Not where the judgements
+            are what the shipped encoder finds for them: any change at all could only lose.
     """
 
     queries: Sequence[Query]
     document_ids: Sequence[str]
     document_vectors: NDArray[np.float32]
     judgements: Judgements
+    typings: Sequence[Sequence[str]] = ()
+    judges_clean: bool = True
 
     def __post_init__(self) -> None:
         shape = self.document_vectors.shape
@@ -67,6 +80,14 @@ class GateCollection:
             raise InvalidInputError(
                 f"document_vectors has shape {shape}; expected one row for each of the "
                 f"{len(self.document_ids)} document ids, at least one"
+            )
+        if not (self.typings or self.judges_clean) or any(
+            len(texts) != len(self.queries) for texts in self.typings
+        ):
+            raise InvalidInputError(
+                f"found {[len(texts) for texts in self.typings]} mistyped texts of "
+                f"{len(self.queries)} queries, expected one of each query in every typing, and a "
+                "typing where the queries as they are do not count"
             )
         if not self.judged:
             raise InvalidInputError(
@@ -86,10 +107,17 @@ class GateCollection:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """One encoder on the collection: query vectors (queries, dimension), scores (judged,)."""
+    """One encoder on the collection.
+
+    Attributes:
+        vectors: of the queries as they are, (queries, dimension).
+        finite: whether all vectors are, those of the mistyped queries too.
+        scores: by the set's name, (judged,); of the mistyped ones each query's mean.
+    """
 
     vectors: NDArray[np.float32]
-    scores: NDArray[np.float64]
+    finite: bool
+    scores: Mapping[str, NDArray[np.float64]]
 
 
 class Gate:
@@ -140,7 +168,7 @@ class Gate:
         self._known = {
             key: value for key, value in self._known.items() if value in (shipped, before, after)
         }
-        if not np.isfinite(after.vectors).all():
+        if not after.finite:
             return self._not_finite(shipped, before)
         return self._compared(shipped, before, after)
 
@@ -157,50 +185,69 @@ class Gate:
         return self._known[key]
 
     def _measure(self) -> _Measured:
-        data, metric = self._collection, self._settings.metric
+        data = self._collection
         vectors = self._encoder.encode_query([query.text for query in data.queries])
+        finite = bool(np.isfinite(vectors).all())
+        scores: dict[str, NDArray[np.float64]] = {}
+        if data.judges_clean:
+            scores[CLEAN] = self._scores(vectors)
+        typed = []
+        for texts in data.typings:
+            mistyped = self._encoder.encode_query(list(texts))
+            finite = finite and bool(np.isfinite(mistyped).all())
+            typed.append(self._scores(mistyped))
+        if typed:
+            scores[MISTYPED] = np.mean(typed, axis=0)
+        return _Measured(vectors, finite, scores)
+
+    def _scores(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The score of each judged query, (judged,), from a vector of each query."""
+        data, settings = self._collection, self._settings
         rankings = rank_exactly(
-            vectors, data.document_vectors, data.document_ids, _DEPTH, seed=self._settings.seed
+            vectors, data.document_vectors, data.document_ids, _DEPTH, seed=settings.seed
         )
         by_query = {
             query.id: ranking for query, ranking in zip(data.queries, rankings, strict=True)
         }
-        return _Measured(vectors, score_rankings(data.judged, by_query).per_query[metric])
+        return score_rankings(data.judged, by_query).per_query[settings.metric]
 
     def _compared(
         self, shipped: _Measured, before: _Measured, after: _Measured
     ) -> AcceptanceReport:
         settings = self._settings
-        difference = bootstrap_difference(
-            [(after.scores, before.scores)],
-            samples=settings.samples,
-            confidence=settings.confidence,
-            seed=settings.seed,
-        )
-        from_shipped = float(after.scores.mean() - shipped.scores.mean())
+        sets = {
+            name: Comparison(
+                before=float(before.scores[name].mean()),
+                after=float(scores.mean()),
+                shipped=float(shipped.scores[name].mean()),
+                difference=bootstrap_difference(
+                    [(scores, before.scores[name])],
+                    samples=settings.samples,
+                    confidence=settings.confidence,
+                    seed=settings.seed,
+                ),
+            )
+            for name, scores in after.scores.items()
+        }
         health = measure(after.vectors, shipped.vectors)
-        verdict, detail = verdict_on(difference, from_shipped, health, settings)
+        verdict, detail = verdict_on(sets, health, settings)
         return AcceptanceReport(
-            verdict=verdict,
-            detail=detail,
-            queries=len(after.scores),
-            before=float(before.scores.mean()),
-            after=float(after.scores.mean()),
-            shipped=float(shipped.scores.mean()),
-            difference=difference,
-            health=health,
-            settings=settings,
+            verdict, detail, len(self._collection.judged), sets, health, settings
         )
 
     def _not_finite(self, shipped: _Measured, before: _Measured) -> AcceptanceReport:
+        nowhere = Interval(math.nan, math.nan, math.nan)
+        sets = {
+            name: Comparison(
+                float(before.scores[name].mean()), math.nan, float(scores.mean()), nowhere
+            )
+            for name, scores in shipped.scores.items()
+        }
         return AcceptanceReport(
             verdict=Verdict.NOT_FINITE,
             detail="the candidate, or a vector it gives, holds NaN or infinity",
-            queries=len(shipped.scores),
-            before=float(before.scores.mean()),
-            after=math.nan,
-            shipped=float(shipped.scores.mean()),
-            difference=Interval(math.nan, math.nan, math.nan),
+            queries=len(self._collection.judged),
+            sets=sets,
             health=Health(*[math.nan] * len(dataclasses.fields(Health))),
             settings=self._settings,
         )

@@ -21,12 +21,14 @@ from pocketquery.server.federation.releases.gate import GateCollection
 __all__ = ["judged_by_people", "judged_by_shipped"]
 
 _TYPO_RATE = 0.08
+_TYPINGS = 4  # of each query: a gain's interval is narrower by what one typing's luck adds to it
 
 
 def judged_by_people(
-    index: Index, queries: Sequence[Query], judgements: Judgements
+    index: Index, queries: Sequence[Query], judgements: Judgements, *, seed: int = 0
 ) -> GateCollection:
-    """``queries`` with relevance judgements; those of documents not in ``index`` do not count.
+    """``queries`` with relevance judgements, as they are and with 8 % of their letters mistyped;
+    judgements of documents not in ``index`` do not count.
 
     Raises:
         InvalidInputError: no query has a relevant document in the index.
@@ -36,7 +38,7 @@ def judged_by_people(
         query: {str(row_of[one]): grade for one, grade in grades.items() if one in row_of}
         for query, grades in judgements.items()
     }
-    return _collection(index, queries, found)
+    return _collection(index, queries, found, seed, judges_clean=True)
 
 
 def judged_by_shipped(
@@ -55,16 +57,20 @@ def judged_by_shipped(
     if not texts:
         raise InvalidInputError("found no held-out queries, expected at least one for the gate")
     first = index.vectors().nearest(encoder.encode_query(texts), 1)[:, 0]
-    rng = random.Random(seed)
-    asked = [
-        Query(str(number), mistype(text, _TYPO_RATE, rng)) for number, text in enumerate(texts)
-    ]
-    return _collection(index, asked, {str(n): {str(row): 1} for n, row in enumerate(first)})
+    asked = [Query(str(number), text) for number, text in enumerate(texts)]
+    found = {str(n): {str(row): 1} for n, row in enumerate(first)}
+    return _collection(index, asked, found, seed, judges_clean=False)
 
 
-def _collection(index: Index, queries: Sequence[Query], judgements: Judgements) -> GateCollection:
+def _collection(
+    index: Index, queries: Sequence[Query], judgements: Judgements, seed: int, judges_clean: bool
+) -> GateCollection:
     stored = index.vectors()
     rows = np.arange(len(stored))
     vectors = stored.vectors(rows)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-    return GateCollection(queries, [str(row) for row in rows], vectors, judgements)
+    rng = random.Random(seed)
+    typings = [[mistype(one.text, _TYPO_RATE, rng) for one in queries] for _ in range(_TYPINGS)]
+    return GateCollection(
+        queries, [str(row) for row in rows], vectors, judgements, typings, judges_clean
+    )

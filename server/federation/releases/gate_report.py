@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,7 +14,18 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.evaluation.bootstrap import Interval
 from pocketquery.server.evaluation.metrics import METRICS
 
-__all__ = ["AcceptanceReport", "GateSettings", "Verdict", "verdict_on"]
+__all__ = [
+    "CLEAN",
+    "MISTYPED",
+    "AcceptanceReport",
+    "Comparison",
+    "GateSettings",
+    "Verdict",
+    "verdict_on",
+]
+
+CLEAN, MISTYPED = "clean", "mistyped"
+"""The sets of queries: as they are, and mistyped."""
 
 
 class Verdict(StrEnum):
@@ -26,6 +38,7 @@ class Verdict(StrEnum):
     FELL_FROM_SHIPPED = "fell_from_shipped"
     MEAN_FELL = "mean_fell"
     MAY_HAVE_FALLEN = "may_have_fallen"
+    NO_GAIN = "no_gain"
 
 
 @dataclass(frozen=True)
@@ -34,9 +47,12 @@ class GateSettings:
 
     Attributes:
         metric: one of the evaluation's.
-        least_mean: least mean difference, from the release in force and from the shipped encoder.
-        least_low: least lower end of the interval of the difference from the release in force. It
-            takes some hundred queries: with few, the interval alone is wider than this.
+        least_gain: on one set of queries at least, the lower end of the interval of the difference
+            from the release in force must be above this. -1 asks for no gain.
+        least_mean: on every set, least mean difference, from the release in force and from the
+            shipped encoder.
+        least_low: on every set, least lower end of the interval of the difference from the release
+            in force. It takes some hundred queries: with few, the interval alone is wider.
         least_spread: least ``std_ratio``, as a share of the shipped encoder's.
         least_rank: least effective rank, as a share of the shipped encoder's.
         confidence: of the interval.
@@ -45,6 +61,7 @@ class GateSettings:
     """
 
     metric: str = "ndcg@10"
+    least_gain: float = 0.0
     least_mean: float = -0.003
     least_low: float = -0.01
     least_spread: float = 0.5
@@ -63,7 +80,7 @@ class GateSettings:
                 raise InvalidInputError(
                     f"{name} is {getattr(self, name)!r}, expected a share from 0 to 1"
                 )
-        for name in ("least_mean", "least_low"):
+        for name in ("least_gain", "least_mean", "least_low"):
             if not -1 <= getattr(self, name) <= 1:
                 raise InvalidInputError(
                     f"{name} is {getattr(self, name)!r}, expected a difference from -1 to 1"
@@ -76,28 +93,51 @@ class GateSettings:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """Retrieval on one set of queries; means of the settings' metric over the judged ones.
+
+    Attributes:
+        before: mean of the release in force.
+        after: mean of the candidate; NaN where its vectors are not finite.
+        shipped: mean of the encoder as it was shipped.
+        difference: ``after - before``, with its paired-bootstrap interval.
+    """
+
+    before: float
+    after: float
+    shipped: float
+    difference: Interval
+
+    def figures(self) -> dict[str, float | None]:
+        """As JSON has it: None for what is not finite."""
+        found = {
+            "before": self.before,
+            "after": self.after,
+            "shipped": self.shipped,
+            "difference": self.difference.estimate,
+            "low": self.difference.low,
+            "high": self.difference.high,
+        }
+        return {name: value if math.isfinite(value) else None for name, value in found.items()}
+
+
+@dataclass(frozen=True)
 class AcceptanceReport:
-    """What the gate found. Means are of the settings' metric over the judged queries.
+    """What the gate found.
 
     Attributes:
         verdict: the decision.
         detail: one sentence of figures.
         queries: how many were judged.
-        before: mean of the release in force.
-        after: mean of the candidate; NaN where its vectors are not finite, as all that follows.
-        shipped: mean of the encoder as it was shipped.
-        difference: ``after - before``, with its paired-bootstrap interval.
-        health: the candidate's query vectors beside the shipped encoder's.
+        sets: what was found on each set, :data:`CLEAN` before :data:`MISTYPED`, or one of them.
+        health: the candidate's query vectors beside the shipped encoder's; NaN where not finite.
         settings: what was asked.
     """
 
     verdict: Verdict
     detail: str
     queries: int
-    before: float
-    after: float
-    shipped: float
-    difference: Interval
+    sets: Mapping[str, Comparison]
     health: Health
     settings: GateSettings
 
@@ -112,54 +152,75 @@ class AcceptanceReport:
         return self.verdict.value
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: flat, and None for what is not finite."""
-        figures = {
-            "before": self.before,
-            "after": self.after,
-            "shipped": self.shipped,
-            "difference": self.difference.estimate,
-            "low": self.difference.low,
-            "high": self.difference.high,
-            **dataclasses.asdict(self.health),
-        }
+        """As JSON has it: the first set's figures flat, those of a second under its name."""
+        (first, shown), *rest = self.sets.items()
+        health = dataclasses.asdict(self.health)
         return {
             "accepted": self.accepted,
             "reason": self.reason,
             "detail": self.detail,
             "metric": self.settings.metric,
             "queries": self.queries,
-            **{name: value if math.isfinite(value) else None for name, value in figures.items()},
+            "set": first,
+            **shown.figures(),
+            **{name: value if math.isfinite(value) else None for name, value in health.items()},
+            **{name: comparison.figures() for name, comparison in rest},
             "settings": dataclasses.asdict(self.settings),
         }
 
 
 def verdict_on(
-    difference: Interval, from_shipped: float, health: Health, settings: GateSettings
+    sets: Mapping[str, Comparison], health: Health, settings: GateSettings
 ) -> tuple[Verdict, str]:
     """The decision on finite figures, and one sentence that says why.
 
     Args:
-        difference: of the candidate from the release in force.
-        from_shipped: its mean less the shipped encoder's.
+        sets: the candidate beside the release in force and the shipped encoder, by set.
         health: its query vectors beside the shipped encoder's.
-        settings: what it must keep.
+        settings: what it must keep, and gain.
     """
-    checks = (
-        (Verdict.COLLAPSED, "the spread", health.spread_kept, settings.least_spread),
-        (Verdict.RANK_FELL, "the effective rank", health.rank_kept, settings.least_rank),
-        (Verdict.MEAN_FELL, "the mean difference", difference.estimate, settings.least_mean),
-        (Verdict.FELL_FROM_SHIPPED, "the difference", from_shipped, settings.least_mean),
-        (Verdict.MAY_HAVE_FALLEN, "the low end", difference.low, settings.least_low),
-    )
-    against = {
-        Verdict.COLLAPSED: " of the shipped encoder's",
-        Verdict.RANK_FELL: " of the shipped encoder's",
-        Verdict.MEAN_FELL: " from the release in force",
-        Verdict.FELL_FROM_SHIPPED: " from the shipped encoder",
-        Verdict.MAY_HAVE_FALLEN: " of the difference from the release in force",
-    }
+    shipped = " of the shipped encoder's"
+    checks = [
+        (Verdict.COLLAPSED, "the spread" + shipped, health.spread_kept, settings.least_spread),
+        (Verdict.RANK_FELL, "the effective rank" + shipped, health.rank_kept, settings.least_rank),
+    ]
+    for name, one in sets.items():
+        said, difference = f", {name} queries,", one.difference
+        fell = one.after - one.shipped
+        checks += [
+            (
+                Verdict.MEAN_FELL,
+                f"the mean difference from the release in force{said}",
+                difference.estimate,
+                settings.least_mean,
+            ),
+            (
+                Verdict.FELL_FROM_SHIPPED,
+                f"the difference from the shipped encoder{said}",
+                fell,
+                settings.least_mean,
+            ),
+            (
+                Verdict.MAY_HAVE_FALLEN,
+                f"the low end of the difference from the release in force{said}",
+                difference.low,
+                settings.least_low,
+            ),
+        ]
     for verdict, what, found, least in checks:
         if found < least:
-            return verdict, f"{what}{against[verdict]} is {found:.4f}, at least {least} is required"
-    low, high = difference.low, difference.high
-    return Verdict.ACCEPTED, f"{difference.estimate:+.4f} [{low:+.4f}, {high:+.4f}]"
+            return verdict, f"{what} is {found:.4f}, at least {least} is required"
+    found_on = ", ".join(f"{name} {_interval(one.difference)}" for name, one in sets.items())
+    if not any(one.difference.low > settings.least_gain for one in sets.values()) and (
+        settings.least_gain > -1
+    ):
+        return (
+            Verdict.NO_GAIN,
+            f"no gain over the release in force is shown: {found_on}; an interval above "
+            f"{settings.least_gain:g} is required",
+        )
+    return Verdict.ACCEPTED, found_on
+
+
+def _interval(difference: Interval) -> str:
+    return f"{difference.estimate:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"

@@ -7,14 +7,13 @@ same update again, which is known by its nonce and not counted twice.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.update import decode_update
-from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
@@ -22,8 +21,11 @@ from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery.server.federation.rounds.validation import Valid, validate
 
 __all__ = ["Decision", "Driver", "Publisher"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -181,18 +183,30 @@ class Driver:
             if reply.failed is None:
                 return replace(row, declined=row.declined + 1)
             return replace(row, failed=row.failed + 1)
-        if known and (nonce := _nonce(reply.update)) in known:  # in the sum since before the kill
+        if known and (nonce := self._nonce(reply.update)) in known:  # in the sum before the kill
             known.remove(nonce)
             return row.with_accepted(reply.figures)
-        receipt = self._journal.receive(reply.update, self._clock.now())
+        receipt = self._journal.receive(reply.update, self._clock.now(), late=arrival.late)
         if receipt.reason is not None:
+            _log.info(
+                "round %d: quarantined, %s: %s", row.round, receipt.reason.value, receipt.detail
+            )
             return row.with_quarantined(receipt.reason.value)
         return row.with_accepted(reply.figures)
+
+    def _nonce(self, update: bytes) -> str:
+        """The nonce of an update that the open round could take; else empty."""
+        opened = self._journal.open_round
+        found = None if opened is None else validate(update, opened.expected)
+        return found.header.nonce if isinstance(found, Valid) else ""
 
     def _decide(self, row: RoundRow) -> RoundRow:
         state, candidate = self._journal.state, self._journal.candidate
         assert state is not None
         assert candidate is not None
+        row = replace(row, fallback=self._journal.reports()[-1].fallback)
+        if row.fallback is not None:
+            _log.info("round %d: %s", row.round, row.fallback)
         decision = self._publisher.decide(state, candidate)
         row = replace(row, gate=decision.report, version=decision.version, skipped=decision.skipped)
         self._keep(row)
@@ -216,10 +230,3 @@ class Driver:
             accepted=report.accepted,
             quarantined=report.quarantined,
         )
-
-
-def _nonce(update: bytes) -> str:
-    try:
-        return decode_update(update).header.nonce
-    except CorruptArtifactError:
-        return ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
+from httpx import HTTPError
 
 from pocketquery.client.app import Reply, offer_records, read_reply
 from pocketquery.client.device import Offer
@@ -17,6 +19,9 @@ from pocketquery.server.federation.rounds.clock import Clock
 __all__ = ["Arrival", "Exchange"]
 
 _TTL_SLACK = 60.0  # seconds a message outlives its round, so that late replies are seen as such
+_CONNECTION = (OSError, HTTPError)  # the SuperLink's failures, which are not a reply's
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -86,18 +91,41 @@ class Exchange:
         """Replies as they come, until nobody is left to reply or ``is_over``.
 
         Whoever has enough leaves the loop; replies that come later come with the next round's.
+
+        Raises:
+            OSError, httpx.HTTPError: the connection to the SuperLink fails. No reply raises.
         """
         while self._waiting and not is_over():
-            messages = list(self._grid.pull_messages([*self._waiting, *self._stragglers]))
-            for message in messages:
-                yield Arrival(read_reply(message), self._is_late(message))
-            if not messages:
+            came = False
+            for asked in [*self._stragglers, *self._waiting]:
+                late = asked in self._stragglers
+                for reply in self._replies_to(asked):
+                    came = True
+                    yield Arrival(reply, late)
+                if is_over():
+                    return
+            if not came:
                 self._clock.sleep(self._poll_seconds)
 
-    def _is_late(self, message: Message) -> bool:
-        answered = message.metadata.reply_to_message_id
-        late = answered in self._stragglers
+    def _replies_to(self, asked: str) -> list[Reply]:
+        """What came in reply to one message; one that cannot even be unpacked is empty bytes.
+
+        One message a call: Flower unpacks replies while it pulls them, and where one cannot be, it
+        raises and the others of the same call are lost.
+        """
+        try:
+            messages = list(self._grid.pull_messages([asked]))
+            found = [read_reply(one) for one in messages if _answers(one, asked)]
+        except _CONNECTION:
+            raise
+        except Exception:
+            _log.exception("a reply could not be unpacked")
+            found = [Reply(b"", {})]
         for waiting in (self._waiting, self._stragglers):
-            if answered in waiting:
-                waiting.remove(answered)
-        return late
+            if found and asked in waiting:
+                waiting.remove(asked)
+        return found
+
+
+def _answers(message: Message, asked: str) -> bool:
+    return message.metadata.reply_to_message_id == asked

@@ -127,21 +127,28 @@ class Journal:
         self.state, self.candidate, self.open_round = state, None, opened
         return opened
 
-    def receive(self, data: bytes, now: float | None = None) -> Receipt:
+    def receive(self, data: bytes, now: float | None = None, *, late: bool = False) -> Receipt:
         """Take one reply; on return it is on disk what became of it. No reply raises.
+
+        Args:
+            data: bytes from a device.
+            now: the clock's reading.
+            late: whether the device was asked in an earlier round.
 
         Raises:
             InvalidInputError: no round is open.
             ArtifactError: the disk is full or fails; the reply does not count, send it again.
         """
-        return self.receive_all([data], now)[0]
+        return self.receive_all([data], now, late=late)[0]
 
-    def receive_all(self, replies: Sequence[bytes], now: float | None = None) -> list[Receipt]:
+    def receive_all(
+        self, replies: Sequence[bytes], now: float | None = None, *, late: bool = False
+    ) -> list[Receipt]:
         """Take replies that came together, in one transaction; else as :meth:`receive`."""
         opened, now = self._opened(), self._now(now)
         receipts = []
         for data in replies:
-            opened, receipt = receive(opened, data, now)
+            opened, receipt = receive(opened, data, now, late=late)
             receipts.append(receipt)
         changed = {one.shard: opened.shards[one.shard] for one in receipts if one.shard is not None}
         with self._writing() as connection:

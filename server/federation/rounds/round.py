@@ -21,7 +21,7 @@ from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
-from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, combine, shard_of
+from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation, combine, shard_of
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Quarantined, Reason, Valid, validate
 
@@ -49,19 +49,22 @@ class Receipt:
     nonce: str | None = None
 
 
-def receive(opened: OpenRound, data: bytes, now: float) -> tuple[OpenRound, Receipt]:
+def receive(
+    opened: OpenRound, data: bytes, now: float, *, late: bool = False
+) -> tuple[OpenRound, Receipt]:
     """``opened`` after the reply ``data``, and what became of it. No reply raises.
 
     Args:
         opened: the round; it stays as it is.
         data: bytes from a device.
         now: the clock's reading in seconds, of one clock throughout; see ``elapsed_at``.
+        late: the device was asked in an earlier round, whatever its update says of itself.
 
     Raises:
         InvalidInputError: ``now`` is not finite.
     """
     opened = replace(opened, elapsed=opened.elapsed_at(now), last_now=now)
-    found = _too_late(opened) or validate(
+    found = _too_late(opened, late) or validate(
         data,
         opened.expected,
         seen=opened.nonces,
@@ -87,7 +90,7 @@ def close_round(opened: OpenRound) -> tuple[FederationState, RoundReport]:
     if report.skipped:
         return state, report
     settings = opened.settings
-    mean = combine(opened.shards, settings.aggregation, settings.trim)
+    mean = combine(opened.shards, _aggregation(opened), settings.trim)
     change = _unflatten(mean, opened.state.adapter)
     adapter, moments = settings.optimizer.apply(state.adapter, change, state.optimizer)
     step = np.concatenate([(adapter[n] - state.adapter[n]).ravel() for n in sorted(adapter)])
@@ -119,7 +122,9 @@ class _Earlier:
         return any(nonce in nonces for nonces in self._seen.values())
 
 
-def _too_late(opened: OpenRound) -> Quarantined | None:
+def _too_late(opened: OpenRound, late: bool) -> Quarantined | None:
+    if late:
+        return Quarantined(Reason.STALE_ROUND, "it answers what was asked in an earlier round")
     if opened.elapsed > opened.settings.deadline_seconds:
         seconds = f"{opened.elapsed:.0f} s, deadline {opened.settings.deadline_seconds:.0f} s"
         return Quarantined(Reason.TOO_LATE, f"the round has been open for {seconds}")
@@ -133,7 +138,8 @@ def _accept(opened: OpenRound, update: Valid) -> tuple[OpenRound, Receipt]:
     factor = min(1.0, settings.clip_norm / update.norm)
     shard = shard_of(update.header.nonce, settings.shards, settings.shard_seed)
     shards = list(opened.shards)
-    shards[shard] = shards[shard].add(update.values, update.header.weight, factor)
+    weight = update.header.weight if settings.weighting == "declared" else 1.0
+    shards[shard] = shards[shard].add(update.values, weight, factor)
     after = replace(
         opened,
         shards=tuple(shards),
@@ -165,8 +171,9 @@ def _report(opened: OpenRound) -> RoundReport:
         skipped=_why_skipped(opened),
         weight=math.ldexp(weight, -settings.bits()),
         mean_norm=math.ldexp(opened.norms / accepted, -_NORM_BITS) if accepted else 0.0,
-        aggregation=settings.aggregation,
+        aggregation=_aggregation(opened),
         optimizer=settings.optimizer.name,
+        fallback=_fallback(opened),
         filled_shards=_filled(opened),
         seconds=opened.elapsed,
     )
@@ -179,12 +186,22 @@ def _why_skipped(opened: OpenRound) -> str | None:
             f"{opened.accepted} valid replies, at least {settings.least_replies} needed "
             f"(asked {opened.asked}, received {opened.received})"
         )
-    if settings.aggregation != "mean" and _filled(opened) < LEAST_SHARDS:
-        return (
-            f"{_filled(opened)} shards have updates, {settings.aggregation} needs at least "
-            f"{LEAST_SHARDS}"
-        )
     return None
+
+
+def _aggregation(opened: OpenRound) -> Aggregation:
+    """The settings', or the mean where too few shards are filled to tell an outlier."""
+    return opened.settings.aggregation if _filled(opened) >= LEAST_SHARDS else "mean"
+
+
+def _fallback(opened: OpenRound) -> str | None:
+    wanted = opened.settings.aggregation
+    if not opened.accepted or wanted == _aggregation(opened):
+        return None
+    return (
+        f"the mean was taken: {_filled(opened)} shards have updates, {wanted} needs at least "
+        f"{LEAST_SHARDS}; ask more clients"
+    )
 
 
 def _filled(opened: OpenRound) -> int:

@@ -27,6 +27,7 @@ class RoundReport:
         change_norm: L2 norm of the aggregated change.
         step_norm: L2 norm of the optimizer's step: new adapter minus old.
         aggregation, optimizer: how the step was made.
+        fallback: None, or why it was the mean where the settings say otherwise.
         filled_shards: how many shards had updates.
         seconds: how long the round was open.
     """
@@ -45,6 +46,7 @@ class RoundReport:
     step_norm: float = 0.0
     aggregation: str = "mean"
     optimizer: str = "fedavg"
+    fallback: str | None = None
     filled_shards: int = 0
     seconds: float = 0.0
 
@@ -64,4 +66,5 @@ class RoundReport:
         parts = [f"round {self.round} on release {self.base_version}: {counts}"]
         parts += [f"quarantined: {reasons}"] if reasons else []
         parts += [f"skipped: {self.skipped}"] if self.skipped else []
+        parts += [self.fallback] if self.fallback else []
         return "; ".join(parts)

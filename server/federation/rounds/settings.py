@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.running_sum import fraction_bits
@@ -16,7 +16,9 @@ from pocketquery.server.federation.rounds.server_optimizers import (
 )
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation
 
-__all__ = ["RoundSettings"]
+__all__ = ["RoundSettings", "Weighting"]
+
+Weighting = Literal["equal", "declared"]
 
 _WHOLE = ("clients_per_round", "least_replies", "shards", "remembered_rounds")
 
@@ -31,10 +33,17 @@ class RoundSettings:
             (Bonawitz et al., "Towards Federated Learning at Scale: System Design", section 2).
         least_replies: with fewer valid replies the round is skipped.
         deadline_seconds: after so long, measured on a clock that cannot jump, replies are too late.
-        clip_norm: largest L2 norm of a change; the device clips, the server clips again.
+        clip_norm: largest L2 norm of a change; the device clips, the server clips again. The
+            default leaves an honest change of ten steps as it is (0.90 to 1.18 were measured at a
+            learning rate of 1e-3) and lets nobody go much further.
         norm_slack: a change longer than ``norm_slack * clip_norm`` is quarantined, for an honest
             device's is within ``clip_norm`` up to rounding.
-        largest_weight: largest weight of an update; a device claiming more is quarantined.
+        weighting: "equal": every accepted update counts alike. What an update says of its own
+            weight only its sender knows, and honest changes of equally many steps are equally long
+            whatever number of queries they were drawn from, so nothing is lost by not believing
+            it. "declared" believes it, up to ``largest_weight``: for fleets whose devices are all
+            one's own.
+        largest_weight: a device that declares more is quarantined.
         aggregation: "mean", or across shards "trimmed_mean" or "median"; see shards.py.
         shards: how many running sums the updates are dealt to.
         shard_seed: keep it secret where ``aggregation`` is to withstand hostile devices: who knows
@@ -52,11 +61,12 @@ class RoundSettings:
     over_selection: float = 1.25
     least_replies: int = 5
     deadline_seconds: float = 600.0
-    clip_norm: float = 2.0
+    clip_norm: float = 1.25
     norm_slack: float = 1.1
+    weighting: Weighting = "equal"
     largest_weight: float = 256.0
-    aggregation: Aggregation = "mean"
-    shards: int = 1
+    aggregation: Aggregation = "median"
+    shards: int = 10
     shard_seed: int = 0
     trim: float = 0.1
     optimizer: ServerOptimizer = field(default_factory=FedAvg)
@@ -88,6 +98,11 @@ class RoundSettings:
             self.aggregation in get_args(Aggregation),
             f"one of {', '.join(get_args(Aggregation))}",
         )
+        self._need(
+            "weighting",
+            self.weighting in get_args(Weighting),
+            f"one of {', '.join(get_args(Weighting))}",
+        )
         least = 1 if self.aggregation == "mean" else LEAST_SHARDS
         self._need("shards", self.shards >= least, f"at least {least} for {self.aggregation}")
         self.bits()
@@ -102,7 +117,8 @@ class RoundSettings:
         Raises:
             InvalidInputError: too few are left.
         """
-        return fraction_bits(max(1.0, self.asked() * self.largest_weight * self.clip_norm))
+        most = self.largest_weight if self.weighting == "declared" else 1.0
+        return fraction_bits(max(1.0, self.asked() * most * self.clip_norm))
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values."""
@@ -110,7 +126,7 @@ class RoundSettings:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> RoundSettings:
-        """The settings :meth:`to_dict` described.
+        """The settings :meth:`to_dict` described; before it told the weighting, it was declared.
 
         Raises:
             InvalidInputError: an unknown setting, or one out of its range.
@@ -121,7 +137,7 @@ class RoundSettings:
                 f"found the settings {sorted(unknown)}, which this release does not know; remove "
                 "them or upgrade pocketquery"
             )
-        values = dict(found)
+        values: dict[str, Any] = {"weighting": "declared", **found}
         if "optimizer" in values:
             values["optimizer"] = optimizer_from_dict(values["optimizer"])
         return cls(**values)

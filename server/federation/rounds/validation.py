@@ -7,7 +7,9 @@ content is held against what this round sent out.
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +26,8 @@ __all__ = ["LEAST_WEIGHT", "Expected", "Quarantined", "Reason", "Valid", "valida
 
 LEAST_WEIGHT = 2.0**-10  # below it the fixed point of the sums would round the weight visibly
 _LONGEST_DETAIL = 300
+
+_log = logging.getLogger(__name__)
 
 
 class Reason(StrEnum):
@@ -110,6 +114,16 @@ def validate(
         seen: nonces accepted in this round.
         earlier: nonces accepted in the rounds before that are remembered.
     """
+    try:
+        return _validated(data, expected, seen, earlier)
+    except Exception as error:  # a defect of ours, which a reply must not turn into its weapon
+        _log.exception("reading a reply raised")
+        return _quarantined(Reason.MALFORMED, f"reading it raised {type(error).__name__}")
+
+
+def _validated(
+    data: bytes, expected: Expected, seen: Container[str], earlier: Container[str]
+) -> Valid | Quarantined:
     if len(data) > expected.largest_bytes():
         found = f"{len(data)} bytes, expected at most {expected.largest_bytes()}"
         return _quarantined(Reason.MALFORMED, found)
@@ -189,5 +203,5 @@ def _reason_of(data: bytes) -> Reason:
 
 def _quarantined(reason: Reason, detail: str) -> Quarantined:
     """With what a device wrote made harmless: any text may come back in it, half surrogates too."""
-    plain = detail.encode("ascii", "backslashreplace").decode("ascii")
-    return Quarantined(reason, plain[:_LONGEST_DETAIL])
+    plain = detail[:_LONGEST_DETAIL].encode("ascii", "backslashreplace").decode("ascii")
+    return Quarantined(reason, re.sub("[^ -~]", "?", plain)[:_LONGEST_DETAIL])

@@ -27,7 +27,7 @@ The bundle must carry a training step (pocketquery export --training-step). --cl
 query a line: {"client": "anna", "query": "...", "shown": ["id", ...], "opened": "id"}; the last two
 may be missing. With --queries, made-up users each get queries on a few topics, and every tenth is
 held out. Without --gate-qrels the gate asks held-out queries mistyped, and relevant is what the
-shipped encoder finds first for the query as it was.
+shipped encoder finds first for the query as it was. Only what is shown to find more is released.
 
 The output folder gets releases/ (see pocketquery releases), report.html, rounds.json and the
 journal. Killed and run again with the same options, the simulation goes on where it was; run again

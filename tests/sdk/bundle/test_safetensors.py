@@ -135,6 +135,11 @@ def entry(dtype: str = "F32", shape: Any = (2,), offsets: Any = (0, 8)) -> dict[
         (container({"a": entry()}, b"\x00" * 7), "7 are there"),
         (container({"a": entry("BOOL", [1], [0, 1])}, b"\x02"), "other than 0 and 1"),
         (container({"a": entry("F32", [0] * 100, [0, 0])}, b""), "tensor 'a'"),
+        (container({"a": entry("F32", [10**18] * 300, [0, 0])}, b""), "at most 64"),
+        (container({"a": entry("F32", [10**4000] * 2, [0, 0])}, b""), "integers from 0"),
+        (container({"a": entry("F32", [2**63], [0, 0])}, b""), "integers from 0"),
+        (container({"a": entry("F32", [2**62] * 64, [0, 0])}, b""), "span 0 bytes"),
+        (container(b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", b""), "safetensors"),
     ],
 )
 def test_a_broken_file_is_refused_with_the_reason(data: bytes, message: str) -> None:

@@ -15,7 +15,15 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 
 SHAPES = {"adapter.head.0.down": (2, 6), "adapter.layers.0.query.up": (5, 2)}
-SETTINGS = RoundSettings(clients_per_round=8, over_selection=1.0, least_replies=2, clip_norm=1.0)
+SETTINGS = RoundSettings(
+    clients_per_round=8,
+    over_selection=1.0,
+    least_replies=2,
+    clip_norm=1.0,
+    weighting="declared",
+    aggregation="mean",
+    shards=1,
+)
 
 Change = dict[str, NDArray[np.float32]]
 

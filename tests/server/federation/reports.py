@@ -8,6 +8,7 @@ from pocketquery.client.training.monitors import Health
 from pocketquery.server.evaluation.bootstrap import Interval
 from pocketquery.server.federation.releases.gate_report import (
     AcceptanceReport,
+    Comparison,
     GateSettings,
     Verdict,
 )
@@ -16,10 +17,7 @@ ACCEPTED = AcceptanceReport(
     verdict=Verdict.ACCEPTED,
     detail="+0.0100 [+0.0020, +0.0180]",
     queries=500,
-    before=0.70,
-    after=0.71,
-    shipped=0.69,
-    difference=Interval(0.01, 0.002, 0.018),
+    sets={"clean": Comparison(0.70, 0.71, 0.69, Interval(0.01, 0.002, 0.018))},
     health=Health(90.0, 0.95, 0.02, 1.0, 1.0),
     settings=GateSettings(),
 )
@@ -27,6 +25,5 @@ REJECTED = dataclasses.replace(
     ACCEPTED,
     verdict=Verdict.MEAN_FELL,
     detail="the mean difference from the release in force is -0.0200",
-    after=0.68,
-    difference=Interval(-0.02, -0.03, -0.01),
+    sets={"clean": Comparison(0.70, 0.68, 0.69, Interval(-0.02, -0.03, -0.01))},
 )

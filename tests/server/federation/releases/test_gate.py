@@ -18,7 +18,13 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.server.corpus import Query
 from pocketquery.server.evaluation.bootstrap import Interval, bootstrap_difference
 from pocketquery.server.federation.releases.gate import Gate, GateCollection, accept
-from pocketquery.server.federation.releases.gate_report import GateSettings, Verdict, verdict_on
+from pocketquery.server.federation.releases.gate_report import (
+    AcceptanceReport,
+    Comparison,
+    GateSettings,
+    Verdict,
+    verdict_on,
+)
 from tests.sdk.tiny_bundle import (
     DOWN,
     UP,
@@ -31,6 +37,7 @@ from tests.sdk.tiny_bundle import (
 
 WORDS = ["plants", "make", "sugar", "sea", "cafe", "zurich", "light", "how", "1920", "deep"]
 PAIRS = list(itertools.combinations(WORDS, 2))  # 45
+NO_GAIN_ASKED = GateSettings(least_gain=-1.0)
 SOUND = Health(effective_rank=9.0, std_ratio=0.9, drift=0.0, rank_kept=1.0, spread_kept=1.0)
 
 
@@ -61,15 +68,17 @@ def slightly(adapter: dict[str, Array], size: float) -> dict[str, Array]:
     return {DOWN: adapter[DOWN], UP: trained_adapter()[UP] * np.float32(size)}
 
 
-def test_the_same_adapter_is_accepted_with_no_difference(
+def test_the_same_adapter_proves_no_gain_and_is_not_released(
     bundle: Bundle, collection: GateCollection
 ) -> None:
     for old in (None, default_adapter()):
         report = accept(bundle, old, default_adapter(), collection)
-        assert report.accepted
-        assert report.reason == "accepted"
-        assert report.difference == Interval(0.0, 0.0, 0.0)
-        assert report.before == report.after == report.shipped > 0.5
+        assert report.reason == "no_gain"
+        assert "no gain over the release in force is shown: clean +0.0000" in report.detail
+        assert accept(bundle, old, default_adapter(), collection, NO_GAIN_ASKED).accepted
+        found = report.sets["clean"]
+        assert found.difference == Interval(0.0, 0.0, 0.0)
+        assert found.before == found.after == found.shipped > 0.5
         assert report.queries == 45
         assert report.health.spread_kept == report.health.rank_kept == 1.0
 
@@ -78,8 +87,9 @@ def test_what_finds_less_is_rejected(bundle: Bundle, collection: GateCollection)
     report = accept(bundle, None, bad(), collection)
     assert not report.accepted
     assert report.verdict is Verdict.MEAN_FELL
-    assert report.difference.high < 0
-    assert report.after < report.before
+    found = report.sets["clean"]
+    assert found.difference.high < 0
+    assert found.after < found.before
     assert "from the release in force" in report.detail
 
 
@@ -89,9 +99,9 @@ def test_what_finds_more_than_the_release_in_force_is_judged_against_the_shipped
     gate = Gate(bundle, collection)
     back = gate.judge(bad(), default_adapter())
     assert back.accepted
-    assert back.difference.low > 0
+    assert back.sets["clean"].difference.low > 0
     creeping = gate.judge(bad(), bad())  # no worse than its parent, and yet far below the shipped
-    assert creeping.difference.estimate == 0
+    assert creeping.sets["clean"].difference.estimate == 0
     assert creeping.verdict is Verdict.FELL_FROM_SHIPPED
 
 
@@ -111,11 +121,12 @@ def test_the_figures_are_those_of_the_definitions(
 
     rounded = {name: value.astype(np.float16) for name, value in new.items()}
     after, before = scores(rounded), scores(None)
-    assert report.after == pytest.approx(after.mean())
-    assert report.before == pytest.approx(before.mean())
+    shown = report.sets["clean"]
+    assert shown.after == pytest.approx(after.mean())
+    assert shown.before == pytest.approx(before.mean())
     expected = bootstrap_difference([(after, before)])
     for name in ("estimate", "low", "high"):
-        assert getattr(report.difference, name) == pytest.approx(getattr(expected, name))
+        assert getattr(shown.difference, name) == pytest.approx(getattr(expected, name))
 
 
 def test_a_candidate_is_judged_as_it_would_travel(
@@ -157,7 +168,7 @@ def test_values_that_are_not_finite_are_a_rejected_candidate(
     new = default_adapter() | {UP: np.full((16, 2), value, np.float32)}
     report = accept(bundle, None, new, collection)
     assert report.verdict is Verdict.NOT_FINITE
-    assert math.isnan(report.after)
+    assert math.isnan(report.sets["clean"].after)
     found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert found["after"] is found["low"] is found["std_ratio"] is None
 
@@ -177,8 +188,10 @@ def test_the_report_is_plain_json(bundle: Bundle, collection: GateCollection) ->
     found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert found["accepted"] is report.accepted
     assert found["metric"] == "ndcg@10"
-    assert (found["before"], found["after"]) == (report.before, report.after)
-    assert (found["low"], found["high"]) == (report.difference.low, report.difference.high)
+    shown = report.sets["clean"]
+    assert found["set"] == "clean"
+    assert (found["before"], found["after"]) == (shown.before, shown.after)
+    assert (found["low"], found["high"]) == (shown.difference.low, shown.difference.high)
     assert found["effective_rank"] == report.health.effective_rank
     assert found["settings"] == dataclasses.asdict(GateSettings())
 
@@ -197,7 +210,9 @@ def test_a_gate_that_is_used_again_gives_what_a_fresh_one_gives(
     ("difference", "from_shipped", "health", "verdict"),
     [
         (Interval(0.01, 0.001, 0.02), 0.0, SOUND, Verdict.ACCEPTED),
-        (Interval(-0.003, -0.01, 0.02), -0.003, SOUND, Verdict.ACCEPTED),
+        (Interval(0.01, 1e-9, 0.02), -0.003, SOUND, Verdict.ACCEPTED),
+        (Interval(0.01, 0.0, 0.02), 0.0, SOUND, Verdict.NO_GAIN),
+        (Interval(-0.003, -0.01, 0.02), -0.003, SOUND, Verdict.NO_GAIN),
         (Interval(-0.0031, -0.004, 0.0), 0.0, SOUND, Verdict.MEAN_FELL),
         (Interval(0.0, -0.0101, 0.01), 0.0, SOUND, Verdict.MAY_HAVE_FALLEN),
         (Interval(0.0, 0.0, 0.0), -0.0031, SOUND, Verdict.FELL_FROM_SHIPPED),
@@ -209,7 +224,60 @@ def test_every_verdict_at_its_limit(
     difference: Interval, from_shipped: float, health: Any, verdict: Verdict
 ) -> None:
     found = health if isinstance(health, Health) else dataclasses.replace(SOUND, **health)
-    assert verdict_on(difference, from_shipped, found, GateSettings())[0] is verdict
+    one = Comparison(0.0, from_shipped, 0.0, difference)
+    assert verdict_on({"clean": one}, found, GateSettings())[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("clean", "mistyped", "verdict"),
+    [
+        (Interval(0.0, -0.002, 0.002), Interval(0.02, 0.01, 0.03), Verdict.ACCEPTED),
+        (Interval(0.01, 0.001, 0.02), Interval(0.0, -0.004, 0.004), Verdict.ACCEPTED),
+        (Interval(0.0, -0.002, 0.002), Interval(0.0, -0.01, 0.03), Verdict.NO_GAIN),
+        (Interval(-0.004, -0.006, 0.0), Interval(0.02, 0.01, 0.03), Verdict.MEAN_FELL),
+        (Interval(0.0, -0.011, 0.011), Interval(0.02, 0.01, 0.03), Verdict.MAY_HAVE_FALLEN),
+        (Interval(0.01, 0.001, 0.02), Interval(-0.02, -0.03, -0.01), Verdict.MEAN_FELL),
+    ],
+)
+def test_one_set_must_gain_and_none_may_lose(
+    clean: Interval, mistyped: Interval, verdict: Verdict
+) -> None:
+    sets = {
+        "clean": Comparison(0.5, 0.5, 0.5, clean),
+        "mistyped": Comparison(0.4, 0.4, 0.4, mistyped),
+    }
+    assert verdict_on(sets, SOUND, GateSettings())[0] is verdict
+
+
+def test_mistyped_queries_are_scored_as_the_mean_of_their_typings(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    texts = [query.text for query in collection.queries]
+    worse = [text[1:] for text in texts]
+    new = slightly(default_adapter(), 0.05)
+
+    def found(typings: Any, **more: Any) -> AcceptanceReport:
+        return accept(bundle, None, new, dataclasses.replace(collection, typings=typings, **more))
+
+    both = found([texts, worse])
+    assert list(both.sets) == ["clean", "mistyped"]
+    one, other = (found([typing], judges_clean=False) for typing in (texts, worse))
+    assert list(other.sets) == ["mistyped"]
+    assert one.sets["mistyped"] == both.sets["clean"]
+    assert both.sets["mistyped"].after == pytest.approx(
+        (one.sets["mistyped"].after + other.sets["mistyped"].after) / 2
+    )
+    as_json = json.loads(json.dumps(both.to_dict(), allow_nan=False))
+    assert as_json["mistyped"]["after"] == both.sets["mistyped"].after
+    assert (as_json["set"], other.to_dict()["set"]) == ("clean", "mistyped")
+
+
+def test_an_adapter_that_helps_is_released_and_its_negation_is_not(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    gate = Gate(bundle, collection)
+    assert gate.judge(bad(), default_adapter()).accepted
+    assert not gate.judge(default_adapter(), bad()).accepted
 
 
 @pytest.mark.parametrize(
@@ -218,6 +286,7 @@ def test_every_verdict_at_its_limit(
         ({"metric": "accuracy"}, "ndcg@10"),
         ({"least_spread": 2}, "least_spread is 2"),
         ({"least_mean": 3}, "least_mean is 3"),
+        ({"least_gain": -2}, "least_gain is -2"),
         ({"least_low": math.nan}, "least_low is nan"),
         ({"confidence": 1}, "confidence is 1"),
         ({"samples": 0}, "samples 0"),
@@ -235,6 +304,9 @@ def test_a_collection_that_cannot_judge_is_refused(
         dataclasses.replace(collection, judgements={"other": {"d0": 1}, "0": {"d0": 0}})
     with pytest.raises(InvalidInputError, match="one row for each of the 2 document ids"):
         dataclasses.replace(collection, document_ids=["a", "b"])
+    for wrong in ({"typings": [["a", "b"]]}, {"judges_clean": False}):
+        with pytest.raises(InvalidInputError, match="one of each query in every typing"):
+            dataclasses.replace(collection, **wrong)
     narrow = dataclasses.replace(collection, document_vectors=collection.document_vectors[:, :8])
     with pytest.raises(InvalidInputError, match="8 dimensions, the bundle 'tiny' has 16"):
         Gate(bundle, narrow)

@@ -117,7 +117,9 @@ def test_a_candidate_the_gate_could_not_measure_is_recorded(
     registry: Registry, bundle: Bundle
 ) -> None:
     broken = default_adapter() | {UP: np.full((16, 2), np.nan, np.float32)}
-    report = dataclasses.replace(REJECTED, after=float("nan"))
+    report = dataclasses.replace(
+        REJECTED, sets={"clean": dataclasses.replace(REJECTED.sets["clean"], after=float("nan"))}
+    )
     release = registry.publish(broken, report, manifest=bundle.manifest, parent="1")
     assert release.status == "rejected"
     assert release.report is not None

@@ -180,12 +180,18 @@ def test_a_round_with_too_few_valid_replies_is_skipped_and_says_so() -> None:
     assert report.step_norm == report.change_norm == 0.0
 
 
-def test_a_robust_round_whose_replies_fill_too_few_shards_is_skipped() -> None:
+def test_a_robust_round_whose_replies_fill_too_few_shards_takes_the_mean_and_says_so() -> None:
     shards = {receive(open_round(STATE, ROBUST), reply(n), 0.0)[1].shard: n for n in range(8)}
     two = [reply(number) for number in list(shards.values())[:2]]
     state, report = apply(STATE, two, ROBUST)
-    assert report.skipped == "2 shards have updates, median needs at least 3"
-    assert state.adapter is STATE.adapter
+    said = "the mean was taken: 2 shards have updates, median needs at least 3; ask more clients"
+    assert (report.skipped, report.aggregation, report.fallback) == (None, "mean", said)
+    assert said in str(report)
+    wanted, plain = apply(STATE, two, SETTINGS)
+    assert state.to_bytes() == wanted.to_bytes()
+    assert plain.fallback is None
+    _, report = apply(STATE, replies(8), ROBUST)
+    assert (report.aggregation, report.fallback) == ("median", None)
 
 
 def test_an_empty_round_is_skipped() -> None:
@@ -217,6 +223,38 @@ def test_hostile_devices_drag_the_mean_and_not_the_median() -> None:
         state, _ = apply(STATE, honest + hostile, one)
         for name in SHAPES:
             assert (sign * (state.adapter[name] - STATE.adapter[name]) > 0).all()
+
+
+def test_by_default_what_a_device_says_of_its_own_weight_changes_no_bit() -> None:
+    settings = RoundSettings(clients_per_round=20, clip_norm=1.0)
+    wanted, _ = apply(STATE, [reply(n, weight=1.0) for n in range(20)], settings)
+    found, report = apply(STATE, [reply(n, weight=256.0 - n) for n in range(20)], settings)
+    assert found.to_bytes() == wanted.to_bytes()
+    assert (report.weight, report.aggregation, report.accepted) == (20.0, "median", 20)
+
+
+def test_by_default_one_device_in_twenty_turns_nothing_around() -> None:
+    settings = RoundSettings()
+    towards = small_change(1, scale=0.2)
+    away = {name: -99 * value for name, value in towards.items()}
+    noisy = [
+        {name: value + small_change(10 + n)[name] for name, value in towards.items()}
+        for n in range(19)
+    ]
+    honest = [reply(n, change=one, clip_norm=settings.clip_norm) for n, one in enumerate(noisy)]
+    longest = settings.clip_norm * settings.norm_slack * 0.999
+    hostile = reply(19, change=away, clip_norm=longest, weight=settings.largest_weight)
+    state, report = apply(STATE, [*honest, hostile], settings)
+    assert (report.accepted, report.clipped) == (20, 1)
+    moved = np.concatenate([(state.adapter[n] - STATE.adapter[n]).ravel() for n in sorted(SHAPES)])
+    mean = np.concatenate([np.mean([c[n] for c in noisy], axis=0).ravel() for n in sorted(SHAPES)])
+    assert moved @ mean / np.linalg.norm(moved) / np.linalg.norm(mean) > 0.95
+
+
+def test_an_answer_to_an_earlier_rounds_question_is_stale_whatever_it_says_of_itself() -> None:
+    opened, receipt = receive(open_round(STATE, SETTINGS), reply(1), 0.0, late=True)
+    assert receipt.reason == Reason.STALE_ROUND
+    assert (opened.accepted, dict(opened.quarantined)) == (0, {"stale_round": 1})
 
 
 def test_the_optimizers_moments_go_from_round_to_round() -> None:

@@ -37,6 +37,7 @@ def test_the_defaults_are_valid_and_come_back_from_json() -> None:
         ("norm_slack", 0.5),
         ("largest_weight", math.nan),
         ("aggregation", "krum"),
+        ("weighting", "fair"),
         ("shards", 0),
         ("shard_seed", 2**63),
         ("shard_seed", "secret"),
@@ -56,9 +57,23 @@ def test_robust_aggregation_needs_shards(aggregation: Any) -> None:
 
 
 def test_settings_whose_sums_could_overflow_are_refused() -> None:
-    assert RoundSettings(clients_per_round=10_000, largest_weight=1000.0).bits() == 37
+    assert (
+        RoundSettings(
+            clients_per_round=10_000, largest_weight=1000.0, clip_norm=2.0, weighting="declared"
+        ).bits()
+        == 37
+    )
     with pytest.raises(InvalidInputError, match="lower clients_per_round"):
-        RoundSettings(clients_per_round=10**6, largest_weight=1e6)
+        RoundSettings(clients_per_round=10**6, largest_weight=1e6, weighting="declared")
+    # A weight that does not count takes no bits.
+    assert RoundSettings(clients_per_round=10**6, largest_weight=1e6).bits() == 40
+
+
+def test_a_description_from_before_the_weighting_is_of_declared_weights() -> None:
+    """A journal may hold a round that an older release began: its sums are of such weights."""
+    described = RoundSettings(weighting="declared").to_dict()
+    del described["weighting"]
+    assert RoundSettings.from_dict(described) == RoundSettings(weighting="declared")
 
 
 def test_more_are_asked_than_wanted() -> None:

@@ -63,6 +63,7 @@ BAD: list[tuple[Reason, bytes]] = [
     (Reason.WRONG_SCHEMA, serialize({}, parse_metadata(HONEST))),
     (Reason.WRONG_SPACE, reply(space_id="space-b")),
     (Reason.WRONG_SPACE, reply(space_id="räume \u202e 空間")),
+    (Reason.WRONG_SPACE, reply(space_id="\x1b[2J\nround 0: accepted")),
     (Reason.WRONG_SPACE, HONEST.replace(b"space-a", rb"\ud83da")),
     (Reason.WRONG_ENCODER, reply(encoder_sha256="cd" * 32)),
     (Reason.WRONG_KEYS, reply(change={"other": np.ones(3, np.float32)})),
@@ -114,6 +115,7 @@ def test_a_bad_reply_is_quarantined_with_its_reason(reason: Reason, data: bytes)
     assert found.reason == reason, found
     assert found.detail
     assert found.detail.isascii()
+    assert found.detail.isprintable()  # it goes to logs and reports
     assert len(found.detail) <= 300
 
 

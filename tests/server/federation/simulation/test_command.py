@@ -183,4 +183,8 @@ def test_every_tenth_query_is_held_out_of_the_users(federation: Files) -> None:
     assert len(trained) == 108
     assert not trained & set(users.held_out)
     assert [list(grades.values()) for grades in gate.judged.values()] == [[1]] * 12
-    assert [query.text for query in gate.queries] != list(users.held_out)  # asked mistyped
+    assert [query.text for query in gate.queries] == list(users.held_out)
+    assert not gate.judges_clean
+    for texts in gate.typings:  # asked mistyped, each time otherwise
+        assert texts != list(users.held_out)
+    assert len({tuple(texts) for texts in gate.typings}) == 4
