@@ -18,6 +18,7 @@ from torch import nn
 
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MlmHead
 from pocketquery.server.objectives.auto_mlm_losses import (
     active_pairs,
     auto_encoding_loss,
@@ -25,7 +26,6 @@ from pocketquery.server.objectives.auto_mlm_losses import (
     masked_accuracy,
     pair_hinge,
 )
-from pocketquery.server.objectives.mlm import MlmHead
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
 from pocketquery.server.objectives.shared.losses import cosines, same_text_mask

@@ -16,11 +16,12 @@ import torch
 
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MlmHead
 from pocketquery.server.modeling.precision import wide
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.ccp_config import CcpConfig
 from pocketquery.server.objectives.ccp_loss import ccp_accuracy, ccp_loss, ccp_masks
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.shared.asymmetric_norm import NormMode, ProjectionHead
 from pocketquery.server.objectives.shared.bank_staleness import BankStaleness, text_code

@@ -19,7 +19,8 @@ from torch import nn
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.modeling.mlm_head import MlmHead
+from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_share
 from pocketquery.server.objectives.shared.masking import bert_mask

@@ -21,7 +21,8 @@ from torch.nn.utils.rnn import pad_sequence
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.modeling.mlm_head import MlmHead
+from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
 from pocketquery.server.objectives.shared.losses import unit

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import io
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,15 +20,96 @@ from torch import nn
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.objectives.options import check_at_least
-from pocketquery.server.objectives.word_vectors import WordVectors, words_of
+from pocketquery.client.views.text_units import cut
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.validation import check_fields, number, whole
 
-__all__ = ["Word2VecConfig", "skip_gram_loss", "train_word2vec"]
+__all__ = ["Word2VecConfig", "WordVectors", "skip_gram_loss", "train_word2vec", "words_of"]
 
-_PIECE = 50_000  # tokens whose pairs are made, and shuffled, at once
+_CHUNK = 50_000  # tokens whose pairs are made, and shuffled, at once
 
+_EDGES = string.punctuation + "¿¡…“”‘’«»–—·、。，？！：；（）「」『』،؟।"
+
+FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """A vector a word.
+
+    Attributes:
+        words: n words as :func:`words_of` cuts them.
+        vectors: float32 (n, dim).
+    """
+
+    words: tuple[str, ...]
+    vectors: FloatArray
+
+    def rows(self, text: str) -> list[int]:
+        """Rows of the words of ``text`` that are known, in their order."""
+        return [self._place[word] for word in words_of(text) if word in self._place]
+
+    def averages(self, texts: Sequence[str]) -> tuple[FloatArray, int]:
+        """Mean vectors of texts, float32 (texts, dim), and how many had no known word.
+
+        Those have the vector 0, whose cosine to everything is 0.
+        """
+        found = np.zeros((len(texts), self.vectors.shape[1]), dtype=np.float32)
+        unknown = 0
+        for place, text in enumerate(texts):
+            rows = self.rows(text)
+            unknown += not rows
+            if rows:
+                found[place] = self.vectors[rows].mean(axis=0)
+        return found, unknown
+
+    def save(self, path: Path | str) -> None:
+        """Write one ``.npz`` file, whole or not at all."""
+        buffer = io.BytesIO()
+        letters = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
+        np.savez(buffer, words=letters, vectors=self.vectors)
+        write_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path | str) -> WordVectors:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ArtifactNotFoundError: there is no such file.
+            CorruptArtifactError: it is not such a file.
+        """
+        if not Path(path).is_file():
+            raise ArtifactNotFoundError(f"{path}: there is no such file; expected word vectors")
+        try:
+            with np.load(path, allow_pickle=False) as saved:
+                words = tuple(saved["words"].tobytes().decode().split("\n"))
+                vectors = saved["vectors"]
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise CorruptArtifactError(
+                f"{path} holds no word vectors ({type(error).__name__}); train or copy them again"
+            ) from error
+        if vectors.ndim != 2 or len(words) != len(vectors):
+            raise CorruptArtifactError(
+                f"{path} has {len(words)} words and vectors of the shape {vectors.shape}; "
+                "expected a vector a word"
+            )
+        return cls(words, vectors)
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words without the punctuation around them; characters, in scripts without spaces.
+
+    >>> words_of("How's the weather, today?")
+    ["how's", 'the', 'weather', 'today']
+    """
+    stripped = (unit.strip(_EDGES) for unit in cut(text.lower()).texts)
+    return [word for word in stripped if word]
 
 
 @dataclass(frozen=True)
@@ -57,11 +142,17 @@ class Word2VecConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("dimension", "window", "negatives", "min_count", "epochs", "batch_size"):
-            check_at_least(name, getattr(self, name), 1)
-        for name in ("subsampling", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+        check_fields(
+            self,
+            dimension=whole(),
+            window=whole(),
+            negatives=whole(),
+            subsampling=number(above=0),
+            min_count=whole(),
+            epochs=whole(),
+            batch_size=whole(),
+            learning_rate=number(above=0),
+        )
 
 
 def skip_gram_loss(
@@ -174,7 +265,7 @@ def _batches(
     order, start = rng.permutation(len(sentences)), 0
     while start < len(order):
         tokens, stop = 0, start
-        while stop < len(order) and tokens < _PIECE:
+        while stop < len(order) and tokens < _CHUNK:
             tokens += len(sentences[order[stop]])
             stop += 1
         pairs = _pairs([sentences[row] for row in order[start:stop]], kept, config.window, rng)
