@@ -24,8 +24,8 @@ from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_los
 from pocketquery.distill.losses import cosine_loss
 from pocketquery.distill.query_towers import EncoderTower, QueryTower
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.evaluation.margin import Margin, margin
-from pocketquery.server.objectives.options import check_at_least, check_choice
 from pocketquery.server.pretraining import load_checkpoint, save_checkpoint, warmup_linear
 
 __all__ = ["ALIGNMENT_LOSSES", "AlignmentConfig", "align", "measure_margin"]
@@ -72,14 +72,19 @@ class AlignmentConfig:
     checkpoint_every: int = 500
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, ALIGNMENT_LOSSES)
-        for name in ("steps", "batch_size", "negatives", "checkpoint_every"):
-            check_at_least(name, getattr(self, name), 1)
-        for name in ("weight_decay", "margin", "warmup"):
-            check_at_least(name, getattr(self, name), 0)
-        for name in ("learning_rate", "temperature"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+        check_fields(
+            self,
+            loss=one_of(*ALIGNMENT_LOSSES),
+            steps=whole(),
+            batch_size=whole(),
+            learning_rate=number(above=0),
+            weight_decay=number(0),
+            temperature=number(above=0),
+            margin=number(0),
+            negatives=whole(),
+            warmup=number(0),
+            checkpoint_every=whole(),
+        )
 
 
 def align(

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
-from pocketquery.server.modeling.precision import wide
+from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_share
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 
 __all__ = [
@@ -45,8 +45,7 @@ class MlmConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        check_share("mask_rate", self.mask_rate)
-        check_at_least("max_length", self.max_length, 4)
+        check_fields(self, mask_rate=number(above=0, below=1), max_length=whole(4))
 
 
 def masked_positions(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -73,12 +72,12 @@ def masked_cross_entropy(
 
     Returns:
         The loss, in [0, inf) and 0 where nothing counts, float32 or wider; and the share of the
-        labels predicted rightly, without gradient.
+        labels that is predicted (the accuracy), without gradient.
     """
     rows, columns = masked_positions(labels)
     logits = logits_of(states[rows, columns])  # (n, vocabulary)
     target = labels[rows, columns]
-    total = functional.cross_entropy(wide(logits), target, reduction="sum")
+    total = functional.cross_entropy(at_least_float32(logits), target, reduction="sum")
     right = (logits.argmax(dim=-1) == target).sum()
     return total / max(len(target), 1), right.detach() / max(len(target), 1)
 

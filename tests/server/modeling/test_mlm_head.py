@@ -17,7 +17,7 @@ from pocketquery.server.modeling.mlm_head import (
 )
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.mlm import Mlm
-from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.span_masking import sentinel_ids
 from tests.tiny_models import bert_teacher
 
 ENCODER = bert_teacher()

@@ -18,9 +18,9 @@ from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, build_objective
 from pocketquery.server.objectives.cpdae import Cpdae, CpdaeConfig
-from pocketquery.server.objectives.shared.document_frequency import document_frequency, log_odds
+from pocketquery.server.objectives.shared.bag_of_words import document_frequency, log_odds
 from pocketquery.server.objectives.shared.masking import IGNORED
-from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.span_masking import sentinel_ids
 from tests.tiny_models import bert_teacher, sentences, wordpiece_tokenizer
 
 TOKENIZER = wordpiece_tokenizer()

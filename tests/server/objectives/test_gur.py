@@ -17,16 +17,17 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.gur import Gur, GurConfig
-from pocketquery.server.objectives.gur_contrast import gur_contrast
-from pocketquery.server.objectives.gur_examples import (
+from pocketquery.server.objectives.gur import (
+    Gur,
+    GurConfig,
     GurExample,
     draw_example,
     false_negatives,
+    gur_contrast,
 )
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.shared.masking import IGNORED
-from pocketquery.server.objectives.shared.sentinels import fill_spans, read_spans
+from pocketquery.server.objectives.shared.span_masking import fill_spans, read_spans
 from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, xlmr_teacher
 
 NONE_DROPPED = {count: torch.zeros(count, count, dtype=torch.bool) for count in (1, 4, 64)}

@@ -23,7 +23,7 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
 from pocketquery.server.objectives.shared.byol import byol_loss
-from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.span_masking import sentinel_ids
 from pocketquery.server.pretraining import Part
 from tests.tiny_models import WORDS, bert_teacher, sentences, wordpiece_tokenizer
 

@@ -9,7 +9,7 @@ import torch
 
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.server.corpus.groups import Group, GroupList
-from pocketquery.server.objectives.shared.document_frequency import (
+from pocketquery.server.objectives.shared.bag_of_words import (
     document_frequency,
     idf_weights,
     log_odds,

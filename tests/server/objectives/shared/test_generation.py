@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.gur import Gur, GurConfig
-from pocketquery.server.objectives.gur_examples import GurExample
-from pocketquery.server.objectives.shared.generation import Faults, Grammar, faults, generate
+from pocketquery.server.objectives.gur import Gur, GurConfig, GurExample
+from pocketquery.server.objectives.shared.infilling import Faults, Grammar, faults, generate
 from tests.tiny_models import bert_teacher, sentences
 
 

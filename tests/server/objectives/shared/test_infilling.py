@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
-from pocketquery.server.objectives.gur import Gur, GurConfig
-from pocketquery.server.objectives.gur_examples import GurExample
+from pocketquery.server.objectives.gur import Gur, GurConfig, GurExample
 from pocketquery.server.objectives.shared.infilling import Infiller
 from tests.tiny_models import bert_teacher
 

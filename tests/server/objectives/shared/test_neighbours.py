@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from pocketquery.server.corpus.groups import Group
-from pocketquery.server.objectives.shared.neighbours import Neighbours, draw_neighbours
+from pocketquery.server.objectives.shared.text_pairs import Neighbours, draw_neighbours
 
 LETTERS = tuple(f"sentence {chr(97 + i)}" for i in range(8))
 

@@ -10,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.shared.sentinels import (
+from pocketquery.server.objectives.shared.span_masking import (
     fill_spans,
     hide_spans,
-    read_spans,
-    sentinel_ids,
-)
-from pocketquery.server.objectives.shared.span_masking import (
     length_probabilities,
     place_spans,
+    read_spans,
+    sentinel_ids,
     span_lengths,
 )
 from tests.tiny_models import bert_teacher, sentences, xlmr_teacher

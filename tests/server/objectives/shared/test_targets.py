@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.objectives.shared.targets import momentum_at, update_target
+from pocketquery.server.objectives.shared.byol import momentum_at, update_target
 
 
 def test_after_fifty_steps_the_target_is_where_the_closed_form_says() -> None:

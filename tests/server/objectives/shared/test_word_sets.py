@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pocketquery.server.objectives.shared.word_sets import WordModel
+from pocketquery.server.objectives.prop import WordModel
 
 # Three words: 6, 3 and 1 of 10 in the collection; the document is "a a b c".
 COUNTS = np.array([6, 3, 1])
