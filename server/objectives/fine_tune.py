@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
@@ -53,10 +53,11 @@ class FineTuneConfig:
     max_length: int = 128
 
     def __post_init__(self) -> None:
+        least = 1 if self.loss == "ranknet" else 0
         check_fields(
             self,
             loss=one_of("ranknet", "info_nce"),
-            negatives=whole(1 if self.loss == "ranknet" else 0),
+            negatives=Rule(whole(least).holds, f"a whole number from {least} with {self.loss}"),
             temperature=number(above=0),
             query_length=whole(4),
             max_length=whole(4),

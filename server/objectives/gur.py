@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_document
 from pocketquery.server.modeling import SentenceEncoder
@@ -108,7 +108,7 @@ class GurConfig:
         check_fields(
             self,
             variant=one_of("full", "no_lm", "no_cl", "no_lcs"),
-            alpha=number(above=0),
+            alpha=Rule(number(above=0).holds, 'a number above 0 (no contrast: variant "no_cl")'),
             temperature=number(above=0),
             vector_size=whole(),
             pooling=one_of("encoder", "cls", "mean", "eos"),
@@ -146,15 +146,11 @@ class GurExample:
 
 
 def draw_example(group: Group, rng: random.Random, config: GurConfig) -> GurExample | None:
-    """A pair as it is, or one drawn from a document: title and sentence, or two sentences.
+    """A pair as it was mined or given; of more texts, a title and a sentence, or two sentences.
 
     Of a document, only a pair that mining would keep (they share a long string, and are not nearly
-    equal); a few are tried. The variant ``"no_lcs"`` takes any.
-
-    Args:
-        group: two texts are a pair, as it was mined or given; more are a document.
-        rng: the source of randomness.
-        config: variant, ``title_share`` and ``max_gap``; a title goes with any sentence.
+    equal); a few are tried. The variant ``"no_lcs"`` takes any. ``max_gap`` says how far apart two
+    sentences may be; a title goes with any.
     """
     texts = group.texts
     if len(texts) < 2:
@@ -337,19 +333,17 @@ class Gur(Objective[GurExample]):
         stats: dict[str, torch.Tensor | float] = {}
         if self.decoder is not None:
             written = self.decoder(batch["inputs"], states, batch["attention_mask"], encoder)
-            logits_of = partial(self.decoder.logits, encoder=encoder)
-            parts["lm"], stats["lm_accuracy"] = masked_cross_entropy(
-                written, batch["labels"], logits_of
-            )
+            logits = partial(self.decoder.logits, encoder=encoder)
+            found = masked_cross_entropy(written, batch["labels"], logits)
+            parts["lm"], stats["lm_accuracy"] = found
             total = total + parts["lm"]
         if self.projector is not None:
             pairs = len(batch["dropped"])
+            # Contents whose titles are to be written follow the pairs, and are not compared.
+            states, mask = states[: 2 * pairs], batch["attention_mask"][: 2 * pairs]
             if self.config.cl_input == "clean" and pairs:
                 mask = batch["clean_mask"]
                 states = encoder.states(batch["clean_ids"], mask)
-            else:  # contents whose titles are to be written follow, and are not compared
-                mask = batch["attention_mask"][: 2 * pairs]
-                states = states[: 2 * pairs]
             vectors = self.projector(pool(states, mask, self.pooling))
             parts["cl"], stats["cl_accuracy"] = gur_contrast(
                 vectors[:pairs], vectors[pairs:], self.config.temperature, batch["dropped"]
@@ -386,9 +380,8 @@ class Gur(Objective[GurExample]):
 
     def _masked(self, ids: list[int], rng: np.random.Generator) -> tuple[list[int], list[int]]:
         """Source and target; a text too short to be masked stays whole and has no target."""
-        rate = self.config.mask_rate
-        if self.config.rate_jitter:
-            rate = int(rng.integers(10, 30)) / 100
+        config = self.config
+        rate = int(rng.integers(10, 30)) / 100 if config.rate_jitter else config.mask_rate
         budget = span_budget(len(ids), rate)
         if not budget:
             return ids, [IGNORED]

@@ -236,7 +236,7 @@ def test_the_loss_falls(loss: str) -> None:
 
 def test_bad_settings_are_refused() -> None:
     for options, message in (
-        ({"loss": "hinge"}, 'loss is "hinge"'),
+        ({"loss": "hinge"}, "loss is 'hinge'"),
         ({"run": 1}, "run is 1"),
         ({"margin": -0.1}, "margin is -0.1"),
         ({"pair_policy": "all"}, "pair_policy"),
