@@ -199,32 +199,30 @@ def train_word2vec(
     sentences = [[rows[word] for word in sentence if word in rows] for sentence in corpus]
     generator = torch.Generator().manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
-    tables = _tables(len(words), config, generator)
-    optimizer = torch.optim.SparseAdam([table.weight for table in tables], lr=config.learning_rate)
+    # Vectors of words, small and random, and of words as neighbours, 0.
+    inner = nn.Embedding(len(words), config.dimension, sparse=True)
+    outer = nn.Embedding(len(words), config.dimension, sparse=True)
+    nn.init.zeros_(outer.weight)
+    bound = 0.5 / config.dimension
+    with torch.no_grad():
+        inner.weight.uniform_(-bound, bound, generator=generator)
+    optimizer = torch.optim.SparseAdam([inner.weight, outer.weight], lr=config.learning_rate)
     drawn = torch.from_numpy(counts**0.75)
     for epoch in tqdm(range(config.epochs), unit="epoch", disable=not show_progress_bar):
         for share, pairs in _batches(sentences, counts, config, rng):
             for group in optimizer.param_groups:
                 progress = (epoch + share) / config.epochs
                 group["lr"] = config.learning_rate * max(1 - progress, 1e-3)
-            shape = (len(pairs), config.negatives)
-            far = torch.multinomial(drawn, shape[0] * shape[1], True, generator=generator)
-            _step(tables, optimizer, torch.from_numpy(pairs), far.view(shape))
-    return WordVectors(words, tables[0].weight.detach().numpy().copy())
-
-
-def _step(
-    tables: tuple[nn.Embedding, nn.Embedding],
-    optimizer: torch.optim.Optimizer,
-    pairs: torch.Tensor,
-    far: torch.Tensor,
-) -> None:
-    inner, outer = tables
-    word, context = pairs[:, 0], pairs[:, 1]
-    loss = skip_gram_loss(inner(word), outer(context), outer(far), far == context.unsqueeze(1))
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
+            word, context = torch.from_numpy(pairs).unbind(dim=1)
+            count = len(pairs) * config.negatives
+            far = torch.multinomial(drawn, count, True, generator=generator)
+            far = far.view(len(pairs), config.negatives)
+            same = far == context.unsqueeze(1)
+            loss = skip_gram_loss(inner(word), outer(context), outer(far), same)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return WordVectors(words, inner.weight.detach().numpy().copy())
 
 
 def _vocabulary(
@@ -239,19 +237,6 @@ def _vocabulary(
             "lower min_count"
         )
     return tuple(word for _, word in kept), np.array([-count for count, _ in kept], np.float64)
-
-
-def _tables(
-    words: int, config: Word2VecConfig, generator: torch.Generator
-) -> tuple[nn.Embedding, nn.Embedding]:
-    """Vectors of words, small and random, and of words as neighbours, 0."""
-    inner = nn.Embedding(words, config.dimension, sparse=True)
-    outer = nn.Embedding(words, config.dimension, sparse=True)
-    nn.init.zeros_(outer.weight)
-    bound = 0.5 / config.dimension
-    with torch.no_grad():
-        inner.weight.uniform_(-bound, bound, generator=generator)
-    return inner, outer
 
 
 def _batches(

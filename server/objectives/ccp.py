@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -212,25 +212,22 @@ class Ccp(Objective[Neighbours]):
         vectors = self._normalized(torch.cat(sides))  # (2n, dim)
         bank, owner = self._bank_rows(batch)
         positives, dropped = self._masks(batch, bank, owner)
+        scored: dict[str, Any] = {
+            "bank": bank.vectors,
+            "dropped": dropped,
+            "normalize": self.config.normalize,
+        }
         loss = ccp_loss(
             vectors,
             positives,
             self.config.temperature,
-            bank=bank.vectors,
-            dropped=dropped,
-            normalize=self.config.normalize,
             exclude_other_positives=self.config.exclude_other_positives,
+            **scored,
         )
         with torch.no_grad():
-            accuracy = ccp_accuracy(
-                vectors,
-                positives,
-                bank=bank.vectors,
-                dropped=dropped,
-                normalize=self.config.normalize,
-            )
             stats = self._geometry(vectors)
-            stats |= {"ccp_accuracy": accuracy, "bank_rows": float(len(owner))}
+            stats["ccp_accuracy"] = ccp_accuracy(vectors, positives, **scored)
+            stats["bank_rows"] = float(len(owner))
             if learning:
                 self._remember(pooled[half:], vectors[half:], side, batch)
                 self.batch_side.fill_(1 - side)
@@ -261,12 +258,9 @@ class Ccp(Objective[Neighbours]):
             none = batch["texts"][:0]
             vectors = torch.zeros(0, self.head.outer.out_features, device=none.device)
             return BankRows(vectors, none, none, none), none
-        found = [self.bank.read(key) for key in keys]
-        owner = [
-            torch.full_like(rows.texts, text_code(key))
-            for key, rows in zip(keys, found, strict=True)
-        ]
-        rows = BankRows(*(torch.cat(column) for column in zip(*found, strict=True)))
+        found = {key: self.bank.read(key) for key in keys}
+        owner = [torch.full_like(rows.texts, text_code(key)) for key, rows in found.items()]
+        rows = BankRows(*(torch.cat(column) for column in zip(*found.values(), strict=True)))
         return rows, torch.cat(owner)
 
     def _masks(

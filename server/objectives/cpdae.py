@@ -212,7 +212,8 @@ class Cpdae(Objective[str]):
         self.progress.fill_((step + 1) / steps)
 
     def _views(self, encoder: SentenceEncoder, batch: Batch) -> _Views:
-        if not self.prepared and self._needs_statistics:
+        weighted = self.config.variant == "cpdae_idf_rec"
+        if not self.prepared and (self.config.frequency_prior or weighted):
             raise InvalidInputError(
                 "the objective has no document frequencies yet; call prepare(source, tokenizer) "
                 "before the first step, or set frequency_prior=false"
@@ -221,10 +222,6 @@ class Cpdae(Objective[str]):
         vectors = pool(states, batch["attention_mask"], encoder.pooling)
         logits = self.decoder(vectors, encoder)
         return _Views(states, vectors, logits, multi_hot(batch["targets"], logits.shape[1]))
-
-    @property
-    def _needs_statistics(self) -> bool:
-        return self.config.frequency_prior or self.config.variant == "cpdae_idf_rec"
 
     def _reconstruction(self, views: _Views) -> torch.Tensor:
         weighted = self.config.variant == "cpdae_idf_rec"
@@ -242,7 +239,10 @@ class Cpdae(Objective[str]):
         else:
             loss, stats = self._js_contrast(views, same_text)
         gap = math.log(len(same_text) - 1) - loss.detach()
-        return loss, {**stats, "gap": gap, "contrast_weight": self._contrast_weight()}
+        weight = torch.full_like(self.progress, self.config.contrast_weight)
+        if self.config.ramp:
+            weight = self.config.contrast_weight * (self.progress / self.config.ramp).clamp(max=1)
+        return loss, {**stats, "gap": gap, "contrast_weight": weight}
 
     def _js_contrast(
         self, views: _Views, same_text: torch.Tensor
@@ -258,11 +258,6 @@ class Cpdae(Objective[str]):
         if top:
             stats["top_vocab_bias"] = pooling_bias(full, found)
         return js_contrast(divergences, self.config.js_tau, same_text), stats
-
-    def _contrast_weight(self) -> torch.Tensor:
-        if not self.config.ramp:
-            return torch.full_like(self.progress, self.config.contrast_weight)
-        return self.config.contrast_weight * (self.progress / self.config.ramp).clamp(max=1)
 
     @torch.no_grad()
     def _stats(self, views: _Views, reconstruction: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -176,7 +176,14 @@ class BankStaleness(nn.Module):
             encode: ids and mask to vectors, with today's weights.
         """
         if int(self.entered) < 0:
-            self._begin(key, ids, mask, encode)
+            rows, length = min(len(ids), len(self.ids)), ids.shape[1]
+            self.ids.zero_()
+            self.mask.zero_()
+            self.ids[:rows, :length] = ids[:rows]
+            self.mask[:rows, :length] = mask[:rows]
+            self.vectors.copy_(encode(self.ids, self.mask))
+            self.key.fill_(text_code(key))
+            self.entered.fill_(0)
         elif int(self.key) == text_code(key):
             self.entered += len(ids)
             if int(self.entered) >= size:
@@ -185,19 +192,3 @@ class BankStaleness(nn.Module):
                 pairs = nn.functional.cosine_similarity(self.vectors, now, dim=-1)
                 self.cosine.copy_(pairs[kept].mean())
                 self.entered.fill_(-1)
-
-    def _begin(
-        self,
-        key: str,
-        ids: torch.Tensor,
-        mask: torch.Tensor,
-        encode: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    ) -> None:
-        rows, length = min(len(ids), len(self.ids)), ids.shape[1]
-        self.ids.zero_()
-        self.mask.zero_()
-        self.ids[:rows, :length] = ids[:rows]
-        self.mask[:rows, :length] = mask[:rows]
-        self.vectors.copy_(encode(self.ids, self.mask))
-        self.key.fill_(text_code(key))
-        self.entered.fill_(0)
