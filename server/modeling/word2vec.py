@@ -206,7 +206,8 @@ def train_word2vec(
     bound = 0.5 / config.dimension
     with torch.no_grad():
         inner.weight.uniform_(-bound, bound, generator=generator)
-    optimizer = torch.optim.SparseAdam([inner.weight, outer.weight], lr=config.learning_rate)
+    tables = [inner.weight, outer.weight]
+    optimizer: torch.optim.Optimizer = torch.optim.SparseAdam(tables, lr=config.learning_rate)
     drawn = torch.from_numpy(counts**0.75)
     for epoch in tqdm(range(config.epochs), unit="epoch", disable=not show_progress_bar):
         for share, pairs in _batches(sentences, counts, config, rng):

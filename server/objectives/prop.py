@@ -284,10 +284,7 @@ class Prop(Objective[str]):
         likelier, others, owners = [], [], []
         for row, document in enumerate(documents):
             for _ in range(self.config.set_pairs):
-                size = 0
-                while size == 0:
-                    size = int(rng.poisson(self.config.mean_set_size))
-                size = min(size, self.max_length - sum(map(len, self._specials)))
+                size = self._set_size(rng)
                 pair = [model.draw(document, size, rng) for _ in range(2)]
                 scores = [model.log_likelihood(words, document) for words in pair]
                 if len(pair[0]) != len(pair[1]) or math.isclose(*scores, abs_tol=1e-9):
@@ -297,6 +294,12 @@ class Prop(Objective[str]):
                 others.append(pair[1 - better])
                 owners.append(row)
         return likelier, others, owners
+
+    def _set_size(self, rng: np.random.Generator) -> int:
+        size = 0
+        while size == 0:
+            size = int(rng.poisson(self.config.mean_set_size))
+        return min(size, self.max_length - sum(map(len, self._specials)))
 
     def _ranking(
         self, encoder: SentenceEncoder, documents: torch.Tensor, batch: Batch
