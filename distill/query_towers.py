@@ -16,8 +16,8 @@ from torch import nn
 from pocketquery.distill.student import alignment_head
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.word2vec import WordVectors
 from pocketquery.server.objectives.objective import tokenize
-from pocketquery.server.objectives.word_vectors import WordVectors
 
 __all__ = ["TRAINED", "EncoderTower", "QueryTower", "WordAverage", "with_alignment_head"]
 

@@ -18,8 +18,8 @@ from pocketquery.server.corpus import read_documents
 from pocketquery.server.corpus.groups import GroupList
 from pocketquery.server.corpus.readers.document_groups import read_document_groups
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import BLANK, Infiller
 from pocketquery.server.objectives.gur import Gur, GurConfig
-from pocketquery.server.objectives.shared.infilling import BLANK, Infiller
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.loop import pretrain
 from pocketquery.server.pretraining.mixture import Part

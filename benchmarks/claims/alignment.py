@@ -43,8 +43,7 @@ from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.word2vec import Word2VecConfig, train_word2vec
-from pocketquery.server.objectives.word_vectors import WordVectors
+from pocketquery.server.modeling.word2vec import Word2VecConfig, WordVectors, train_word2vec
 
 _LADDER = ("w2v_linear", "w2v_dan", "nano", "mini", "teacher")
 _STAGES = ("align_qd", "align_nce")

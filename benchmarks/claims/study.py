@@ -28,9 +28,9 @@ from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MLM_HEAD, load_mlm_heads, save_mlm_head
 from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import Objective, build_objective
-from pocketquery.server.objectives.shared.mlm_head import MLM_HEAD, load_mlm_heads, save_mlm_head
 from pocketquery.server.pretraining import HeldOut, Part, PretrainingConfig, pretrain
 
 __all__ = ["Corpus", "Scores", "Study", "Trained", "settings_of"]

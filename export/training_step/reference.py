@@ -27,7 +27,7 @@ from pocketquery.export.training_step.losses import (
 from pocketquery.export.training_step.model import linear_layers, student_parameters
 from pocketquery.export.training_step.tensors import StepTensors
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.shared.targets import update_target
+from pocketquery.server.objectives.shared.byol import update_target
 
 __all__ = ["ReferenceStep"]
 

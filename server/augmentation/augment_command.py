@@ -130,7 +130,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 def _lexicon(arguments: argparse.Namespace) -> int:
     from pocketquery.server.augmentation.lexicon import nearest_words, write_lexicon
-    from pocketquery.server.objectives.word2vec import Word2VecConfig, train_word2vec
+    from pocketquery.server.modeling.word2vec import Word2VecConfig, train_word2vec
 
     texts = [text for group in _queries(arguments).values() for text in group]
     vectors = train_word2vec(texts, Word2VecConfig(seed=arguments.seed))

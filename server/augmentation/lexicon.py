@@ -14,7 +14,7 @@ from pocketquery.client.views.text_units import is_unspaced
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.validation import check_count
-from pocketquery.server.objectives.word_vectors import WordVectors, words_of
+from pocketquery.server.modeling.word2vec import WordVectors, words_of
 
 __all__ = ["LexiconConfig", "nearest_words", "write_lexicon"]
 
@@ -62,7 +62,7 @@ def nearest_words(
     that differ by punctuation alone. Characters of scripts that write no blanks are no words.
 
     Args:
-        vectors: of the words, say by :func:`pocketquery.server.objectives.word2vec.train_word2vec`.
+        vectors: of the words, say by :func:`pocketquery.server.modeling.word2vec.train_word2vec`.
         texts: in which the words are counted.
         config: what is let in.
     """

@@ -13,9 +13,8 @@ from transformers.modeling_outputs import MaskedLMOutput
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MLM_HEAD, MlmHead, head_misfit, load_mlm_heads
 from pocketquery.server.modeling.resolve import DEMO_TEACHER
-from pocketquery.server.objectives.mlm import MlmHead
-from pocketquery.server.objectives.shared.mlm_head import MLM_HEAD, head_misfit, load_mlm_heads
 
 __all__ = ["load_masked_model", "load_model", "load_teacher", "missing_model", "missing_teacher"]
 

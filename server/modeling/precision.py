@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["wide"]
+__all__ = ["at_least_float32"]
 
 
-def wide(x: torch.Tensor) -> torch.Tensor:
+def at_least_float32(x: torch.Tensor) -> torch.Tensor:
     """``x`` in float32, or as it is in float64: 16 bits are too few for a norm or a sum."""
     return x if x.dtype == torch.float64 else x.float()

@@ -24,7 +24,7 @@ from pocketquery.server.modeling.layout import (
     read_layout,
     write_layout,
 )
-from pocketquery.server.modeling.precision import wide
+from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.modeling.resolve import model_name, resolve_model
 from pocketquery.server.modeling.space import space_id, tokenizer_fingerprint, weights_fingerprint
 
@@ -210,7 +210,7 @@ class SentenceEncoder(nn.Module):
         vectors = self.pooled(input_ids, attention_mask)
         if self.head is not None:
             vectors = self.head(vectors)
-        return nn.functional.normalize(wide(vectors), dim=-1)
+        return nn.functional.normalize(at_least_float32(vectors), dim=-1)
 
     def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token states of the last layer, float (batch, length, hidden_size)."""

@@ -2,5 +2,15 @@
 
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
 from pocketquery.server.objectives.registry import OBJECTIVES, build_objective
+from pocketquery.server.objectives.shared.infilling import BLANK, Infiller, Infilling
 
-__all__ = ["Objective", "LossParts", "Batch", "OBJECTIVES", "build_objective"]
+__all__ = [
+    "BLANK",
+    "OBJECTIVES",
+    "Batch",
+    "Infiller",
+    "Infilling",
+    "LossParts",
+    "Objective",
+    "build_objective",
+]

@@ -2,7 +2,9 @@
 
 "Auto-MLM: Improved Contrastive Learning for Self-supervised Multi-lingual Knowledge Retrieval",
 the section on the method. The vector is pooled as the encoder pools, so that what is trained is
-what ships; the paper's is the first token's (``pooling="cls"``).
+what ships; the paper's is the first token's (``pooling="cls"``). Two departures from the print,
+which are errors there: the hinge starts at the first pair, and the margin is added within it (as
+printed it is subtracted, and then vectors that are all equal cost nothing).
 """
 
 from __future__ import annotations
@@ -15,24 +17,32 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
+from pocketquery.sdk.validation import check, check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.auto_mlm_losses import (
-    active_pairs,
-    auto_encoding_loss,
-    conditioned_states,
-    masked_accuracy,
-    pair_hinge,
-)
-from pocketquery.server.objectives.mlm import MlmHead
+from pocketquery.server.modeling.mlm_head import MlmHead
+from pocketquery.server.modeling.precision import at_least_float32
+from pocketquery.server.objectives.mlm import masked_positions
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
-from pocketquery.server.objectives.shared.losses import cosines, same_text_mask
+from pocketquery.server.objectives.shared.losses import (
+    cosines,
+    margin_in_batch,
+    same_text_mask,
+)
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 from pocketquery.server.objectives.shared.text_pairs import TextPair, draw_pair
 
-__all__ = ["AutoMlm", "AutoMlmConfig"]
+__all__ = [
+    "AutoMlm",
+    "AutoMlmConfig",
+    "active_pairs",
+    "auto_encoding_loss",
+    "conditioned_states",
+    "masked_accuracy",
+    "pair_hinge",
+]
 
 Stats = dict[str, torch.Tensor | float]
 
@@ -76,18 +86,92 @@ class AutoMlmConfig:
     log_gain: bool = True
 
     def __post_init__(self) -> None:
-        check_at_least("margin", self.margin, 1e-6)
-        check_at_least("contrast_weight", self.contrast_weight, 0)
-        check_at_least("weight", self.weight, 0)
-        check_at_least("contrast_weight + weight", self.contrast_weight + self.weight, 1e-9)
-        check_choice("vector", self.vector, ("own", "none"))
-        check_choice("combine", self.combine, ("add", "add_ln"))
-        check_choice("auto_on", self.auto_on, ("both", "user", "agent"))
-        check_choice("reduction", self.reduction, ("token_mean", "sum_per_sentence"))
-        check_choice("pair_policy", self.pair_policy, ("any", "adjacent"))
-        check_choice("batch_language", self.batch_language, ("mixed", "mono"))
-        check_share("mask_rate", self.mask_rate)
-        check_at_least("max_length", self.max_length, 4)
+        check_fields(
+            self,
+            margin=number(1e-6),
+            contrast_weight=number(0),
+            weight=number(0),
+            vector=one_of("own", "none"),
+            combine=one_of("add", "add_ln"),
+            auto_on=one_of("both", "user", "agent"),
+            reduction=one_of("token_mean", "sum_per_sentence"),
+            pair_policy=one_of("any", "adjacent"),
+            batch_language=one_of("mixed", "mono"),
+            mask_rate=number(above=0, below=1),
+            max_length=whole(4),
+        )
+        check("contrast_weight + weight", self.contrast_weight + self.weight, number(1e-9))
+
+
+def pair_hinge(
+    scores: torch.Tensor, margin: float, dropped: torch.Tensor, *, bidirectional: bool = False
+) -> torch.Tensor:
+    r"""The contrastive term: a pair's cosine exceeds those of its agent with other users.
+
+    .. math:: L = \frac1N \sum_{i=1}^N \sum_{j \neq i} [\gamma - S_{ii} + S_{ij}]_+
+
+    Args:
+        scores: (N, N) cosines, agents in rows and users in columns, pairs on the diagonal.
+        margin: gamma.
+        dropped: bool (N, N): false negatives, which do not count.
+        bidirectional: average with the hinge over columns.
+
+    Returns:
+        Scalar in [0, (N - 1)(2 + gamma)]; (N - 1) gamma where all vectors are equal.
+    """
+    rows = margin_in_batch(scores, margin, dropped)
+    return (rows + margin_in_batch(scores.T, margin, dropped.T)) / 2 if bidirectional else rows
+
+
+def active_pairs(scores: torch.Tensor, margin: float, dropped: torch.Tensor) -> torch.Tensor:
+    """Share of the negatives that the hinge still moves; arguments as in :func:`pair_hinge`."""
+    own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    counted = ~(dropped | own)
+    active = (margin - scores.diagonal().unsqueeze(1) + scores > 0) & counted
+    return active.sum() / counted.sum().clamp(min=1)
+
+
+def conditioned_states(
+    states: torch.Tensor, vectors: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
+    """The states of the masked positions, each plus the vector of its own sentence.
+
+    Args:
+        states: token states (rows, length, width) of the masked texts.
+        vectors: (rows, width), of the same texts unmasked, not normalised.
+        labels: int64 (rows, length), :data:`IGNORED` where there is no loss.
+
+    Returns:
+        (n, width) for n masked positions, in the order of ``masked_positions``.
+    """
+    rows, columns = masked_positions(labels)
+    return states[rows, columns] + vectors[rows]
+
+
+def auto_encoding_loss(
+    logits: torch.Tensor, labels: torch.Tensor, reduction: str = "token_mean"
+) -> torch.Tensor:
+    """Cross entropy of the masked tokens.
+
+    Args:
+        logits: (n, vocabulary) at the masked positions.
+        labels: int64 (rows, length), n of which are not :data:`IGNORED`.
+        reduction: ``"token_mean"``, or ``"sum_per_sentence"``: the sum over a sentence's masked
+            tokens, averaged over sentences.
+
+    Returns:
+        Scalar; 0 where nothing was masked.
+    """
+    target = labels[labels != IGNORED]  # (n,)
+    total = functional.cross_entropy(at_least_float32(logits), target, reduction="sum")
+    count = len(target) if reduction == "token_mean" else len(labels)
+    return total / max(count, 1)
+
+
+def masked_accuracy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Share of the masked tokens that is predicted; arguments as the loss's."""
+    target = labels[labels != IGNORED]
+    return (logits.argmax(dim=-1) == target).sum() / max(len(target), 1)
 
 
 class AutoMlm(Objective[TextPair]):

@@ -9,29 +9,122 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.precision import wide
+from pocketquery.server.modeling.mlm_head import MlmHead
+from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.modeling.sentence_encoder import pool
-from pocketquery.server.objectives.ccp_config import CcpConfig
 from pocketquery.server.objectives.ccp_loss import ccp_accuracy, ccp_loss, ccp_masks
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.shared.asymmetric_norm import NormMode, ProjectionHead
-from pocketquery.server.objectives.shared.bank_staleness import BankStaleness, text_code
-from pocketquery.server.objectives.shared.losses import unit
+from pocketquery.server.objectives.shared.losses import plain_text, unit
 from pocketquery.server.objectives.shared.masking import bert_mask
-from pocketquery.server.objectives.shared.memory_bank import BankRows, MemoryBank
-from pocketquery.server.objectives.shared.neighbours import Neighbours, draw_neighbours, plain_text
+from pocketquery.server.objectives.shared.memory_bank import (
+    BankRows,
+    BankStaleness,
+    MemoryBank,
+    text_code,
+)
+from pocketquery.server.objectives.shared.text_pairs import Neighbours, draw_neighbours
 
 __all__ = ["Ccp", "CcpConfig"]
 
 _FOLLOWED = 8  # texts whose staleness is measured
+
+
+@dataclass(frozen=True)
+class CcpConfig:
+    """Settings of :class:`Ccp`; the defaults are the paper's where it names any.
+
+    Attributes:
+        window_len: W: two sentences at a distance of at most W - 1 are neighbours; 2 means next to
+            each other. A radius w, the paper's other way to say it, is W = w + 1.
+        batch_language: ``mono``: the loop gives batches of one language; ``mixed``: any.
+        max_length: tokens of a sentence, specials included.
+        least_letters: sentences with fewer letters and digits are left out, as are repeated ones.
+        temperature: tau.
+        normalize: contrast cosines; else raw inner products.
+        denominator: ``2N``: all other vectors of the batch, and the bank; ``cross``: those of the
+            other side, and the bank.
+        exclude_other_positives: neighbours of an anchor are never its negatives. The printed
+            denominator keeps them.
+        same_doc_negatives: sentences of its document outside the window are negatives, as in the
+            paper; here they are not by default, for they are about the same matter.
+        bn_mode: asym, vanilla, vanilla_separate or none; see :class:`ProjectionHead`.
+        bn_momentum: of the running statistics.
+        bn_warmup: passes of the first batch that only fill the running statistics, before it
+            is trained on.
+        head_act: between the norm and the second layer of the head, relu or none.
+        dimension: of the contrasted vectors; 0 for the encoder's width.
+        pooling: of the token states: the encoder's own, cls or mean. The paper trains cls and
+            evaluates means; what ships here is the encoder with its pooling, so that is trained.
+        bank: negatives of earlier batches: one bank a ``language`` (the paper's), one ``shared`` by
+            all, or ``none``. With batches of 32 and rates of 1e-4 and more every bank we tried
+            ended in collapse, and none did not; the paper has batches of 2,048 and 3e-5.
+        bank_size: vectors a bank (the paper: 32,768). At learning rates around 3e-4 keep it below
+            16 times the batch: older vectors say little about today's encoder.
+        bank_warmup: batches after which the bank, which fills meanwhile, begins to count. There is
+            no momentum encoder: at first, vectors that all move alike shake off the bank's
+            negatives faster than they learn anything, and from random weights that ends in
+            collapse. The paper starts from a pretrained model and has none; 0 gives that.
+        bank_side: store the contexts as they were contrasted, in whichever mode of the batch norm,
+            as the paper does, or always by ``running`` statistics.
+        mlm_probability: share of the batches that are masked language modelling instead.
+        mask_rate: share of the tokens such a batch predicts.
+    """
+
+    window_len: int = 5
+    batch_language: str = "mono"
+    max_length: int = 64
+    least_letters: int = 3
+    temperature: float = 0.1
+    normalize: bool = True
+    denominator: str = "2N"
+    exclude_other_positives: bool = True
+    same_doc_negatives: bool = False
+    bn_mode: str = "asym"
+    bn_momentum: float = 0.1
+    bn_warmup: int = 20
+    head_act: str = "relu"
+    dimension: int = 0
+    pooling: str = "encoder"
+    bank: str = "none"
+    bank_size: int = 512
+    bank_warmup: int = 200
+    bank_side: str = "as_trained"
+    mlm_probability: float = 0.5
+    mask_rate: float = 0.15
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            window_len=whole(2),
+            batch_language=one_of("mono", "mixed"),
+            max_length=whole(4),
+            least_letters=whole(),
+            temperature=number(1e-4),
+            denominator=one_of("2N", "cross"),
+            bn_mode=one_of("asym", "vanilla", "vanilla_separate", "none"),
+            bn_momentum=number(above=0, below=1),
+            bn_warmup=whole(0),
+            head_act=one_of("relu", "none"),
+            dimension=whole(0),
+            pooling=one_of("encoder", "cls", "mean"),
+            bank=one_of("language", "shared", "none"),
+            bank_size=whole(),
+            bank_warmup=whole(0),
+            bank_side=one_of("as_trained", "running"),
+            mlm_probability=number(0, below=1),
+            mask_rate=number(above=0, below=1),
+        )
 
 
 class Ccp(Objective[Neighbours]):
@@ -103,7 +196,7 @@ class Ccp(Objective[Neighbours]):
     def _pooled(
         self, encoder: SentenceEncoder, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        return wide(pool(encoder.states(ids, mask), mask, self.pooling))
+        return at_least_float32(pool(encoder.states(ids, mask), mask, self.pooling))
 
     @torch.no_grad()
     def _warm_up(self, encoder: SentenceEncoder, batch: Batch) -> None:
@@ -119,25 +212,22 @@ class Ccp(Objective[Neighbours]):
         vectors = self._normalized(torch.cat(sides))  # (2n, dim)
         bank, owner = self._bank_rows(batch)
         positives, dropped = self._masks(batch, bank, owner)
+        scored: dict[str, Any] = {
+            "bank": bank.vectors,
+            "dropped": dropped,
+            "normalize": self.config.normalize,
+        }
         loss = ccp_loss(
             vectors,
             positives,
             self.config.temperature,
-            bank=bank.vectors,
-            dropped=dropped,
-            normalize=self.config.normalize,
             exclude_other_positives=self.config.exclude_other_positives,
+            **scored,
         )
         with torch.no_grad():
-            accuracy = ccp_accuracy(
-                vectors,
-                positives,
-                bank=bank.vectors,
-                dropped=dropped,
-                normalize=self.config.normalize,
-            )
             stats = self._geometry(vectors)
-            stats |= {"ccp_accuracy": accuracy, "bank_rows": float(len(owner))}
+            stats["ccp_accuracy"] = ccp_accuracy(vectors, positives, **scored)
+            stats["bank_rows"] = float(len(owner))
             if learning:
                 self._remember(pooled[half:], vectors[half:], side, batch)
                 self.batch_side.fill_(1 - side)
@@ -168,12 +258,9 @@ class Ccp(Objective[Neighbours]):
             none = batch["texts"][:0]
             vectors = torch.zeros(0, self.head.outer.out_features, device=none.device)
             return BankRows(vectors, none, none, none), none
-        found = [self.bank.read(key) for key in keys]
-        owner = [
-            torch.full_like(rows.texts, text_code(key))
-            for key, rows in zip(keys, found, strict=True)
-        ]
-        rows = BankRows(*(torch.cat(column) for column in zip(*found, strict=True)))
+        found = {key: self.bank.read(key) for key in keys}
+        owner = [torch.full_like(rows.texts, text_code(key)) for key, rows in found.items()]
+        rows = BankRows(*(torch.cat(column) for column in zip(*found.values(), strict=True)))
         return rows, torch.cat(owner)
 
     def _masks(

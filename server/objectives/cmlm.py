@@ -17,11 +17,12 @@ import torch
 from torch import nn
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.modeling.mlm_head import MlmHead
+from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_share
 from pocketquery.server.objectives.shared.masking import bert_mask
 from pocketquery.server.objectives.shared.text_pairs import draw_adjacent
 
@@ -46,9 +47,12 @@ class CmlmConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        check_at_least("projections", self.projections, 1)
-        check_share("mask_rate", self.mask_rate)
-        check_at_least("max_length", self.max_length, 4)
+        check_fields(
+            self,
+            projections=whole(),
+            mask_rate=number(above=0, below=1),
+            max_length=whole(4),
+        )
 
 
 class Conditioner(nn.Module):

@@ -21,24 +21,23 @@ import numpy as np
 import torch
 from torch import nn
 
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_choice
-from pocketquery.server.objectives.quick_thought import neighbour_softmax, neighbours_within
+from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize, with_head
 from pocketquery.server.objectives.shared.losses import (
     additive_margin_softmax,
     cosines,
     dots,
+    in_batch_accuracy,
     info_nce,
+    key_codes,
     margin_in_batch,
     same_text_mask,
 )
 from pocketquery.server.objectives.shared.text_pairs import draw_adjacent, draw_pair
 
-__all__ = ["Contrastive", "ContrastiveConfig", "Run"]
-
-_LOSSES = ("margin", "ams", "info_nce", "quick_thought")
+__all__ = ["Contrastive", "ContrastiveConfig", "Run", "neighbour_softmax", "neighbours_within"]
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,18 @@ class ContrastiveConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, _LOSSES)
-        check_choice("pair_policy", self.pair_policy, ("any", "adjacent"))
-        for name in ("margin", "scale", "temperature"):
-            check_at_least(name, getattr(self, name), 1e-6)
-        check_at_least("ams_margin", self.ams_margin, 0)
-        check_at_least("run", self.run, 2)
-        check_at_least("distance", self.distance, 1)
-        check_at_least("max_length", self.max_length, 4)
+        check_fields(
+            self,
+            loss=one_of("margin", "ams", "info_nce", "quick_thought"),
+            margin=number(1e-6),
+            ams_margin=number(0),
+            scale=number(1e-6),
+            temperature=number(1e-6),
+            run=whole(2),
+            distance=whole(),
+            pair_policy=one_of("any", "adjacent"),
+            max_length=whole(4),
+        )
 
 
 class Run(NamedTuple):
@@ -87,6 +90,46 @@ class Run(NamedTuple):
 
     group: str
     texts: tuple[str, ...]
+
+
+def neighbours_within(groups: torch.Tensor, positions: torch.Tensor, distance: int) -> torch.Tensor:
+    """Which texts of a batch are neighbours: bool (n, n), symmetric, false on the diagonal.
+
+    Args:
+        groups: int64 (n,), equal for texts of one group.
+        positions: int64 (n,), of each text within its group.
+        distance: the farthest neighbour's.
+    """
+    apart = (positions.unsqueeze(1) - positions.unsqueeze(0)).abs()
+    return (groups.unsqueeze(1) == groups.unsqueeze(0)) & (apart <= distance) & (apart > 0)
+
+
+def neighbour_softmax(
+    scores: torch.Tensor, targets: torch.Tensor, dropped: torch.Tensor | None = None
+) -> torch.Tensor:
+    r"""Cross entropy of uniform targets over the other texts of the batch.
+
+    .. math:: \mathrm{mean}_i\Big(\mathrm{lse}_{j \neq i}\,S_{ij}
+              - \tfrac{1}{|T_i|}\sum_{t \in T_i} S_{it}\Big)
+
+    "An efficient framework for learning sentence representations", section 3. The released code
+    sets a text's score with itself to 0, which leaves it among the candidates; here it is removed.
+
+    Args:
+        scores: (n, n), dot products of f (rows) and g (columns).
+        targets: bool (n, n), false on the diagonal; rows without any do not count.
+        dropped: bool (n, n): candidates that are left out of a row; targets never are.
+
+    Returns:
+        Scalar in [0, inf); 0 where no row has a target.
+    """
+    own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    out = own if dropped is None else own | (dropped & ~targets)
+    counts = targets.sum(dim=1)
+    rows = counts > 0
+    candidates = scores.masked_fill(out, -torch.inf)[rows]
+    wanted = scores.masked_fill(~targets, 0).sum(dim=1)[rows] / counts[rows]
+    return (candidates.logsumexp(dim=1) - wanted).sum() / rows.sum().clamp(min=1)
 
 
 class Contrastive(Objective[Run]):
@@ -129,12 +172,12 @@ class Contrastive(Objective[Run]):
         """Rows of runs one after another; of pairs, the first texts and then the second."""
         if self.runs:
             return self._tokenized([text for run in examples for text in run.texts]) | {
-                "groups": _codes([run.group for run in examples for _ in run.texts]),
+                "groups": key_codes([run.group for run in examples for _ in run.texts]),
                 "positions": torch.tensor([at for run in examples for at in range(len(run.texts))]),
             }
         firsts = [run.texts[0] for run in examples]
         seconds = [run.texts[1] for run in examples]
-        groups = _codes([run.group for run in examples])
+        groups = key_codes([run.group for run in examples])
         same = [same_text_mask(a, b) for a, b in ((firsts, firsts), (seconds, seconds))]
         dropped = same[0] | same[1] | same_text_mask(firsts, seconds)
         dropped |= groups.unsqueeze(1) == groups
@@ -154,9 +197,8 @@ class Contrastive(Objective[Run]):
             return LossParts(loss, {"quick_thought": loss})
         first, second = vectors.chunk(2)  # (pairs, width) each
         loss = self._pair_loss(first, second, batch["dropped"])
-        scores = cosines(first.detach(), second.detach())
-        right = (scores.argmax(dim=1) == torch.arange(len(scores), device=scores.device)).float()
-        return LossParts(loss, {self.config.loss: loss}, {"accuracy": right.mean()})
+        accuracy = in_batch_accuracy(cosines(first.detach(), second.detach()))
+        return LossParts(loss, {self.config.loss: loss}, {"accuracy": accuracy})
 
     def _pair_loss(
         self, first: torch.Tensor, second: torch.Tensor, dropped: torch.Tensor
@@ -192,18 +234,4 @@ class Contrastive(Objective[Run]):
         """Quick-Thought ships f and g side by side; the others their pooled vectors."""
         if self.towers is None:
             return encoder
-        return SentenceEncoder(
-            encoder.backbone,
-            encoder.tokenizer,
-            pooling=encoder.pooling,
-            head=nn.Sequential(self.towers),
-            prompts=encoder.prompts,
-            max_length=encoder.max_length,
-            name=encoder.name,
-        )
-
-
-def _codes(names: Sequence[str]) -> torch.Tensor:
-    """The same number for the same name, int64 (names,)."""
-    numbers: dict[str, int] = {}
-    return torch.tensor([numbers.setdefault(name, len(numbers)) for name in names])
+        return with_head(encoder, nn.Sequential(self.towers))

@@ -18,29 +18,29 @@ import numpy as np
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MlmHead
 from pocketquery.server.modeling.sentence_encoder import pool
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.shared.bag_of_words import (
     BagDecoder,
     bag_f1,
-    multi_hot,
-    rare_recall,
-    reconstruction_loss,
-)
-from pocketquery.server.objectives.shared.document_frequency import (
     document_frequency,
     idf_weights,
     log_odds,
+    multi_hot,
+    rare_recall,
+    reconstruction_loss,
 )
 from pocketquery.server.objectives.shared.js_contrast import (
     js_contrast,
     log_distribution,
     pairwise_js,
     partner_contrast,
-    pool_rare_pieces,
+    pool_rare_tokens,
     pooling_bias,
 )
 from pocketquery.server.objectives.shared.losses import cosines, same_text_mask
@@ -48,12 +48,7 @@ from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask, spe
 
 __all__ = ["Cpdae", "CpdaeConfig"]
 
-_CHOICES = {
-    "variant": ("cpdae", "cpdae_wo_cl", "cpdae_idf_rec", "cpdae_r"),
-    "rec_reduction": ("per_positive", "sum", "mean"),
-    "rec_target": ("original", "visible"),
-}
-_COMMON = 100  # pieces that count as common: the most frequent by document frequency
+_COMMON = 100  # tokens that count as common: the most frequent by document frequency
 
 
 @dataclass(frozen=True)
@@ -62,20 +57,20 @@ class CpdaeConfig:
 
     Attributes:
         variant: ``"cpdae"``; ``"cpdae_wo_cl"`` without the contrast; ``"cpdae_idf_rec"`` without it
-            and with the pieces of the reconstruction weighted by their IDF; ``"cpdae_r"`` with the
+            and with the tokens of the reconstruction weighted by their IDF; ``"cpdae_r"`` with the
             contrast (InfoNCE over cosines) between the vectors instead of the word distributions.
         contrast_weight: lambda, the contrast's weight.
         ramp: share of the steps over which lambda rises from 0; 0 is at once, as in the paper.
         js_tau: temperature of the contrast of distributions; the paper has none.
         r_tau: temperature of ``cpdae_r``.
-        top_vocab: contrast over this many likeliest pieces of each text, and the rest as one; 0 is
+        top_vocab: contrast over this many likeliest tokens of each text, and the rest as one; 0 is
             all. The bias this costs is in the stats.
-        rec_reduction: over the pieces of a text, see :func:`reconstruction_loss`. ``"sum"`` is the
+        rec_reduction: over the tokens of a text, see :func:`reconstruction_loss`. ``"sum"`` is the
             paper's formula, beside which its contrast cannot be felt.
-        rec_target: the pieces to predict are those of the ``"original"`` text or the ``"visible"``
+        rec_target: the tokens to predict are those of the ``"original"`` text or the ``"visible"``
             ones of the masked text; the paper leaves it open.
         tied: the decoder's last layer is the encoder's table, see :class:`BagDecoder`.
-        frequency_prior: start the decoder's bias at the log-odds of each piece's document
+        frequency_prior: start the decoder's bias at the log-odds of each token's document
             frequency. Without it the first epoch goes into pushing absent words down.
         statistics_texts: texts that :meth:`Cpdae.prepare` looks at.
         mask_rate: share of the tokens that MLM predicts.
@@ -97,25 +92,20 @@ class CpdaeConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InvalidInputError(
-                    f'{name} is "{getattr(self, name)}"; expected one of {", ".join(choices)}'
-                )
-        for name in ("js_tau", "r_tau"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
-        for name in ("contrast_weight", "top_vocab"):
-            if not getattr(self, name) >= 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 0")
-        if not 0 <= self.ramp <= 1:
-            raise InvalidInputError(f"ramp is {self.ramp}; expected a share of the steps")
-        if not 0 < self.mask_rate < 1:
-            raise InvalidInputError(f"mask_rate is {self.mask_rate}; expected between 0 and 1")
-        if self.max_length < 4:
-            raise InvalidInputError(f"max_length is {self.max_length}; expected at least 4")
-        if self.statistics_texts < 1:
-            raise InvalidInputError("statistics_texts is below 1; expected some texts to look at")
+        check_fields(
+            self,
+            variant=one_of("cpdae", "cpdae_wo_cl", "cpdae_idf_rec", "cpdae_r"),
+            contrast_weight=number(0),
+            ramp=number(0, 1),
+            js_tau=number(above=0),
+            r_tau=number(above=0),
+            top_vocab=whole(0),
+            rec_reduction=one_of("per_positive", "sum", "mean"),
+            rec_target=one_of("original", "visible"),
+            statistics_texts=whole(),
+            mask_rate=number(above=0, below=1),
+            max_length=whole(4),
+        )
 
 
 @dataclass(frozen=True)
@@ -124,8 +114,8 @@ class _Views:
 
     states: torch.Tensor  # (2m, length, width)
     vectors: torch.Tensor  # (2m, width)
-    logits: torch.Tensor  # (2m, pieces)
-    present: torch.Tensor  # bool (2m, pieces)
+    logits: torch.Tensor  # (2m, tokens)
+    present: torch.Tensor  # bool (2m, tokens)
 
 
 class Cpdae(Objective[str]):
@@ -222,7 +212,8 @@ class Cpdae(Objective[str]):
         self.progress.fill_((step + 1) / steps)
 
     def _views(self, encoder: SentenceEncoder, batch: Batch) -> _Views:
-        if not self.prepared and self._needs_statistics:
+        weighted = self.config.variant == "cpdae_idf_rec"
+        if not self.prepared and (self.config.frequency_prior or weighted):
             raise InvalidInputError(
                 "the objective has no document frequencies yet; call prepare(source, tokenizer) "
                 "before the first step, or set frequency_prior=false"
@@ -231,10 +222,6 @@ class Cpdae(Objective[str]):
         vectors = pool(states, batch["attention_mask"], encoder.pooling)
         logits = self.decoder(vectors, encoder)
         return _Views(states, vectors, logits, multi_hot(batch["targets"], logits.shape[1]))
-
-    @property
-    def _needs_statistics(self) -> bool:
-        return self.config.frequency_prior or self.config.variant == "cpdae_idf_rec"
 
     def _reconstruction(self, views: _Views) -> torch.Tensor:
         weighted = self.config.variant == "cpdae_idf_rec"
@@ -252,14 +239,17 @@ class Cpdae(Objective[str]):
         else:
             loss, stats = self._js_contrast(views, same_text)
         gap = math.log(len(same_text) - 1) - loss.detach()
-        return loss, {**stats, "gap": gap, "contrast_weight": self._contrast_weight()}
+        weight = torch.full_like(self.progress, self.config.contrast_weight)
+        if self.config.ramp:
+            weight = self.config.contrast_weight * (self.progress / self.config.ramp).clamp(max=1)
+        return loss, {**stats, "gap": gap, "contrast_weight": weight}
 
     def _js_contrast(
         self, views: _Views, same_text: torch.Tensor
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         full = log_distribution(views.logits)
         top = self.config.top_vocab
-        divergences = pairwise_js(pool_rare_pieces(full, top) if top else full)  # (2m, 2m)
+        divergences = pairwise_js(pool_rare_tokens(full, top) if top else full)  # (2m, 2m)
         found, other = divergences.detach(), ~same_text
         stats = {
             "js_positive": found.diagonal(len(found) // 2).mean(),
@@ -268,11 +258,6 @@ class Cpdae(Objective[str]):
         if top:
             stats["top_vocab_bias"] = pooling_bias(full, found)
         return js_contrast(divergences, self.config.js_tau, same_text), stats
-
-    def _contrast_weight(self) -> torch.Tensor:
-        if not self.config.ramp:
-            return torch.full_like(self.progress, self.config.contrast_weight)
-        return self.config.contrast_weight * (self.progress / self.config.ramp).clamp(max=1)
 
     @torch.no_grad()
     def _stats(self, views: _Views, reconstruction: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
@@ -53,18 +53,15 @@ class FineTuneConfig:
     max_length: int = 128
 
     def __post_init__(self) -> None:
-        if self.loss not in ("ranknet", "info_nce"):
-            raise InvalidInputError(f'loss is "{self.loss}"; expected "ranknet" or "info_nce"')
         least = 1 if self.loss == "ranknet" else 0
-        if self.negatives < least:
-            raise InvalidInputError(
-                f"negatives is {self.negatives}; expected at least {least} with {self.loss}"
-            )
-        if not self.temperature > 0:
-            raise InvalidInputError(f"temperature is {self.temperature}; expected above 0")
-        for name in ("query_length", "max_length"):
-            if getattr(self, name) < 4:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 4")
+        check_fields(
+            self,
+            loss=one_of("ranknet", "info_nce"),
+            negatives=Rule(whole(least).holds, f"a whole number from {least} with {self.loss}"),
+            temperature=number(above=0),
+            query_length=whole(4),
+            max_length=whole(4),
+        )
 
 
 def passage_cross_entropy(

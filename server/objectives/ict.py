@@ -11,15 +11,21 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import torch
 
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_choice
-from pocketquery.server.objectives.shared.losses import cosines, dots, same_text_mask
+from pocketquery.server.objectives.shared.losses import (
+    cosines,
+    dots,
+    in_batch_accuracy,
+    in_batch_cross_entropy,
+    same_mask,
+    same_text_mask,
+)
 
-__all__ = ["Cloze", "Ict", "IctConfig", "in_batch_cross_entropy"]
+__all__ = ["Cloze", "Ict", "IctConfig"]
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,14 @@ class IctConfig:
     max_length: int = 128
 
     def __post_init__(self) -> None:
-        check_at_least("keep_prob", self.keep_prob, 0)
-        check_at_least("1 - keep_prob", 1 - self.keep_prob, 0)
-        check_choice("similarity", self.similarity, ("dot", "cosine"))
-        check_at_least("temperature", self.temperature, 1e-3)
-        check_at_least("query_length", self.query_length, 4)
-        check_at_least("max_length", self.max_length, 4)
+        check_fields(
+            self,
+            keep_prob=number(0, 1),
+            similarity=one_of("dot", "cosine"),
+            temperature=number(1e-3),
+            query_length=whole(4),
+            max_length=whole(4),
+        )
 
 
 class Cloze(NamedTuple):
@@ -60,29 +68,6 @@ class Cloze(NamedTuple):
     query: str
     block: str
     title: str = ""
-
-
-def in_batch_cross_entropy(
-    scores: torch.Tensor, dropped: torch.Tensor, *, symmetric: bool = False
-) -> torch.Tensor:
-    r"""Cross entropy of the diagonal over rows.
-
-    .. math:: \mathrm{mean}_i\,\big(\mathrm{lse}_j\,S_{ij} - S_{ii}\big)
-
-    Args:
-        scores: (n, n).
-        dropped: bool (n, n): columns left out of a row (false negatives), never the diagonal.
-        symmetric: average with the same over columns.
-
-    Returns:
-        Scalar in [0, inf).
-    """
-    own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    kept = scores.masked_fill(dropped & ~own, -torch.inf)
-    rows = (kept.logsumexp(dim=1) - scores.diagonal()).mean()
-    if not symmetric:
-        return rows
-    return (rows + (kept.logsumexp(dim=0) - scores.diagonal()).mean()) / 2
 
 
 class Ict(Objective[Cloze]):
@@ -124,7 +109,7 @@ class Ict(Objective[Cloze]):
             "attention_mask": mask,
             # Passages of one document are no negatives of each other, nor are those of one title,
             # nor equal texts.
-            "dropped": _equal(groups)
+            "dropped": same_mask(groups, groups)
             | same_text_mask(titles, titles)
             | same_text_mask(queries, queries)
             | same_text_mask(blocks, blocks),
@@ -137,14 +122,4 @@ class Ict(Objective[Cloze]):
         similarities = similarity(queries, blocks)  # (n, n)
         scores = similarities / self.config.temperature
         loss = in_batch_cross_entropy(scores, batch["dropped"], symmetric=self.config.symmetric)
-        return LossParts(loss, {"ict": loss}, {"ict_accuracy": _accuracy(scores.detach())})
-
-
-def _accuracy(scores: torch.Tensor) -> torch.Tensor:
-    """Share of the queries whose own block scores highest."""
-    return (scores.argmax(dim=1) == torch.arange(len(scores), device=scores.device)).float().mean()
-
-
-def _equal(names: list[str]) -> torch.Tensor:
-    codes = torch.tensor([names.index(name) for name in names])
-    return codes.unsqueeze(1) == codes.unsqueeze(0)
+        return LossParts(loss, {"ict": loss}, {"ict_accuracy": in_batch_accuracy(scores)})

@@ -13,20 +13,19 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional
 
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.precision import wide
+from pocketquery.server.modeling.mlm_head import MlmHead
+from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_share
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 
 __all__ = [
     "Mlm",
     "MlmConfig",
-    "MlmHead",
     "masked_cross_entropy",
     "masked_positions",
     "mlm_loss",
@@ -46,32 +45,7 @@ class MlmConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        check_share("mask_rate", self.mask_rate)
-        check_at_least("max_length", self.max_length, 4)
-
-
-class MlmHead(nn.Module):
-    """Token states to vocabulary logits: linear, GELU, layer norm, tied decoder with a bias.
-
-    Args:
-        encoder: whose token table it is tied to.
-        of_decoder: it reads a decoder's states, not the encoder's.
-    """
-
-    def __init__(self, encoder: SentenceEncoder, *, of_decoder: bool = False) -> None:
-        super().__init__()
-        self.of_decoder = of_decoder
-        table = encoder.backbone.get_input_embeddings().weight
-        self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
-        self.norm = nn.LayerNorm(table.shape[1])
-        self.bias = nn.Parameter(torch.zeros(table.shape[0]))
-
-    def forward(self, states: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
-        """Logits (n, vocabulary) of states (n, width); the decoder is the encoder's own table."""
-        table = encoder.backbone.get_input_embeddings().weight
-        # Another objective of the run may have added tokens since; no text holds them.
-        table = table[: len(self.bias)]
-        return functional.linear(self.norm(functional.gelu(self.dense(states))), table, self.bias)
+        check_fields(self, mask_rate=number(above=0, below=1), max_length=whole(4))
 
 
 def masked_positions(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,12 +72,12 @@ def masked_cross_entropy(
 
     Returns:
         The loss, in [0, inf) and 0 where nothing counts, float32 or wider; and the share of the
-        labels predicted rightly, without gradient.
+        labels that is predicted (the accuracy), without gradient.
     """
     rows, columns = masked_positions(labels)
     logits = logits_of(states[rows, columns])  # (n, vocabulary)
     target = labels[rows, columns]
-    total = functional.cross_entropy(wide(logits), target, reduction="sum")
+    total = functional.cross_entropy(at_least_float32(logits), target, reduction="sum")
     right = (logits.argmax(dim=-1) == target).sum()
     return total / max(len(target), 1), right.detach() / max(len(target), 1)
 

@@ -23,7 +23,15 @@ from torch import nn
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["Batch", "LossParts", "Objective", "Rate", "tokenize"]
+__all__ = [
+    "Batch",
+    "LossParts",
+    "Objective",
+    "Rate",
+    "surrounding_specials",
+    "tokenize",
+    "with_head",
+]
 
 Batch = dict[str, Any]
 """Tensors (moved to the encoder's device by the loop) and plain values, by name."""
@@ -87,7 +95,7 @@ class Objective(nn.Module, ABC, Generic[Example]):
     rates: Mapping[str, Rate] = MappingProxyType({})
 
     def prepare(self, source: Source, tokenizer: Any) -> None:
-        """Take what is needed to know of the whole corpus, say how often each piece occurs.
+        """Take what is needed to know of the whole corpus, say how often each token occurs.
 
         Called once before the first step, and again by a run that resumes; what was taken is in
         the ``state_dict``, so then nothing is to be done.
@@ -169,3 +177,26 @@ def tokenize(
         return_token_type_ids=False,
     )
     return found["input_ids"], found["attention_mask"]
+
+
+def surrounding_specials(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Ids of the special tokens that a tokenizer puts before and after a text."""
+    found = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = found["input_ids"], found["special_tokens_mask"]
+    inner = [place for place, flag in enumerate(special) if not flag]
+    return ids[: inner[0]], ids[inner[-1] + 1 :]
+
+
+def with_head(
+    encoder: SentenceEncoder, head: nn.Sequential | None, pooling: str = ""
+) -> SentenceEncoder:
+    """The encoder with another head, and another pooling where one is given; weights are shared."""
+    return SentenceEncoder(
+        encoder.backbone,
+        encoder.tokenizer,
+        pooling=pooling or encoder.pooling,
+        head=head,
+        prompts=encoder.prompts,
+        max_length=encoder.max_length,
+        name=encoder.name,
+    )

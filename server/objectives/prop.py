@@ -2,7 +2,8 @@
 
 "PROP: Pre-training with Representative Words Prediction for Ad-hoc Retrieval", section 3. There one
 network reads set and document together; here each has its vector, as retrieval needs it. With
-cosines the paper's margin of 1 is never met, so the default is 0.2.
+cosines the paper's margin of 1 is never met, so the default is 0.2. A word is here a token of the
+encoder's vocabulary, so that no list of words and no script is assumed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,21 +20,28 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import pad_sequence
 
-from pocketquery.sdk.errors import CorpusError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
-from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_choice, check_share
+from pocketquery.server.modeling.mlm_head import MlmHead
+from pocketquery.server.objectives.mlm import mlm_loss
+from pocketquery.server.objectives.objective import (
+    Batch,
+    LossParts,
+    Objective,
+    surrounding_specials,
+    tokenize,
+)
+from pocketquery.server.objectives.shared.bag_of_words import sampled_texts
 from pocketquery.server.objectives.shared.losses import unit
 from pocketquery.server.objectives.shared.masking import bert_mask, special_mask
-from pocketquery.server.objectives.shared.word_sets import WordModel
 
-__all__ = ["Prop", "PropConfig", "preference_hinge"]
+__all__ = ["Prop", "PropConfig", "WordModel", "preference_hinge"]
 
-Words = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
-_AT_ONCE = 1024  # texts
+_TRIES = 50  # draws a word, before a set stays smaller
 
 
 @dataclass(frozen=True)
@@ -64,16 +73,96 @@ class PropConfig:
     statistics_texts: int = 20_000
 
     def __post_init__(self) -> None:
-        check_at_least("margin", self.margin, 0)
-        check_choice("similarity", self.similarity, ("cosine", "dot"))
-        check_at_least("mlm_weight", self.mlm_weight, 0)
-        check_at_least("set_pairs", self.set_pairs, 1)
-        check_at_least("mean_set_size", self.mean_set_size, 0.1)
-        check_at_least("subsampling", self.subsampling, 1e-12)
-        check_at_least("smoothing", self.smoothing, 0)
-        check_share("mask_rate", self.mask_rate)
-        check_at_least("max_length", self.max_length, 4)
-        check_at_least("statistics_texts", self.statistics_texts, 1)
+        check_fields(
+            self,
+            margin=number(0),
+            similarity=one_of("cosine", "dot"),
+            mlm_weight=number(0),
+            set_pairs=whole(),
+            mean_set_size=number(0.1),
+            subsampling=number(1e-12),
+            smoothing=number(0),
+            mask_rate=number(above=0, below=1),
+            max_length=whole(4),
+            statistics_texts=whole(),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WordModel:
+    r"""The words of a collection, and of a document within it.
+
+    .. math:: p(w \mid D) = \frac{tf_{w,D} + \mu\, p_C(w)}{|D| + \mu}
+
+    Attributes:
+        counts: how often each word occurs in the collection, (words,).
+        smoothing: mu, in words; the collection's mean document length is usual.
+        threshold: t of word2vec's sub-sampling: when a set is drawn, a word of frequency f counts
+            only min(1, sqrt(t / f)) of its probability.
+    """
+
+    counts: IntArray
+    smoothing: float
+    threshold: float = 1e-4
+
+    @cached_property
+    def collection(self) -> FloatArray:
+        """p_C, float64 (words,)."""
+        shares: FloatArray = self.counts / max(int(self.counts.sum()), 1)
+        return shares
+
+    def log_likelihood(self, words: IntArray, document: IntArray) -> float:
+        """The sum of log p(w | D) over a set; minus infinity where a word occurs nowhere.
+
+        Args:
+            words: int64 (k,).
+            document: its words in order, int64 (|D|,).
+        """
+        frequency = (document[None, :] == words[:, None]).sum(axis=1)  # (k,)
+        smoothed = frequency + self.smoothing * self.collection[words]
+        with np.errstate(divide="ignore"):
+            return float(np.log(smoothed / (len(document) + self.smoothing)).sum())
+
+    def draw(self, document: IntArray, size: int, rng: np.random.Generator) -> IntArray:
+        """Distinct words from the document's sub-sampled model, one after another.
+
+        The model is a mixture of the document's own words and the collection's, so that a draw
+        costs a search and not a pass over the vocabulary.
+
+        Args:
+            document: its words in order, int64 (|D|,).
+            size: words to be drawn.
+            rng: the source of randomness.
+
+        Returns:
+            int64 (at most ``size``,); fewer where words ran out.
+        """
+        own = np.cumsum(self._kept[document])  # (|D|,)
+        own_mass = float(own[-1]) if len(own) else 0.0
+        background = self._background
+        mass = own_mass + self.smoothing * float(background[-1])
+        found: dict[int, None] = {}
+        for _ in range(_TRIES * size if mass > 0 else 0):
+            point = rng.random() * mass
+            if point < own_mass:
+                word = document[np.searchsorted(own, point, side="right")]
+            else:
+                share = (point - own_mass) / self.smoothing
+                word = min(np.searchsorted(background, share, side="right"), len(background) - 1)
+            found[int(word)] = None
+            if len(found) == size:
+                break
+        return np.fromiter(found, np.int64)
+
+    @cached_property
+    def _kept(self) -> FloatArray:
+        share = np.maximum(self.collection, 1e-300)
+        return np.minimum(1.0, np.sqrt(self.threshold / share))
+
+    @cached_property
+    def _background(self) -> FloatArray:
+        """Running sum of the sub-sampled p_C, float64 (words,)."""
+        return np.cumsum(self._kept * self.collection)
 
 
 def preference_hinge(likelier: torch.Tensor, other: torch.Tensor, margin: float) -> torch.Tensor:
@@ -110,7 +199,7 @@ class Prop(Objective[str]):
         self.head = MlmHead(encoder)
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
-        self._frame = _frame(encoder.tokenizer)
+        self._specials = surrounding_specials(encoder.tokenizer)
         self._collection: WordModel | None = None
 
     def prepare(self, source: Source, tokenizer: Any) -> None:
@@ -125,16 +214,12 @@ class Prop(Objective[str]):
         """
         if self._collection is not None:
             return
-        if not len(source):
-            raise CorpusError("the corpus has no groups; expected texts to count words in")
-        most = min(self.config.statistics_texts, len(source))
-        rows = np.unique(np.linspace(0, len(source) - 1, most).round().astype(int)).tolist()
-        counts = np.zeros(len(tokenizer), np.int64)
-        for start in range(0, len(rows), _AT_ONCE):
-            texts = [" ".join(source[row].texts) for row in rows[start : start + _AT_ONCE]]
+        counts, documents = np.zeros(len(tokenizer), np.int64), 0
+        for texts in sampled_texts(source, self.config.statistics_texts):
+            documents += len(texts)
             for words in self._documents(tokenize(tokenizer, texts, self.max_length)[0]):
                 np.add.at(counts, words, 1)
-        self._collection = self._model(counts, len(rows))
+        self._collection = self._model(counts, documents)
 
     def draw(self, group: Group, rng: random.Random) -> str | None:
         return " ".join(group.texts).strip() or None
@@ -144,7 +229,8 @@ class Prop(Objective[str]):
         ids, mask = tokenize(self.tokenizer, examples, self.max_length)
         masked, labels = bert_mask(ids, self.tokenizer, rng, self.config.mask_rate)
         likelier, others, owners = self._set_pairs(self._documents(ids), rng)
-        sets = [torch.from_numpy(self._framed(words)) for words in [*likelier, *others]]
+        before, after = self._specials
+        sets = [torch.tensor([*before, *words, *after]) for words in [*likelier, *others]]
         padding = float(self.tokenizer.pad_token_id)
         set_ids = pad_sequence(sets, True, padding) if sets else ids.new_zeros(0, 1)
         return {
@@ -180,18 +266,18 @@ class Prop(Objective[str]):
             found = np.array(counts).astype(np.int64)
             self._collection = WordModel(found, smoothing, self.config.subsampling)
 
-    def _model(self, counts: Words, documents: int) -> WordModel:
+    def _model(self, counts: IntArray, documents: int) -> WordModel:
         smoothing = self.config.smoothing or float(counts.sum()) / max(documents, 1)
         return WordModel(counts, smoothing, self.config.subsampling)
 
-    def _documents(self, ids: torch.Tensor) -> list[Words]:
+    def _documents(self, ids: torch.Tensor) -> list[IntArray]:
         """The ids of every row without the special ones."""
         ordinary = ~special_mask(ids, self.tokenizer).numpy()
         return [row[kept] for row, kept in zip(ids.numpy(), ordinary, strict=True)]
 
     def _set_pairs(
-        self, documents: list[Words], rng: np.random.Generator
-    ) -> tuple[list[Words], list[Words], list[int]]:
+        self, documents: list[IntArray], rng: np.random.Generator
+    ) -> tuple[list[IntArray], list[IntArray], list[int]]:
         """Likelier sets, the others, and the row of their document; ties are left out."""
         counts = np.bincount(np.concatenate(documents), minlength=len(self.tokenizer))
         model = self._collection or self._model(counts, len(documents))
@@ -213,10 +299,7 @@ class Prop(Objective[str]):
         size = 0
         while size == 0:
             size = int(rng.poisson(self.config.mean_set_size))
-        return min(size, self.max_length - sum(map(len, self._frame)))
-
-    def _framed(self, words: Words) -> Words:
-        return np.concatenate([self._frame[0], words, self._frame[1]])
+        return min(size, self.max_length - sum(map(len, self._specials)))
 
     def _ranking(
         self, encoder: SentenceEncoder, documents: torch.Tensor, batch: Batch
@@ -232,10 +315,3 @@ class Prop(Objective[str]):
         loss = preference_hinge(likelier, other, self.config.margin)
         right = (likelier > other).float().mean()
         return loss, {"set_pairs": float(len(owners)), "set_accuracy": right}
-
-
-def _frame(tokenizer: Any) -> tuple[Words, Words]:
-    """The special tokens that stand before a text and after it, int64 each."""
-    ids = np.array(tokenizer("a")["input_ids"], dtype=np.int64)
-    ordinary = np.flatnonzero(~np.isin(ids, tokenizer.all_special_ids))
-    return ids[: ordinary[0]], ids[ordinary[-1] + 1 :]

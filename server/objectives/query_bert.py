@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -20,29 +21,135 @@ from pocketquery.client.views.audit import Tally, alarming
 from pocketquery.client.views.augmenter_choice import Maker
 from pocketquery.client.views.views import View
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.augmentation.identity import Identity
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.precision import wide
+from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, Rate, tokenize
-from pocketquery.server.objectives.query_bert_config import QueryBertConfig
-from pocketquery.server.objectives.query_views import QueryViews, augmenters_of
-from pocketquery.server.objectives.shared.byol import byol_loss, std_ratio
+from pocketquery.server.objectives.query_views import SCHEMES, QueryViews, augmenters_of
+from pocketquery.server.objectives.shared.byol import (
+    SCHEDULES,
+    byol_loss,
+    momentum_at,
+    std_ratio,
+    update_target,
+)
 from pocketquery.server.objectives.shared.projectors import (
+    NORMS,
     GroupProjector,
     Norm,
     TokenProjector,
     mlp,
     predictor,
 )
-from pocketquery.server.objectives.shared.targets import momentum_at, update_target
 
 __all__ = ["QueryBert", "QueryBertConfig"]
 
 _IDENTITY = "identity_"  # before an augmenter's name
 
 Views = tuple[View, ...]
+
+
+@dataclass(frozen=True)
+class QueryBertConfig:
+    """Settings of :class:`QueryBert`.
+
+    The defaults are the report's best row. ``stop_gradient``, ``predictor`` and the norms are
+    there to be switched off: then the loss is as low, and the vectors are worth nothing.
+
+    Attributes:
+        framework: where targets come from: ``bsl`` a copy that follows by EMA; ``bsl_noema`` a
+            copy that ``target_update`` says when to renew; ``simsiam`` the network itself.
+        target_update: of ``bsl_noema``: ``hard`` (copied every ``target_every`` steps) or
+            ``frozen`` (never). The report does not say which it used.
+        target_every: steps between hard copies; an epoch's steps are the usual choice.
+        momentum: of ``bsl``; so that 1 / (1 - momentum) is 2 to 5 % of the run: 0.99 for two to
+            five thousand steps, 0.999 above twenty thousand. The report does not state its own.
+        momentum_schedule: ``cosine`` (rises to 1) or ``constant``.
+        target_dropout: whether the target has dropout, which acts as a light augmentation.
+        views: which views of a query are drawn (of a pair, always its two texts):
+            ``all_directional``, ``all_regular``, ``light`` or ``clean_noisy``; see
+            :class:`pocketquery.server.objectives.query_views.QueryViews`.
+        reverse_weight: share of the reverse direction, light predicts heavy, beside heavy predicts
+            light; costs two more target passes. ``all_directional`` only.
+        light: augmenters of light views: names with commas, or a JSON list with parameters.
+        heavy: augmenters of heavy views.
+        heavy_source: whether a heavy view is made of its ``light`` one or of the ``original``.
+        projector: ``attention``, ``mlp`` or ``none``.
+        projector_input: attention over feature ``groups`` of the pooled vector, or over ``tokens``.
+        projection: width of the projections; 0 is the encoder's.
+        groups: feature groups; must divide the encoder's width.
+        attention_layers: of the attention projector.
+        attention_heads: of each of its layers.
+        projector_norm: ``batch``, ``running``, ``layer`` or ``none``; see
+            :class:`pocketquery.server.objectives.shared.projectors.FeatureNorm`.
+        predictor: whether there is one.
+        predictor_norm: as ``projector_norm``.
+        predictor_lr_mult: the predictor's learning rate as a multiple of the encoder's.
+        predictor_fixed_lr: whether it stays at its peak, which helps in short runs.
+        stop_gradient: whether targets are constants; without it only ``simsiam`` makes sense.
+        max_length: tokens of a query, specials included.
+    """
+
+    framework: str = "bsl"
+    target_update: str = "hard"
+    target_every: int = 500
+    momentum: float = 0.99
+    momentum_schedule: str = "cosine"
+    target_dropout: bool = True
+    views: str = "all_directional"
+    reverse_weight: float = 0.0
+    light: str = "dropout_view,noise_case"
+    heavy: str = "shuffle,typo"
+    heavy_source: str = "light"
+    projector: str = "attention"
+    projector_input: str = "groups"
+    projection: int = 0
+    groups: int = 8
+    attention_layers: int = 4
+    attention_heads: int = 1
+    projector_norm: str = "batch"
+    predictor: bool = True
+    predictor_norm: str = "batch"
+    predictor_lr_mult: float = 1.0
+    predictor_fixed_lr: bool = False
+    stop_gradient: bool = True
+    max_length: int = 32
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            framework=one_of("bsl", "bsl_noema", "simsiam"),
+            target_update=one_of("hard", "frozen"),
+            target_every=whole(),
+            momentum=number(0, 1),
+            momentum_schedule=one_of(*SCHEDULES),
+            views=one_of(*SCHEMES),
+            reverse_weight=number(0, 1),
+            heavy_source=one_of("light", "original"),
+            projector=one_of("attention", "mlp", "none"),
+            projector_input=one_of("groups", "tokens"),
+            projection=whole(0),
+            groups=whole(),
+            attention_layers=whole(),
+            attention_heads=whole(),
+            projector_norm=one_of(*NORMS),
+            predictor_norm=one_of(*NORMS),
+            predictor_lr_mult=number(above=0),
+            max_length=whole(4),
+        )
+        if self.reverse_weight and self.views != "all_directional":
+            raise InvalidInputError(
+                f'reverse_weight is {self.reverse_weight} and views "{self.views}"; expected '
+                'views "all_directional", or no reverse_weight'
+            )
+        if not self.stop_gradient and self.framework != "simsiam":
+            raise InvalidInputError(
+                f'stop_gradient is off and the framework "{self.framework}", whose target has no '
+                'gradient to stop; expected the framework "simsiam"'
+            )
 
 
 class QueryBert(Objective[Views]):
@@ -111,9 +218,9 @@ class QueryBert(Objective[Views]):
     def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
         ids, mask, views = batch["input_ids"], batch["attention_mask"], batch["views"]
         pooled, online = _projections(encoder, self.projector, ids, mask, views)
-        predictions = wide(torch.stack([self.predictor(z) for z in online]))
-        aims = wide(self._aims(online, ids, mask, views))
-        loss = byol_loss(predictions, aims, self.config.reverse_weight if views == 4 else 0.0)
+        predictions = at_least_float32(torch.stack([self.predictor(z) for z in online]))
+        targets = at_least_float32(self._targets(online, ids, mask, views))
+        loss = byol_loss(predictions, targets, self.config.reverse_weight if views == 4 else 0.0)
         stats = {"h_std_ratio": std_ratio(pooled), "z_std_ratio": std_ratio(online[0])}
         return LossParts(loss, {"byol": loss}, stats | batch["identity_rates"])
 
@@ -143,16 +250,16 @@ class QueryBert(Objective[Views]):
         elif config.target_update == "hard" and (step + 1) % config.target_every == 0:
             self.target.follow(encoder, self.projector, 0.0)
 
-    def _aims(
+    def _targets(
         self, online: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor, views: int
     ) -> torch.Tensor:
         """What is to be predicted: projections of views 1 and 2, of all where there is a reverse
         direction; float (2 or 4, batch, p)."""
-        aimed = 4 if views == 4 and self.config.reverse_weight else 2
+        predicted = 4 if views == 4 and self.config.reverse_weight else 2
         if self.target is None:
-            return online[:aimed].detach() if self.config.stop_gradient else online[:aimed]
-        rows = len(ids) // views * aimed
-        return cast(torch.Tensor, self.target(ids[:rows], mask[:rows], aimed))
+            return online[:predicted].detach() if self.config.stop_gradient else online[:predicted]
+        rows = len(ids) // views * predicted
+        return cast(torch.Tensor, self.target(ids[:rows], mask[:rows], predicted))
 
 
 class _Target(nn.Module):

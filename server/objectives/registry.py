@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
@@ -14,39 +14,23 @@ from pocketquery.server.objectives.objective import Objective
 __all__ = ["OBJECTIVES", "build_objective"]
 
 
-class _Entry(NamedTuple):
-    module: str
-    objective: str
-    config: str
-    summary: str
-
-
-OBJECTIVES: dict[str, _Entry] = {
-    "mlm": _Entry("mlm", "Mlm", "MlmConfig", "predict masked tokens"),
-    "simcse": _Entry("simcse", "SimCse", "SimCseConfig", "two dropouts of one text"),
-    "contrastive": _Entry(
-        "contrastive", "Contrastive", "ContrastiveConfig", "texts of one group: margin, softmax"
-    ),
-    "auto_mlm": _Entry(
-        "auto_mlm", "AutoMlm", "AutoMlmConfig", "Auto-MLM: sessions, and MLM through the vector"
-    ),
-    "cmlm": _Entry("cmlm", "Cmlm", "CmlmConfig", "MLM conditioned on the neighbour's vector"),
-    "ict": _Entry("ict", "Ict", "IctConfig", "a sentence finds its block"),
-    "prop": _Entry("prop", "Prop", "PropConfig", "the likelier of two word sets"),
-    "tsdae": _Entry("tsdae", "Tsdae", "TsdaeConfig", "denoise through one vector"),
-    "query_bert": _Entry(
-        "query_bert", "QueryBert", "QueryBertConfig", "Query-BERT: BYOL without negatives"
-    ),
-    "cpdae": _Entry(
-        "cpdae", "Cpdae", "CpdaeConfig", "CPDAE: words from the vector, and their contrast"
-    ),
-    "seed": _Entry("seed", "Seed", "SeedConfig", "a weak decoder that sees only the vector"),
-    "fine_tune": _Entry(
-        "fine_tune", "FineTune", "FineTuneConfig", "queries, passages and hard negatives"
-    ),
-    "ccp": _Entry("ccp", "Ccp", "CcpConfig", "CCP: a sentence's neighbours, many languages"),
-    "gur": _Entry("gur", "Gur", "GurConfig", "GUR: infilling and contrast of mined pairs"),
+OBJECTIVES = {
+    "mlm": "Mlm",
+    "simcse": "SimCse",
+    "contrastive": "Contrastive",
+    "auto_mlm": "AutoMlm",
+    "cmlm": "Cmlm",
+    "ict": "Ict",
+    "prop": "Prop",
+    "tsdae": "Tsdae",
+    "query_bert": "QueryBert",
+    "cpdae": "Cpdae",
+    "seed": "Seed",
+    "fine_tune": "FineTune",
+    "ccp": "Ccp",
+    "gur": "Gur",
 }
+"""The class of every objective, in the module of its name; ``<class>Config`` are its settings."""
 
 
 def build_objective(
@@ -64,10 +48,9 @@ def build_objective(
     """
     if name not in OBJECTIVES:
         raise InvalidInputError(f'unknown objective "{name}"; known are {", ".join(OBJECTIVES)}')
-    entry = OBJECTIVES[name]
-    module = importlib.import_module(f"pocketquery.server.objectives.{entry.module}")
-    config = _config(name, getattr(module, entry.config), options or {})
-    objective: Objective[Any] = getattr(module, entry.objective)(encoder, config)
+    module = importlib.import_module(f"pocketquery.server.objectives.{name}")
+    config = _config(name, getattr(module, f"{OBJECTIVES[name]}Config"), options or {})
+    objective: Objective[Any] = getattr(module, OBJECTIVES[name])(encoder, config)
     return objective
 
 

@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MlmHead
 from pocketquery.server.modeling.sentence_encoder import pool
-from pocketquery.server.objectives.mlm import MlmHead, mlm_loss
+from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 
@@ -52,18 +53,16 @@ class SeedConfig:
     max_length: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("layers", "span"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
-        if self.memory not in ("position", "cross"):
-            raise InvalidInputError(f'memory is "{self.memory}"; expected "position" or "cross"')
-        for name in ("mlm_weight", "decoder_weight"):
-            if not getattr(self, name) >= 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 0")
-        if not 0 < self.mask_rate < 1:
-            raise InvalidInputError(f"mask_rate is {self.mask_rate}; expected between 0 and 1")
-        if self.max_length < 4:
-            raise InvalidInputError(f"max_length is {self.max_length}; expected at least 4")
+        check_fields(
+            self,
+            layers=whole(),
+            span=whole(),
+            memory=one_of("position", "cross"),
+            mlm_weight=number(0),
+            decoder_weight=number(0),
+            mask_rate=number(above=0, below=1),
+            max_length=whole(4),
+        )
 
 
 def attention_span(length: int, span: int) -> torch.Tensor:
@@ -77,7 +76,7 @@ class WeakDecoder(nn.Module):
     """A few transformer layers that see a short span; the output is tied to the encoder's table.
 
     Args:
-        encoder: gives the widths, the heads, the positions and the table of pieces.
+        encoder: gives the widths, the heads, the positions and the table of tokens.
         layers: how many.
         span: see :func:`attention_span`.
         memory: see :class:`SeedConfig`.

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.options import check_at_least, check_choice
 from pocketquery.server.objectives.shared.losses import cosines, info_nce, same_text_mask
 
 __all__ = ["SimCse", "SimCseConfig"]
@@ -40,9 +40,12 @@ class SimCseConfig:
     max_length: int = 32
 
     def __post_init__(self) -> None:
-        check_at_least("temperature", self.temperature, 1e-3)
-        check_choice("unit", self.unit, ("text", "passage"))
-        check_at_least("max_length", self.max_length, 4)
+        check_fields(
+            self,
+            temperature=number(1e-3),
+            unit=one_of("text", "passage"),
+            max_length=whole(4),
+        )
 
 
 class SimCse(Objective[str]):

@@ -204,9 +204,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _take_up_heads(init: str, parts: Sequence[Part]) -> str:
     """Give the MLM heads of the run the start's; says why where it has one that none can have."""
+    from pocketquery.server.modeling.mlm_head import head_misfit, load_mlm_heads
     from pocketquery.server.modeling.presets import PRESETS
     from pocketquery.server.modeling.resolve import DEMO_TEACHER
-    from pocketquery.server.objectives.shared.mlm_head import head_misfit, load_mlm_heads
 
     if init in (*PRESETS, DEMO_TEACHER):  # a folder of that name is not what the run starts from
         return ""

@@ -17,7 +17,7 @@ from typing import Any
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_replaceable
-from pocketquery.server.objectives.shared.mlm_head import save_mlm_head
+from pocketquery.server.modeling.mlm_head import save_mlm_head
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.held_out import HeldOut

@@ -35,7 +35,7 @@ from pocketquery.sdk.errors import (
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.space import weights_fingerprint
-from pocketquery.server.objectives.word_vectors import WordVectors
+from pocketquery.server.modeling.word2vec import WordVectors
 from tests.tiny_models import WORDS, bert_teacher, sentences
 
 QUICK = AlignmentConfig(steps=60, batch_size=32, learning_rate=3e-3)

@@ -1,4 +1,7 @@
-"""Writing what is missing in a text, with an encoder and the decoder GUR trained beside it."""
+"""Infilling: writing what is missing in a text, with an encoder and the decoder GUR trained.
+
+The decoder writes token by token, within a grammar that makes every output readable.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,17 @@ from pathlib import Path
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check, number, whole
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives.gur_batches import surrounding_specials
-from pocketquery.server.objectives.shared.generation import Grammar, Written, generate
-from pocketquery.server.objectives.shared.sentinels import read_spans
-from pocketquery.server.objectives.shared.seq2seq_decoder import GurDecoder, load_decoder
+from pocketquery.server.objectives.objective import surrounding_specials
+from pocketquery.server.objectives.shared.seq2seq_decoder import (
+    DecoderShape,
+    GurDecoder,
+    load_decoder,
+)
+from pocketquery.server.objectives.shared.span_masking import read_spans
 
-__all__ = ["BLANK", "Filled", "Infiller"]
+__all__ = ["BLANK", "Generated", "Grammar", "Infiller", "Infilling", "generate"]
 
 BLANK = "___"
 """What stands for missing words: three underscores or more."""
@@ -25,7 +32,128 @@ _BLANKS = re.compile("_{3,}")
 
 
 @dataclass(frozen=True)
-class Filled:
+class Generated:
+    """What was written for one row of the memory.
+
+    Attributes:
+        tokens: with sentinels, without the end token.
+        log_probability: mean over the tokens (the end token too) that the decoder chose itself.
+    """
+
+    tokens: list[int]
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What may be written next.
+
+    Attributes:
+        ordinary: bool (vocabulary,): the tokens of texts.
+        closers: sentinels in their order: after each, 1 to ``most_tokens`` ordinary ones. The last
+            one ends the text. Empty for a text without sentinels, which the end token ends.
+        most_tokens: between two closers, or of the text.
+        end: the end token.
+    """
+
+    ordinary: torch.Tensor
+    closers: tuple[int, ...]
+    most_tokens: int
+    end: int
+
+    @classmethod
+    def of_blanks(
+        cls, shape: DecoderShape, encoder: SentenceEncoder, blanks: int, most_tokens: int
+    ) -> Grammar:
+        """``<x0> span <x1> span ... <x blanks>``."""
+        # As many tokens a blank as there are positions for all of them.
+        fitting = max(1, (shape.positions - 1) // blanks - 1)
+        closers = shape.sentinels[: blanks + 1]
+        return cls(_ordinary(shape, encoder), closers, min(most_tokens, fitting), shape.end)
+
+    @classmethod
+    def of_text(cls, shape: DecoderShape, encoder: SentenceEncoder, most_tokens: int) -> Grammar:
+        """A text and the end token."""
+        return cls(_ordinary(shape, encoder), (), min(most_tokens, shape.positions - 1), shape.end)
+
+    def allowed(self, written: Sequence[int]) -> torch.Tensor:
+        """Whether each token may come next, bool (vocabulary,)."""
+        closed = [place for place, token in enumerate(written) if token in self.closers]
+        since = len(written) - (closed[-1] + 1 if closed else 0)
+        following = self.end
+        if self.closers:
+            following = self.closers[len(closed)]
+            if not closed:  # every target starts with the first sentinel
+                since = self.most_tokens
+        may = self.ordinary.clone() if since < self.most_tokens else torch.zeros_like(self.ordinary)
+        may[following] = since > 0  # nothing is left empty
+        return may
+
+    def finished(self, written: Sequence[int]) -> bool:
+        """Whether nothing follows."""
+        last = self.closers[-1] if self.closers else self.end
+        return bool(written) and written[-1] == last
+
+
+@torch.inference_mode()
+def generate(
+    decoder: GurDecoder,
+    encoder: SentenceEncoder,
+    memory: torch.Tensor,
+    memory_mask: torch.Tensor,
+    grammar: Grammar,
+    *,
+    temperature: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> list[Generated]:
+    """Write a text for each row of the memory.
+
+    Args:
+        decoder: in evaluation mode.
+        encoder: whose table it is tied to.
+        memory: the encoder's token states (rows, source length, width).
+        memory_mask: int64 (rows, source length).
+        grammar: what may be written.
+        temperature: 0 takes the likeliest token.
+        generator: of the draws at higher temperatures, on the processor.
+    """
+    shape = decoder.shape
+    rows: list[list[int]] = [[] for _ in range(len(memory))]
+    sums, counts = [0.0] * len(rows), [0] * len(rows)
+    open_rows = list(range(len(rows)))
+    while open_rows and len(rows[open_rows[0]]) < shape.positions:
+        inputs = torch.tensor([[shape.start, *rows[row]] for row in open_rows]).to(memory.device)
+        states = decoder(inputs, memory[open_rows], memory_mask[open_rows], encoder)
+        scores = decoder.logits(states[:, -1], encoder).float().cpu()  # (open rows, vocabulary)
+        allowed = torch.stack([grammar.allowed(rows[row]) for row in open_rows])
+        scores = scores.masked_fill(~allowed, -torch.inf).log_softmax(dim=-1)
+        chosen = scores.argmax(dim=-1)
+        if temperature > 0:
+            probabilities = (scores / temperature).softmax(dim=-1)
+            chosen = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
+        for row, token, score in zip(open_rows, chosen.tolist(), scores, strict=True):
+            rows[row].append(token)
+            if float(score[token]) < 0:  # what the grammar leaves no choice in says nothing
+                sums[row] += float(score[token])
+                counts[row] += 1
+        open_rows = [row for row in open_rows if not grammar.finished(rows[row])]
+    return [
+        Generated([t for t in row if t != shape.end], total / max(count, 1))
+        for row, total, count in zip(rows, sums, counts, strict=True)
+    ]
+
+
+def _ordinary(shape: DecoderShape, encoder: SentenceEncoder) -> torch.Tensor:
+    """The vocabulary without specials, sentinels and rows that no token has."""
+    tokenizer = encoder.tokenizer
+    ordinary = torch.zeros(shape.vocabulary, dtype=torch.bool)
+    ordinary[: len(tokenizer)] = True
+    ordinary[list({*tokenizer.all_special_ids, *shape.sentinels})] = False
+    return ordinary
+
+
+@dataclass(frozen=True)
+class Infilling:
     """One way to fill a text's blanks.
 
     Attributes:
@@ -70,7 +198,7 @@ class Infiller:
         temperature: float = 0.0,
         most_tokens: int = 5,
         seed: int = 0,
-    ) -> list[Filled]:
+    ) -> list[Infilling]:
         """Ways to fill the blanks of ``text``, distinct, the likeliest first.
 
         Args:
@@ -81,13 +209,11 @@ class Infiller:
             seed: of the draws.
 
         Raises:
-            InvalidInputError: no blank, or more than the decoder has sentinels for.
+            InvalidInputError: no blank, or more than the decoder has sentinels for; a long text.
         """
-        if samples < 1 or most_tokens < 1 or not temperature >= 0:
-            raise InvalidInputError(
-                f"samples is {samples}, most_tokens {most_tokens}, temperature {temperature}; "
-                "expected at least 1, 1 and 0"
-            )
+        check("samples", samples, whole())
+        check("most_tokens", most_tokens, whole())
+        check("temperature", temperature, number(0))
         parts = _BLANKS.split(text)
         blanks, most = len(parts) - 1, len(self.decoder.shape.sentinels) - 1
         if not 1 <= blanks <= most:
@@ -102,16 +228,16 @@ class Infiller:
     def title(self, text: str, *, most_tokens: int = 16) -> str:
         """A title for ``text``; for decoders that were trained with ``title_share`` above 0."""
         grammar = Grammar.of_text(self.decoder.shape, self.encoder, most_tokens)
-        [written] = self._written(self._ids(text)[: self._room], grammar, 1, 0.0, 0)
+        [written] = self._written(self._ids(text)[: self._longest], grammar, 1, 0.0, 0)
         return self._text(written.tokens)
 
     @property
-    def _room(self) -> int:
+    def _longest(self) -> int:
         return self.encoder.max_length - len(self._before) - len(self._after)
 
     def _written(
         self, source: Sequence[int], grammar: Grammar, samples: int, temperature: float, seed: int
-    ) -> list[Written]:
+    ) -> list[Generated]:
         ids = torch.tensor([[*self._before, *source, *self._after]], device=self.encoder.device)
         mask = torch.ones_like(ids)
         with torch.inference_mode():
@@ -131,17 +257,17 @@ class Infiller:
         source: list[int] = self._ids(parts[0])
         for sentinel, part in zip(self.decoder.shape.sentinels, parts[1:], strict=False):
             source += [sentinel, *self._ids(part)]
-        if len(source) > self._room:
+        if len(source) > self._longest:
             raise InvalidInputError(
-                f"the text has {len(source)} tokens; expected at most {self._room}. Shorten it"
+                f"the text has {len(source)} tokens; expected at most {self._longest}. Shorten it"
             )
         return source
 
-    def _filled(self, parts: Sequence[str], written: Written) -> Filled:
+    def _filled(self, parts: Sequence[str], written: Generated) -> Infilling:
         spans = read_spans(written.tokens, self.decoder.shape.sentinels)
         fillings = tuple(self._text(span) for span in spans[: len(parts) - 1])
         text = parts[0] + "".join(map("".join, zip(fillings, parts[1:], strict=True)))
-        return Filled(text, fillings, written.log_probability)
+        return Infilling(text, fillings, written.log_probability)
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self.encoder.tokenizer(text, add_special_tokens=False)["input_ids"]

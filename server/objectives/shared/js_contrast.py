@@ -3,8 +3,8 @@
 "A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval", the
 contrastive loss on the decoder's word distributions.
 
-With n distributions over V pieces, a tensor (n, n, V) is 2 GB at n = 128, V = 30,522, and autograd
-keeps several. Here a block of pairs and pieces at a time is computed and reduced, and computed
+With n distributions over V tokens, a tensor (n, n, V) is 2 GB at n = 128, V = 30,522, and autograd
+keeps several. Here a block of pairs and tokens at a time is computed and reduced, and computed
 again in the backward pass.
 """
 
@@ -18,14 +18,14 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from pocketquery.server.modeling.precision import wide
+from pocketquery.server.modeling.precision import at_least_float32
 
 __all__ = [
     "js_contrast",
     "log_distribution",
     "pairwise_js",
     "partner_contrast",
-    "pool_rare_pieces",
+    "pool_rare_tokens",
     "pooling_bias",
 ]
 
@@ -45,7 +45,7 @@ def log_distribution(logits: torch.Tensor) -> torch.Tensor:
     Returns:
         (n, vocabulary), float32 or wider, finite for all finite logits.
     """
-    return functional.logsigmoid(wide(logits)).log_softmax(dim=-1)
+    return functional.logsigmoid(at_least_float32(logits)).log_softmax(dim=-1)
 
 
 def pairwise_js(log_p: torch.Tensor, *, elements: int | None = None) -> torch.Tensor:
@@ -59,7 +59,7 @@ def pairwise_js(log_p: torch.Tensor, *, elements: int | None = None) -> torch.Te
 
     Args:
         log_p: float (n, vocabulary), logarithms of distributions.
-        elements: of a block (pairs times pieces); None for what suits the device.
+        elements: of a block (pairs times tokens); None for what suits the device.
 
     Returns:
         (n, n) in [0, ln 2], like ``log_p``, symmetric, zero on the diagonal; differentiable once.
@@ -113,18 +113,18 @@ def partner_contrast(scores: torch.Tensor, dropped: torch.Tensor | None = None) 
     return (scores.masked_fill(out, -torch.inf).logsumexp(dim=1) - positive).mean()
 
 
-def pool_rare_pieces(log_p: torch.Tensor, most: int) -> torch.Tensor:
-    """Keep the ``most`` likeliest pieces of every row, and pool all others into one.
+def pool_rare_tokens(log_p: torch.Tensor, most: int) -> torch.Tensor:
+    """Keep the ``most`` likeliest tokens of every row, and pool all others into one.
 
     Divergences of the pooled distributions are never larger than of the full ones (the data
     processing inequality), so the bias of this shortcut has one sign.
 
     Args:
         log_p: float (n, vocabulary).
-        most: pieces a row; the union over the rows is kept.
+        most: tokens a row; the union over the rows is kept.
 
     Returns:
-        (n, kept + 1): the kept pieces in the vocabulary's order, and the rest last.
+        (n, kept + 1): the kept tokens in the vocabulary's order, and the rest last.
     """
     kept = torch.zeros(log_p.shape[1], dtype=torch.bool, device=log_p.device)
     kept[log_p.detach().topk(min(most, log_p.shape[1]), dim=1).indices.flatten()] = True
@@ -139,7 +139,7 @@ def pooling_bias(log_p: torch.Tensor, pooled: torch.Tensor) -> torch.Tensor:
     """How much less the pooled distributions differ, on average over the rows next to each other.
 
     Args:
-        log_p: float (n, vocabulary), before :func:`pool_rare_pieces`.
+        log_p: float (n, vocabulary), before :func:`pool_rare_tokens`.
         pooled: float (n, n), the divergences after it.
 
     Returns:
@@ -181,10 +181,10 @@ def _forward(log_p: torch.Tensor, elements: int) -> torch.Tensor:
     own = ratios.log().mul_(ratios) @ mean  # (n,)
     ratios.mul_(0.5)
     mixed = log_p.new_zeros(len(log_p), len(log_p))
-    for rows, pieces in _blocks(log_p.shape, elements):
-        middle = ratios[rows, None, pieces] + ratios[None, rows.start :, pieces]
-        terms = middle.log().mul_(middle)  # (rows, n - first, pieces)
-        mixed[rows, rows.start :] += terms @ mean[pieces]
+    for rows, tokens in _blocks(log_p.shape, elements):
+        middle = ratios[rows, None, tokens] + ratios[None, rows.start :, tokens]
+        terms = middle.log().mul_(middle)  # (rows, n - first, tokens)
+        mixed[rows, rows.start :] += terms @ mean[tokens]
     divergences = ((own.unsqueeze(0) + own.unsqueeze(1)) / 2 - mixed).triu(1).clamp_(min=0)
     return divergences + divergences.T
 
@@ -196,12 +196,12 @@ def _backward(log_p: torch.Tensor, outer: torch.Tensor, elements: int) -> torch.
     _, ratios = _ratios(log_p)
     gradient = ratios.log().mul_(weights.sum(dim=1, keepdim=True))  # (n, vocabulary)
     ratios.mul_(0.5)
-    for rows, pieces in _blocks(log_p.shape, elements):
-        middle = ratios[rows, None, pieces] + ratios[None, rows.start :, pieces]
-        middle.log_()  # (rows, n - first, pieces)
+    for rows, tokens in _blocks(log_p.shape, elements):
+        middle = ratios[rows, None, tokens] + ratios[None, rows.start :, tokens]
+        middle.log_()  # (rows, n - first, tokens)
         share = upper[rows, rows.start :]  # (rows, n - first)
-        gradient[rows, pieces] -= torch.einsum("ik,ikv->iv", share, middle)
-        gradient[rows.start :, pieces] -= torch.einsum("ik,ikv->kv", share, middle)
+        gradient[rows, tokens] -= torch.einsum("ik,ikv->iv", share, middle)
+        gradient[rows.start :, tokens] -= torch.einsum("ik,ikv->kv", share, middle)
     return gradient.mul_(log_p.exp()).mul_(0.5)
 
 
@@ -213,7 +213,7 @@ def _ratios(log_p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _blocks(shape: torch.Size, elements: int) -> Iterator[tuple[slice, slice]]:
-    """Rows and pieces of every block: that many rows against themselves and all that follow."""
+    """Rows and tokens of every block: that many rows against themselves and all that follow."""
     n, vocabulary = shape
     width = min(vocabulary, max(1, elements // n))
     height = min(n, max(1, elements // (n * width)))

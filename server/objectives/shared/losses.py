@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
+
 import torch
 from torch.nn import functional
 
-from pocketquery.server.modeling.precision import wide
+from pocketquery.server.modeling.precision import at_least_float32
 
 __all__ = [
     "additive_margin_softmax",
     "cosines",
     "dots",
+    "in_batch_accuracy",
+    "in_batch_cross_entropy",
     "info_nce",
+    "key_codes",
     "margin_in_batch",
-    "negative_cosine",
+    "plain_text",
     "ranknet",
+    "same_mask",
     "same_text_mask",
     "unit",
 ]
@@ -38,12 +44,12 @@ def cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def dots(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """All dot products between the rows of two matrices, in float32 or wider: (n, m)."""
     with torch.autocast(a.device.type, enabled=False):  # it would multiply in 16 bits
-        return wide(a) @ wide(b).T
+        return at_least_float32(a) @ at_least_float32(b).T
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
     """Rows of unit length, float32 or wider, like ``x``."""
-    return functional.normalize(wide(x), dim=-1, eps=_EPSILON)
+    return functional.normalize(at_least_float32(x), dim=-1, eps=_EPSILON)
 
 
 def info_nce(
@@ -72,19 +78,56 @@ def info_nce(
         Scalar in [0, inf); a row whose negatives are all left out counts 0.
     """
     scores = cosines(anchors, positives) / temperature  # (n, n)
-    own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    out = torch.zeros_like(own) if dropped is None else dropped[:, : len(scores)] & ~own
-    wide = scores.masked_fill(out, -torch.inf)
-    if negatives is not None:
-        extra = cosines(anchors, negatives.detach()) / temperature  # (n, m)
-        if dropped is not None:
+    extra = None if negatives is None else cosines(anchors, negatives.detach()) / temperature
+    if dropped is not None:
+        own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        scores = scores.masked_fill(dropped[:, : len(scores)] & ~own, -torch.inf)
+        if extra is not None:
             extra = extra.masked_fill(dropped[:, len(scores) :], -torch.inf)
-        wide = torch.cat([wide, extra], dim=1)  # (n, n + m)
-    rows = (wide.logsumexp(dim=1) - scores.diagonal()).mean()
+    return in_batch_cross_entropy(scores, negatives=extra, symmetric=symmetric)
+
+
+def in_batch_cross_entropy(
+    scores: torch.Tensor,
+    dropped: torch.Tensor | None = None,
+    *,
+    negatives: torch.Tensor | None = None,
+    symmetric: bool = False,
+) -> torch.Tensor:
+    r"""Cross entropy of the diagonal over rows.
+
+    .. math:: \mathrm{mean}_i\,\big(\mathrm{lse}_j\,S_{ij} - S_{ii}\big)
+
+    Args:
+        scores: S, float (n, n).
+        dropped: bool (n, n): columns left out of a row (false negatives), never the diagonal.
+        negatives: float (n, m), scores of each row's further columns.
+        symmetric: average with the same over columns, which have none further.
+
+    Returns:
+        Scalar in [0, inf); a row whose negatives are all left out counts 0.
+    """
+    kept = scores
+    if dropped is not None:
+        own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        kept = scores.masked_fill(dropped & ~own, -torch.inf)
+    every = kept if negatives is None else torch.cat([kept, negatives], dim=1)  # (n, n + m)
+    rows = (every.logsumexp(dim=1) - scores.diagonal()).mean()
     if not symmetric:
         return rows
-    columns = (scores.masked_fill(out, -torch.inf).logsumexp(dim=0) - scores.diagonal()).mean()
-    return (rows + columns) / 2
+    return (rows + (kept.logsumexp(dim=0) - scores.diagonal()).mean()) / 2
+
+
+@torch.no_grad()
+def in_batch_accuracy(scores: torch.Tensor, dropped: torch.Tensor | None = None) -> torch.Tensor:
+    """Share of the rows of ``scores`` (n, n) whose highest is on the diagonal, without gradient.
+
+    ``dropped``, bool (n, n), leaves columns out of a row, never the diagonal.
+    """
+    own = torch.arange(len(scores), device=scores.device)
+    if dropped is not None:
+        scores = scores.masked_fill(dropped & (own.unsqueeze(1) != own), -torch.inf)
+    return (scores.argmax(dim=1) == own).float().mean()
 
 
 def margin_in_batch(
@@ -119,10 +162,7 @@ def additive_margin_softmax(
         dropped: bool (n, n): columns left out of a row (false negatives), never the positive.
     """
     own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    logits = scale * (scores - margin * own)
-    if dropped is not None:
-        logits = logits.masked_fill(dropped & ~own, -torch.inf)
-    return (logits.logsumexp(dim=1) - logits.diagonal()).mean()
+    return in_batch_cross_entropy(scale * (scores - margin * own), dropped)
 
 
 def ranknet(positive: torch.Tensor, negatives: torch.Tensor) -> torch.Tensor:
@@ -135,16 +175,24 @@ def ranknet(positive: torch.Tensor, negatives: torch.Tensor) -> torch.Tensor:
     return functional.softplus(negatives - positive.unsqueeze(1)).mean()
 
 
-def negative_cosine(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Mean of -cos(prediction, target), both (n, dim); no gradient reaches ``target``."""
-    return -(unit(prediction) * unit(target.detach())).sum(dim=-1).mean()
+def key_codes(keys: Iterable[Hashable]) -> torch.Tensor:
+    """The same number for equal keys, int64 (keys,)."""
+    numbers: dict[Hashable, int] = {}
+    codes = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return torch.tensor(codes, dtype=torch.int64)
 
 
-def same_text_mask(first: list[str], second: list[str]) -> torch.Tensor:
+def same_mask(first: Sequence[Hashable], second: Sequence[Hashable]) -> torch.Tensor:
+    """bool (n, m): pairs of equal keys."""
+    codes = key_codes([*first, *second])
+    return codes[: len(first)].unsqueeze(1) == codes[len(first) :]
+
+
+def same_text_mask(first: Sequence[str], second: Sequence[str]) -> torch.Tensor:
     """bool (n, m): pairs of texts that are equal but for case and spaces, hence no negatives."""
-    codes: dict[str, int] = {}
-    numbered = [
-        torch.tensor([codes.setdefault(" ".join(t.casefold().split()), len(codes)) for t in texts])
-        for texts in (first, second)
-    ]
-    return numbered[0].unsqueeze(1) == numbered[1].unsqueeze(0)
+    return same_mask([plain_text(t) for t in first], [plain_text(t) for t in second])
+
+
+def plain_text(text: str) -> str:
+    """The text without differences of case and spaces: what makes two texts the same."""
+    return " ".join(text.casefold().split())

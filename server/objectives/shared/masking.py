@@ -41,11 +41,11 @@ def bert_mask(
     chosen = _choose(special, rng, rate)
     original = ids.numpy()
     labels = np.where(chosen, original, IGNORED)
-    fate = rng.random(original.shape)  # (rows, length)
+    outcome = rng.random(original.shape)  # (rows, length)
     ordinary = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
     drawn = rng.choice(ordinary, original.shape)
-    masked = np.where(chosen & (fate < 0.8), tokenizer.mask_token_id, original)
-    masked = np.where(chosen & (fate >= 0.8) & (fate < 0.9), drawn, masked)
+    masked = np.where(chosen & (outcome < 0.8), tokenizer.mask_token_id, original)
+    masked = np.where(chosen & (outcome >= 0.8) & (outcome < 0.9), drawn, masked)
     return torch.from_numpy(masked.astype(np.int64)), torch.from_numpy(labels.astype(np.int64))
 
 

@@ -60,6 +60,19 @@ class DecoderShape:
     end: int
     sentinels: tuple[int, ...]
 
+    @classmethod
+    def beside(cls, encoder: SentenceEncoder, **rest: Any) -> DecoderShape:
+        """The shape of a decoder over ``encoder``; ``rest`` is what the encoder does not say."""
+        table, width = encoder.backbone.get_input_embeddings().weight, encoder.hidden_size
+        heads = int(getattr(encoder.backbone.config, "num_attention_heads", 1))
+        return cls(
+            width=width,
+            table_width=table.shape[1],
+            vocabulary=table.shape[0],
+            heads=heads if width % heads == 0 else 1,
+            **rest,
+        )
+
 
 class GurDecoder(nn.Module):
     """A Transformer decoder over an encoder's states; input and output are the encoder's table.

@@ -1,49 +1,66 @@
-"""Which runs of tokens GUR hides: span lengths with a hump at three, placed without touching.
+"""Span masking: which runs of tokens are hidden, and what stands in their place.
 
-"Generate to Understand for Representation", span masking. Geometric lengths ("SpanBERT: Improving
-Pre-training by Representing and Predicting Spans", section 3.1) hide single tokens most often; the
-hump keeps their mean and halves the share of ones.
+"Generate to Understand for Representation", span masking. A text whose spans are hidden becomes two
+sequences, as in "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
+(section 3.1.4); sentinels, which occur in no text, stand for the spans::
+
+    source   w0 w1 <x0> w4 w5 <x1> w8        what the encoder sees
+    target   <x0> w2 w3 <x1> w6 w7 <x2>      what the decoder writes
+
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check, one_of
+from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["LENGTHS", "length_probabilities", "place_spans", "span_budget", "span_lengths"]
+__all__ = [
+    "LENGTHS",
+    "hide_spans",
+    "length_probabilities",
+    "pad_rows",
+    "place_spans",
+    "read_spans",
+    "sentinel_ids",
+    "span_budget",
+    "span_lengths",
+]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 LENGTHS = ("hump", "geometric")
 
 _LONGEST = 10
 _LEAST_TOKENS = 4  # shorter sequences are not masked
+# What vocabularies keep for such use: T5's sentinels and BERT's unused rows.
+_FORMS = ("<extra_id_{}>", "[unused{}]")
 
 
-def length_probabilities(kind: str = "hump") -> Floats:
+def length_probabilities(kind: str = "hump") -> FloatArray:
     r"""P(k) for spans of k = 1..10 tokens, float64 (10,), sum 1.
 
     .. math:: P(k) \propto 0.66^{|k - 3|} \quad (\text{hump}), \qquad P(k) \propto 0.8^k \quad
         (\text{geometric})
 
-    Both are truncated and renormalised ("clipped" in the paper; piling the tail onto 10 would
-    raise the mean from 3.80 to 4.46).
+    Geometric lengths ("SpanBERT: Improving Pre-training by Representing and Predicting Spans",
+    section 3.1) hide single tokens most often; the other, GUR's, keeps their mean and halves the
+    share of ones. Both are truncated and renormalised ("clipped" in the paper; piling the tail onto
+    10 would raise the mean from 3.80 to 4.46).
 
     Raises:
         InvalidInputError: ``kind`` is neither ``"hump"`` nor ``"geometric"``.
     """
+    check("span_lengths", kind, one_of(*LENGTHS))
     lengths = np.arange(1.0, _LONGEST + 1)
-    weights: Floats
-    if kind == "hump":
-        weights = 0.66 ** np.abs(lengths - 3)
-    elif kind == "geometric":
-        weights = 0.8**lengths
-    else:
-        raise InvalidInputError(f'the span lengths are "{kind}"; expected one of {LENGTHS}')
-    share: Floats = weights / weights.sum()
+    weights: FloatArray = 0.66 ** np.abs(lengths - 3) if kind == "hump" else 0.8**lengths
+    share: FloatArray = weights / weights.sum()
     return share
 
 
@@ -52,7 +69,7 @@ def span_budget(tokens: int, rate: float) -> int:
     return max(1, round(rate * tokens)) if tokens >= _LEAST_TOKENS else 0
 
 
-def span_lengths(budget: int, probabilities: Floats, rng: np.random.Generator) -> Integers:
+def span_lengths(budget: int, probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
     """Lengths drawn until they add up to ``budget``, the last one truncated; in random order.
 
     Args:
@@ -71,7 +88,7 @@ def span_lengths(budget: int, probabilities: Floats, rng: np.random.Generator) -
     return np.asarray(rng.permutation(lengths[lengths > 0]), dtype=np.int64)
 
 
-def place_spans(tokens: int, lengths: Integers, rng: np.random.Generator) -> Integers:
+def place_spans(tokens: int, lengths: IntArray, rng: np.random.Generator) -> IntArray:
     """Where spans of the given lengths start; every layout without contact is equally likely.
 
     Between two spans at least one token stays visible, or their sentinels would stand for one
@@ -94,10 +111,95 @@ def place_spans(tokens: int, lengths: Integers, rng: np.random.Generator) -> Int
     return np.stack([starts, lengths], axis=1).astype(np.int64)
 
 
-def _merged(lengths: Integers, most: int) -> Integers:
+def _merged(lengths: IntArray, most: int) -> IntArray:
     while len(lengths) > most:
         at = int(np.argmin(lengths[:-1] + lengths[1:]))
         lengths = np.delete(lengths, at + 1) + np.where(
             np.arange(len(lengths) - 1) == at, lengths[at + 1], 0
         )
     return lengths
+
+
+def sentinel_ids(encoder: SentenceEncoder, count: int) -> tuple[int, ...]:
+    """Ids of ``count`` tokens that occur in no text, in a fixed order.
+
+    Taken are T5's ``<extra_id_N>`` or BERT's ``[unusedN]`` where the vocabulary has enough of
+    them. Otherwise ``<extra_id_0>`` to ``<extra_id_(count - 1)>`` are added to the tokenizer **and
+    the encoder's table grows by their rows**, which train and ship with it; texts are tokenised
+    as before. Objectives that were built before keep to the rows they knew.
+
+    Args:
+        encoder: whose tokenizer and table may grow.
+        count: how many.
+    """
+    vocabulary = encoder.tokenizer.get_vocab()
+    for form in _FORMS:
+        names = [form.format(number) for number in range(count)]
+        if all(name in vocabulary for name in names):
+            return tuple(int(vocabulary[name]) for name in names)
+    names = [_FORMS[0].format(number) for number in range(count)]
+    _add_tokens(encoder, names)
+    return tuple(int(number) for number in encoder.tokenizer.convert_tokens_to_ids(names))
+
+
+def _add_tokens(encoder: SentenceEncoder, names: Sequence[str]) -> None:
+    encoder.tokenizer.add_special_tokens(
+        {"additional_special_tokens": list(names)}, replace_additional_special_tokens=False
+    )
+    rows = encoder.backbone.get_input_embeddings().num_embeddings
+    if len(encoder.tokenizer) <= rows:  # a padded table may have room
+        return
+    encoder.backbone.resize_token_embeddings(len(encoder.tokenizer), mean_resizing=False)
+    table = encoder.backbone.get_input_embeddings().weight
+    # Drawn like a new model's rows, and always the same: a run that resumes starts from here too.
+    spread = float(getattr(encoder.backbone.config, "initializer_range", 0.02))
+    drawn = torch.randn(
+        len(table) - rows, table.shape[1], generator=torch.Generator().manual_seed(0)
+    )
+    with torch.no_grad():
+        table[rows:] = spread * drawn.to(table)
+
+
+def hide_spans(
+    ids: Sequence[int], spans: IntArray, sentinels: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """The source and the target of a sequence whose spans are hidden.
+
+    Args:
+        ids: the tokens.
+        spans: int64 (spans, 2): first token and length, ascending and apart from each other.
+        sentinels: more than there are spans.
+    """
+    source: list[int] = []
+    target: list[int] = []
+    end = 0
+    for sentinel, (start, length) in zip(sentinels, spans.tolist(), strict=False):
+        source += [*ids[end:start], sentinel]
+        end = start + length
+        target += [sentinel, *ids[start:end]]
+    return [*source, *ids[end:]], [*target, sentinels[len(spans)]]
+
+
+def read_spans(target: Sequence[int], sentinels: Sequence[int]) -> list[list[int]]:
+    """The spans that a target writes, by the number of their sentinel; the last one closes.
+
+    What stands before the first sentinel belongs to no span. A sentinel that comes back continues
+    its span: nothing that was generated is lost, whatever its form.
+    """
+    number = {sentinel: index for index, sentinel in enumerate(sentinels)}
+    spans: list[list[int]] = [
+        [] for _ in range(1 + max((number.get(t, -1) for t in target), default=-1))
+    ]
+    current = -1
+    for token in target:
+        if token in number:
+            current = number[token]
+        elif current >= 0:
+            spans[current].append(token)
+    return spans
+
+
+def pad_rows(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
+    """Rows of unequal length as int64 (rows, longest), padded on the right."""
+    tensors = [torch.tensor(list(row), dtype=torch.int64) for row in rows]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=float(value))

@@ -20,10 +20,10 @@ from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.augmentation.contextual import Contextual
 from pocketquery.server.augmentation.whole_words import WholeWords
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MLM_HEAD, save_mlm_head
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.mlm import Mlm
-from pocketquery.server.objectives.shared.mlm_head import MLM_HEAD, save_mlm_head
-from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.span_masking import sentinel_ids
 from tests.server.augmentation.small_models import masked_language_model
 from tests.tiny_models import (
     WORDS,

@@ -11,8 +11,7 @@ from pocketquery.client.views.synonyms import read_synonyms
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation import CATALOGUE
 from pocketquery.server.augmentation.lexicon import LexiconConfig, nearest_words, write_lexicon
-from pocketquery.server.objectives.word2vec import Word2VecConfig, train_word2vec
-from pocketquery.server.objectives.word_vectors import WordVectors
+from pocketquery.server.modeling.word2vec import Word2VecConfig, WordVectors, train_word2vec
 
 WORDS = ("the", "car", "auto", "bus", "rare", "b2b", "x", "駅")
 ANGLES = np.deg2rad([0, 0, 10, 40, 1, 2, 3, 4])

@@ -14,8 +14,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, LossParts, build_objective
-from pocketquery.server.objectives.auto_mlm import AutoMlm
-from pocketquery.server.objectives.auto_mlm_losses import pair_hinge
+from pocketquery.server.objectives.auto_mlm import AutoMlm, pair_hinge
 from pocketquery.server.objectives.shared.losses import cosines
 from pocketquery.server.objectives.shared.masking import IGNORED
 from pocketquery.server.objectives.shared.text_pairs import TextPair

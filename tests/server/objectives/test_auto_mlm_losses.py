@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pocketquery.server.objectives.auto_mlm_losses import (
+from pocketquery.server.objectives.auto_mlm import (
     active_pairs,
     auto_encoding_loss,
     conditioned_states,

@@ -13,8 +13,13 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.auto_mlm import AutoMlm, AutoMlmConfig
-from pocketquery.server.objectives.contrastive import Contrastive, ContrastiveConfig, Run
-from pocketquery.server.objectives.quick_thought import neighbour_softmax, neighbours_within
+from pocketquery.server.objectives.contrastive import (
+    Contrastive,
+    ContrastiveConfig,
+    Run,
+    neighbour_softmax,
+    neighbours_within,
+)
 from tests.tiny_models import bert_teacher, sentences
 
 RNG = np.random.default_rng(0)
@@ -231,7 +236,7 @@ def test_the_loss_falls(loss: str) -> None:
 
 def test_bad_settings_are_refused() -> None:
     for options, message in (
-        ({"loss": "hinge"}, 'loss is "hinge"'),
+        ({"loss": "hinge"}, "loss is 'hinge'"),
         ({"run": 1}, "run is 1"),
         ({"margin": -0.1}, "margin is -0.1"),
         ({"pair_policy": "all"}, "pair_policy"),

@@ -18,9 +18,10 @@ from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, build_objective
 from pocketquery.server.objectives.cpdae import Cpdae, CpdaeConfig
-from pocketquery.server.objectives.shared.document_frequency import document_frequency, log_odds
+from pocketquery.server.objectives.shared.bag_of_words import document_frequency, log_odds
 from pocketquery.server.objectives.shared.masking import IGNORED
-from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.span_masking import sentinel_ids
+from tests.server.objectives.small_training import adam, train
 from tests.tiny_models import bert_teacher, sentences, wordpiece_tokenizer
 
 TOKENIZER = wordpiece_tokenizer()
@@ -227,28 +228,6 @@ def test_the_prior_gains_nothing_over_itself() -> None:
     torch.nn.init.zeros_(objective.decoder.weight)
     stats = objective.loss(encoder, batch_of(objective)).stats
     assert float(stats["rec_gain_over_prior"]) == pytest.approx(0, abs=1e-5)
-
-
-def train(
-    encoder: SentenceEncoder, objective: Cpdae, optimizer: torch.optim.Optimizer, steps: range
-) -> list[float]:
-    losses = []
-    encoder.train()
-    for step in steps:
-        torch.manual_seed(step)
-        start = step * 16 % 200
-        batch = objective.collate(sentences()[start : start + 16], np.random.default_rng(step))
-        loss = objective.loss(encoder, batch).total
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
-        objective.after_step(encoder, batch, step, 6)
-        losses.append(float(loss.detach()))
-    return losses
-
-
-def adam(encoder: SentenceEncoder, objective: Cpdae) -> torch.optim.Optimizer:
-    return torch.optim.AdamW([*encoder.parameters(), *objective.parameters()], lr=3e-3)
 
 
 def test_a_resumed_run_has_the_same_losses_to_the_bit(tmp_path: Path) -> None:

@@ -17,16 +17,18 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.gur import Gur, GurConfig
-from pocketquery.server.objectives.gur_contrast import gur_contrast
-from pocketquery.server.objectives.gur_examples import (
+from pocketquery.server.objectives.gur import (
+    Gur,
+    GurConfig,
     GurExample,
     draw_example,
     false_negatives,
+    gur_contrast,
 )
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.shared.masking import IGNORED
-from pocketquery.server.objectives.shared.sentinels import fill_spans, read_spans
+from pocketquery.server.objectives.shared.span_masking import read_spans
+from tests.server.objectives.filled_spans import fill_spans
 from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, xlmr_teacher
 
 NONE_DROPPED = {count: torch.zeros(count, count, dtype=torch.bool) for count in (1, 4, 64)}
@@ -146,15 +148,15 @@ def test_duplicate_titles_leave_the_loss() -> None:
 
 
 def drawn(group: Group, times: int, **options: Any) -> list[GurExample]:
-    settings = {"lcs": False, "max_gap": 100, "title_share": 0.0, **options}
+    config = GurConfig(**{"variant": "no_lcs", **options})
     rng = random.Random(0)
-    found = [draw_example(group, rng, **settings) for _ in range(times)]
+    found = [draw_example(group, rng, config) for _ in range(times)]
     return [example for example in found if example is not None]
 
 
 def test_a_pair_is_drawn_as_it_is() -> None:
     group = Group("a", ("one", "two"), title=True)
-    assert drawn(group, 1, lcs=True) == [GurExample("one", "two", "a")]
+    assert drawn(group, 1, variant="full") == [GurExample("one", "two", "a")]
 
 
 def test_without_the_filter_titles_go_with_any_sentence() -> None:
@@ -172,9 +174,9 @@ def test_sentences_are_paired_within_the_gap() -> None:
 def test_the_filter_keeps_pairs_that_share_a_long_string() -> None:
     chased, fled = "Spike is chasing Tom.", "Spike is chasing Jerry."
     group = Group("a", (chased, "Nobody saw it.", fled, chased.upper()))
-    found = {frozenset((e.first, e.second)) for e in drawn(group, 200, lcs=True)}
+    found = {frozenset((e.first, e.second)) for e in drawn(group, 200, variant="full")}
     assert found == {frozenset((chased, fled)), frozenset((chased.upper(), fled))}
-    assert drawn(Group("b", ("one", "two", "three")), 20, lcs=True) == []
+    assert drawn(Group("b", ("one", "two", "three")), 20, variant="full") == []
 
 
 @pytest.mark.parametrize("variant", ["full", "no_lm", "no_cl", "no_lcs"])
@@ -200,7 +202,7 @@ def test_sources_and_targets_rebuild_every_text() -> None:
     examples = pairs()
     batch = gur.collate(examples, np.random.default_rng(0))
     texts = [e.first for e in examples] + [e.second for e in examples]
-    sentinels = gur.batches.sentinels
+    sentinels = gur.sentinels
     for row, ids in enumerate(encoder.tokenizer(texts)["input_ids"]):
         source = batch["input_ids"][row][batch["attention_mask"][row] == 1].tolist()
         target = [token for token in batch["labels"][row].tolist() if token != IGNORED]
@@ -224,7 +226,7 @@ def test_texts_of_three_tokens_stay_whole_and_have_no_target() -> None:
     batch = gur.collate([*short, pairs(1)[0]], np.random.default_rng(0))
     untouched = (batch["labels"] == IGNORED).all(dim=1)
     assert untouched.tolist() == [True, True, False, True, True, False]
-    assert not np.isin(batch["input_ids"][untouched].numpy(), gur.batches.sentinels).any()
+    assert not np.isin(batch["input_ids"][untouched].numpy(), gur.sentinels).any()
 
 
 def test_long_texts_are_cropped_at_random_and_fit() -> None:
@@ -248,11 +250,11 @@ def test_jitter_draws_the_rate_anew_for_every_text() -> None:
     batch = gur.collate(
         [GurExample(text, text, f"d{i}") for i in range(40)], np.random.default_rng(0)
     )
-    sentinels = torch.tensor(gur.batches.sentinels)
+    sentinels = torch.tensor(gur.sentinels)
     ordinary = (batch["labels"] != IGNORED) & ~torch.isin(batch["labels"], sentinels)
     hidden = ordinary.sum(dim=1) - 1  # the end is no hidden token
     assert len(set(hidden.tolist())) > 3
-    tokens = len(gur.batches.tokens([text])[0])
+    tokens = len(gur.token_ids([text])[0])
     assert hidden.min() >= round(0.10 * tokens)
     assert hidden.max() <= round(0.29 * tokens)
 
@@ -438,7 +440,7 @@ def test_a_restored_state_gives_the_next_loss_to_the_bit() -> None:
 def test_the_exported_model_keeps_the_projector_and_survives_its_folder(tmp_path: Path) -> None:
     encoder, gur = objective(pooling="cls")
     exported = gur.export(encoder)
-    ids, mask = gur.batches.rows(gur.batches.tokens(sentences(4)))
+    ids, mask = gur.with_specials(gur.token_ids(sentences(4)))
     assert gur.projector is not None
     with torch.no_grad():
         states = encoder.states(ids, mask)
@@ -454,7 +456,7 @@ def test_the_exported_model_keeps_the_projector_and_survives_its_folder(tmp_path
 @pytest.mark.parametrize("pooling", ["encoder", "cls", "mean", "eos"])
 def test_what_ships_is_what_was_compared(pooling: str, tmp_path: Path) -> None:
     encoder, gur = objective(pooling=pooling)
-    ids, mask = gur.batches.rows(gur.batches.tokens(sentences(4)))
+    ids, mask = gur.with_specials(gur.token_ids(sentences(4)))
     with torch.no_grad():
         expected = functional.normalize(gur.project(encoder, ids, mask), dim=-1)
     gur.export(encoder).save(tmp_path / "model")

@@ -14,8 +14,8 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, build_objective
-from pocketquery.server.objectives.ict import Cloze, Ict, in_batch_cross_entropy
-from pocketquery.server.objectives.shared.losses import cosines, info_nce
+from pocketquery.server.objectives.ict import Cloze, Ict
+from pocketquery.server.objectives.shared.losses import cosines, in_batch_cross_entropy, info_nce
 from tests.tiny_models import bert_teacher, sentences
 
 TEACHER = bert_teacher(layers=1, width=32)

@@ -23,7 +23,7 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
 from pocketquery.server.objectives.shared.byol import byol_loss
-from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives.shared.span_masking import sentinel_ids
 from pocketquery.server.pretraining import Part
 from tests.tiny_models import WORDS, bert_teacher, sentences, wordpiece_tokenizer
 
@@ -115,7 +115,9 @@ def test_targets_have_no_gradient_and_are_not_trained(framework: str) -> None:
     assert {name.partition(".")[0] for name in learnt} == {"projector", "predictor"}
     batch = batch_of(objective)
     online = torch.randn(4, 16, 32, requires_grad=True)
-    assert not objective._aims(online, batch["input_ids"], batch["attention_mask"], 4).requires_grad
+    assert not objective._targets(
+        online, batch["input_ids"], batch["attention_mask"], 4
+    ).requires_grad
     objective.loss(encoder, batch).total.backward()  # type: ignore[no-untyped-call]
     assert all(parameter.grad is not None for parameter in trained(encoder, objective))
     if objective.target is not None:
@@ -133,7 +135,7 @@ def test_a_heavy_view_moves_no_target(framework: str) -> None:
     changed = project_all(encoder, objective, other, mask)
     assert (online[2:] - changed[2:]).abs().max() > 1e-3
     torch.testing.assert_close(
-        objective._aims(online, ids, mask, 4), objective._aims(changed, other, mask, 4)
+        objective._targets(online, ids, mask, 4), objective._targets(changed, other, mask, 4)
     )
 
 
@@ -339,9 +341,9 @@ def test_the_registry_builds_it_from_text() -> None:
         ({"framework": "byol"}, "expected one of bsl, bsl_noema, simsiam"),
         ({"projector": "deep"}, "expected one of attention, mlp, none"),
         ({"views": "two"}, "expected one of all_directional"),
-        ({"momentum": 1.5}, "expected 0 to 1"),
-        ({"predictor_lr_mult": 0.0}, "predictor_lr_mult is 0.0; expected a number above 0"),
-        ({"target_every": 0}, "at least 1"),
+        ({"momentum": 1.5}, "expected a number from 0 to 1"),
+        ({"predictor_lr_mult": 0.0}, "predictor_lr_mult is 0.0, expected a number above 0"),
+        ({"target_every": 0}, "target_every is 0, expected a whole number from 1"),
         ({"reverse_weight": 0.1, "views": "light"}, "or no reverse_weight"),
         ({"stop_gradient": False}, 'expected the framework "simsiam"'),
         ({"groups": 5}, "no multiple of 5 groups"),

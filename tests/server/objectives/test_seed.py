@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.seed import Seed, SeedConfig, attention_span
 from pocketquery.server.objectives.shared.masking import IGNORED
+from tests.server.objectives.small_training import adam, train
 from tests.tiny_models import bert_teacher, electra_teacher, sentences
 
 
@@ -124,25 +123,6 @@ def test_a_table_narrower_than_the_states_fits() -> None:
     objective = Seed(encoder, SeedConfig(layers=1))
     batch = objective.collate(sentences(4), np.random.default_rng(0))
     assert torch.isfinite(objective.loss(encoder, batch).total)
-
-
-def train(encoder: SentenceEncoder, objective: Seed, optimizer: Any, steps: range) -> list[float]:
-    losses = []
-    encoder.train()
-    for step in steps:
-        torch.manual_seed(step)
-        start = step * 16 % 200
-        batch = objective.collate(sentences()[start : start + 16], np.random.default_rng(step))
-        loss = objective.loss(encoder, batch).total
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(float(loss.detach()))
-    return losses
-
-
-def adam(encoder: SentenceEncoder, objective: Seed) -> torch.optim.Optimizer:
-    return torch.optim.AdamW([*encoder.parameters(), *objective.parameters()], lr=3e-3)
 
 
 def test_the_loss_falls_and_a_resumed_run_is_the_same_to_the_bit(tmp_path: Path) -> None:

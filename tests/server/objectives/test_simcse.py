@@ -113,5 +113,5 @@ def test_the_loss_falls() -> None:
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="temperature is 0"):
         SimCseConfig(temperature=0)
-    with pytest.raises(InvalidInputError, match='unit is "word"'):
+    with pytest.raises(InvalidInputError, match="unit is 'word'"):
         build_objective("simcse", bert_teacher(), {"unit": "word"})

@@ -13,9 +13,8 @@ from safetensors.torch import load_file
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.corpus import Group, GroupList, write_text_store
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import MlmHead, save_mlm_head
 from pocketquery.server.objectives import OBJECTIVES
-from pocketquery.server.objectives.mlm import MlmHead
-from pocketquery.server.objectives.shared.mlm_head import save_mlm_head
 from pocketquery.server.pretraining.command_parts import parse_objectives, parse_options
 from pocketquery.server.pretraining.pretrain_command import pretrain
 from tests.tiny_models import bert_teacher, sentences

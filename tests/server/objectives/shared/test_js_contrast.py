@@ -12,7 +12,7 @@ from pocketquery.server.objectives.shared.js_contrast import (
     log_distribution,
     pairwise_js,
     partner_contrast,
-    pool_rare_pieces,
+    pool_rare_tokens,
     pooling_bias,
 )
 
@@ -177,7 +177,7 @@ def test_pooling_rare_pieces_only_lowers_divergences_and_says_by_how_much() -> N
     full = pairwise_js(log_p)
     biases = []
     for most in (2, 10, 50):
-        few = pool_rare_pieces(log_p, most)
+        few = pool_rare_tokens(log_p, most)
         assert few.shape[1] < 201
         torch.testing.assert_close(few.exp().sum(dim=1), torch.ones(8))
         pooled = pairwise_js(few)
@@ -188,12 +188,12 @@ def test_pooling_rare_pieces_only_lowers_divergences_and_says_by_how_much() -> N
         assert bias == pytest.approx(float(expected), abs=1e-6)
         biases.append(bias)
     assert biases[0] > biases[1] > biases[2] > 0
-    assert torch.equal(pool_rare_pieces(log_p, 200), log_p)
+    assert torch.equal(pool_rare_tokens(log_p, 200), log_p)
 
 
 def test_the_gradient_goes_through_the_pooled_pieces() -> None:
     def loss(x: torch.Tensor) -> torch.Tensor:
-        return js_contrast(pairwise_js(pool_rare_pieces(log_distribution(x), 3)))
+        return js_contrast(pairwise_js(pool_rare_tokens(log_distribution(x), 3)))
 
     assert torch.autograd.gradcheck(loss, (logits(4, 12).double().requires_grad_(),))
 

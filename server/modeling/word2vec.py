@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import io
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,15 +20,96 @@ from torch import nn
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.objectives.options import check_at_least
-from pocketquery.server.objectives.word_vectors import WordVectors, words_of
+from pocketquery.client.views.text_units import cut
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.validation import check_fields, number, whole
 
-__all__ = ["Word2VecConfig", "skip_gram_loss", "train_word2vec"]
+__all__ = ["Word2VecConfig", "WordVectors", "skip_gram_loss", "train_word2vec", "words_of"]
 
-_PIECE = 50_000  # tokens whose pairs are made, and shuffled, at once
+_CHUNK = 50_000  # tokens whose pairs are made, and shuffled, at once
 
+_EDGES = string.punctuation + "¿¡…“”‘’«»–—·、。，？！：；（）「」『』،؟।"
+
+FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """A vector a word.
+
+    Attributes:
+        words: n words as :func:`words_of` cuts them.
+        vectors: float32 (n, dim).
+    """
+
+    words: tuple[str, ...]
+    vectors: FloatArray
+
+    def rows(self, text: str) -> list[int]:
+        """Rows of the words of ``text`` that are known, in their order."""
+        return [self._place[word] for word in words_of(text) if word in self._place]
+
+    def averages(self, texts: Sequence[str]) -> tuple[FloatArray, int]:
+        """Mean vectors of texts, float32 (texts, dim), and how many had no known word.
+
+        Those have the vector 0, whose cosine to everything is 0.
+        """
+        found = np.zeros((len(texts), self.vectors.shape[1]), dtype=np.float32)
+        unknown = 0
+        for place, text in enumerate(texts):
+            rows = self.rows(text)
+            unknown += not rows
+            if rows:
+                found[place] = self.vectors[rows].mean(axis=0)
+        return found, unknown
+
+    def save(self, path: Path | str) -> None:
+        """Write one ``.npz`` file, whole or not at all."""
+        buffer = io.BytesIO()
+        letters = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
+        np.savez(buffer, words=letters, vectors=self.vectors)
+        write_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path | str) -> WordVectors:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ArtifactNotFoundError: there is no such file.
+            CorruptArtifactError: it is not such a file.
+        """
+        if not Path(path).is_file():
+            raise ArtifactNotFoundError(f"{path}: there is no such file; expected word vectors")
+        try:
+            with np.load(path, allow_pickle=False) as saved:
+                words = tuple(saved["words"].tobytes().decode().split("\n"))
+                vectors = saved["vectors"]
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise CorruptArtifactError(
+                f"{path} holds no word vectors ({type(error).__name__}); train or copy them again"
+            ) from error
+        if vectors.ndim != 2 or len(words) != len(vectors):
+            raise CorruptArtifactError(
+                f"{path} has {len(words)} words and vectors of the shape {vectors.shape}; "
+                "expected a vector a word"
+            )
+        return cls(words, vectors)
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words without the punctuation around them; characters, in scripts without spaces.
+
+    >>> words_of("How's the weather, today?")
+    ["how's", 'the', 'weather', 'today']
+    """
+    stripped = (unit.strip(_EDGES) for unit in cut(text.lower()).texts)
+    return [word for word in stripped if word]
 
 
 @dataclass(frozen=True)
@@ -57,11 +142,17 @@ class Word2VecConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("dimension", "window", "negatives", "min_count", "epochs", "batch_size"):
-            check_at_least(name, getattr(self, name), 1)
-        for name in ("subsampling", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected above 0")
+        check_fields(
+            self,
+            dimension=whole(),
+            window=whole(),
+            negatives=whole(),
+            subsampling=number(above=0),
+            min_count=whole(),
+            epochs=whole(),
+            batch_size=whole(),
+            learning_rate=number(above=0),
+        )
 
 
 def skip_gram_loss(
@@ -108,32 +199,31 @@ def train_word2vec(
     sentences = [[rows[word] for word in sentence if word in rows] for sentence in corpus]
     generator = torch.Generator().manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
-    tables = _tables(len(words), config, generator)
-    optimizer = torch.optim.SparseAdam([table.weight for table in tables], lr=config.learning_rate)
+    # Vectors of words, small and random, and of words as neighbours, 0.
+    inner = nn.Embedding(len(words), config.dimension, sparse=True)
+    outer = nn.Embedding(len(words), config.dimension, sparse=True)
+    nn.init.zeros_(outer.weight)
+    bound = 0.5 / config.dimension
+    with torch.no_grad():
+        inner.weight.uniform_(-bound, bound, generator=generator)
+    tables = [inner.weight, outer.weight]
+    optimizer: torch.optim.Optimizer = torch.optim.SparseAdam(tables, lr=config.learning_rate)
     drawn = torch.from_numpy(counts**0.75)
     for epoch in tqdm(range(config.epochs), unit="epoch", disable=not show_progress_bar):
         for share, pairs in _batches(sentences, counts, config, rng):
             for group in optimizer.param_groups:
                 progress = (epoch + share) / config.epochs
                 group["lr"] = config.learning_rate * max(1 - progress, 1e-3)
-            shape = (len(pairs), config.negatives)
-            far = torch.multinomial(drawn, shape[0] * shape[1], True, generator=generator)
-            _step(tables, optimizer, torch.from_numpy(pairs), far.view(shape))
-    return WordVectors(words, tables[0].weight.detach().numpy().copy())
-
-
-def _step(
-    tables: tuple[nn.Embedding, nn.Embedding],
-    optimizer: torch.optim.Optimizer,
-    pairs: torch.Tensor,
-    far: torch.Tensor,
-) -> None:
-    inner, outer = tables
-    word, context = pairs[:, 0], pairs[:, 1]
-    loss = skip_gram_loss(inner(word), outer(context), outer(far), far == context.unsqueeze(1))
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
+            word, context = torch.from_numpy(pairs).unbind(dim=1)
+            count = len(pairs) * config.negatives
+            far = torch.multinomial(drawn, count, True, generator=generator)
+            far = far.view(len(pairs), config.negatives)
+            same = far == context.unsqueeze(1)
+            loss = skip_gram_loss(inner(word), outer(context), outer(far), same)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return WordVectors(words, inner.weight.detach().numpy().copy())
 
 
 def _vocabulary(
@@ -150,19 +240,6 @@ def _vocabulary(
     return tuple(word for _, word in kept), np.array([-count for count, _ in kept], np.float64)
 
 
-def _tables(
-    words: int, config: Word2VecConfig, generator: torch.Generator
-) -> tuple[nn.Embedding, nn.Embedding]:
-    """Vectors of words, small and random, and of words as neighbours, 0."""
-    inner = nn.Embedding(words, config.dimension, sparse=True)
-    outer = nn.Embedding(words, config.dimension, sparse=True)
-    nn.init.zeros_(outer.weight)
-    bound = 0.5 / config.dimension
-    with torch.no_grad():
-        inner.weight.uniform_(-bound, bound, generator=generator)
-    return inner, outer
-
-
 def _batches(
     sentences: Sequence[Sequence[int]],
     counts: NDArray[np.float64],
@@ -174,7 +251,7 @@ def _batches(
     order, start = rng.permutation(len(sentences)), 0
     while start < len(order):
         tokens, stop = 0, start
-        while stop < len(order) and tokens < _PIECE:
+        while stop < len(order) and tokens < _CHUNK:
             tokens += len(sentences[order[stop]])
             stop += 1
         pairs = _pairs([sentences[row] for row in order[start:stop]], kept, config.window, rng)

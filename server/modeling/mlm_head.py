@@ -1,6 +1,6 @@
-"""The head of masked language modelling beside an encoder: a run that goes on need not relearn it.
+"""The head of masked language modelling, and its file beside an encoder.
 
-It does not ship and no reader of the encoder minds it.
+A run that goes on need not relearn it; it does not ship, and no reader of the encoder minds it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,41 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
+from torch.nn import functional
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.objectives.mlm import MlmHead
+from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 
-__all__ = ["MLM_HEAD", "head_misfit", "load_mlm_heads", "save_mlm_head"]
+__all__ = ["MLM_HEAD", "MlmHead", "head_misfit", "load_mlm_heads", "save_mlm_head"]
 
 MLM_HEAD = "mlm_head.safetensors"
 
 _ROWS = "bias"  # of a head: one entry a token of the vocabulary
+
+
+class MlmHead(nn.Module):
+    """Token states to vocabulary logits: linear, GELU, layer norm, tied decoder with a bias.
+
+    Args:
+        encoder: whose token table it is tied to.
+        of_decoder: it reads a decoder's states, not the encoder's.
+    """
+
+    def __init__(self, encoder: SentenceEncoder, *, of_decoder: bool = False) -> None:
+        super().__init__()
+        self.of_decoder = of_decoder
+        table = encoder.backbone.get_input_embeddings().weight
+        self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
+        self.norm = nn.LayerNorm(table.shape[1])
+        self.bias = nn.Parameter(torch.zeros(table.shape[0]))
+
+    def forward(self, states: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
+        """Logits (n, vocabulary) of states (n, width); the decoder is the encoder's own table."""
+        table = encoder.backbone.get_input_embeddings().weight
+        # Another objective of the run may have added tokens since; no text holds them.
+        table = table[: len(self.bias)]
+        return functional.linear(self.norm(functional.gelu(self.dense(states))), table, self.bias)
 
 
 def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:

@@ -9,15 +9,15 @@ import torch
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.mlm import Mlm
-from pocketquery.server.objectives.shared.mlm_head import (
+from pocketquery.server.modeling.mlm_head import (
     MLM_HEAD,
     head_misfit,
     load_mlm_heads,
     save_mlm_head,
 )
-from pocketquery.server.objectives.shared.sentinels import sentinel_ids
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.objectives.mlm import Mlm
+from pocketquery.server.objectives.shared.span_masking import sentinel_ids
 from tests.tiny_models import bert_teacher
 
 ENCODER = bert_teacher()
