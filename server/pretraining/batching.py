@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Source
-from pocketquery.server.pretraining.turns import Turns
+from pocketquery.server.pretraining.round_robin import WeightedRoundRobin
 
 __all__ = ["BatchPlan"]
 
@@ -76,7 +76,7 @@ class BatchPlan:
                 + (" in one language" if by_language else "")
             )
         sizes = [len(stream) ** _LANGUAGE_EXPONENT for stream in self._streams]
-        self._turns = Turns(sizes, (seed, 1))
+        self._turns = WeightedRoundRobin(sizes, (seed, 1))
 
     def rows(self, number: int) -> IntArray:
         """Rows of batch ``number``, int64 (groups of the batch,)."""

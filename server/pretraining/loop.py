@@ -43,7 +43,7 @@ from pocketquery.server.pretraining.mixture import (
     MicroBatch,
     MixtureStream,
     Part,
-    Starvation,
+    SkippedBatches,
     name_left_out,
 )
 from pocketquery.server.pretraining.run_state import RunState, run_identity
@@ -122,7 +122,7 @@ def pretrain(
     _tell_left_out(stream.languages_left_out(), run, processes, start)
     if config.diagnose_every and held_out and start == 0:
         _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0, {}))
-    meter, figures, starvation = Meter(), dict[str, float](), Starvation(parts)
+    meter, figures, skipped_batches = Meter(), dict[str, float](), SkippedBatches(parts)
     bar = _bar(config, start, show_progress_bar and processes.first)
     learner.train()
     objectives.train()
@@ -135,7 +135,7 @@ def pretrain(
         for number in _numbers(step, config, processes):
             for piece in next(batches):
                 taken.append(piece)
-                starvation.see(piece)
+                skipped_batches.see(piece)
                 if piece.batch is None:
                     continue
                 part = parts[piece.part]

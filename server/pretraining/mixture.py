@@ -17,10 +17,10 @@ from pocketquery.server.corpus.groups import Source
 from pocketquery.server.objectives.objective import Batch, Objective
 from pocketquery.server.pretraining.batching import BatchPlan
 from pocketquery.server.pretraining.config import PretrainingConfig
+from pocketquery.server.pretraining.round_robin import WeightedRoundRobin
 from pocketquery.server.pretraining.token_costs import token_costs
-from pocketquery.server.pretraining.turns import Turns
 
-__all__ = ["left_out_of", "name_left_out", "MicroBatch", "MixtureStream", "Part", "Starvation"]
+__all__ = ["left_out_of", "name_left_out", "MicroBatch", "MixtureStream", "Part", "SkippedBatches"]
 
 _MOST_SKIPPED = 100  # batches of a part, in a row
 
@@ -98,7 +98,7 @@ class MixtureStream(Dataset[list[MicroBatch]]):
         self, parts: Sequence[Part], config: PretrainingConfig, tokenizer: Any, a_step: int
     ) -> None:
         self._parts, self._config, self._a_step = parts, config, a_step
-        self._turns = Turns([part.weight for part in parts], (config.seed, 2))
+        self._turns = WeightedRoundRobin([part.weight for part in parts], (config.seed, 2))
         self.plans = [_plan(part, number, config, tokenizer) for number, part in enumerate(parts)]
 
     def languages_left_out(self) -> dict[str, dict[str, int]]:
@@ -131,7 +131,7 @@ class MixtureStream(Dataset[list[MicroBatch]]):
         return MicroBatch(part, batch, len(examples), _real_tokens(batch))
 
 
-class Starvation:
+class SkippedBatches:
     """Ends a run of which a part has had nothing to learn from for long."""
 
     def __init__(self, parts: Sequence[Part]) -> None:

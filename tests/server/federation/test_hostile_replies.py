@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pocketquery.client.app import read_reply
 from pocketquery.client.device import Offer
-from pocketquery.server.federation import validation
+from pocketquery.server.federation.rounds import validation
 from pocketquery.server.federation.rounds.clock import VirtualClock
 from pocketquery.server.federation.rounds.exchange import Exchange
 from pocketquery.server.federation.rounds.open_round import open_round

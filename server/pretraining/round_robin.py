@@ -1,4 +1,4 @@
-"""Who has which turn, in fixed shares: a pure function of (shares, seed, turn)."""
+"""Weighted round-robin: who has which turn, in fixed shares, as a pure function of the turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Turn", "Turns"]
+__all__ = ["Turn", "WeightedRoundRobin"]
 
 _ROUND = 256
 
@@ -20,7 +20,7 @@ class Turn(NamedTuple):
     before: int
 
 
-class Turns:
+class WeightedRoundRobin:
     """Turns are dealt in shuffled rounds, in each of which everyone has their share.
 
     Dealing by quota instead of drawing keeps the shares exact, and lets turn n tell how many turns
