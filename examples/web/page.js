@@ -36,9 +36,9 @@ function refuse(title, advice, details = "") {
   box.querySelector("details").hidden = details === "";
   $("again").hidden = details === "";
   box.hidden = false;
-  progress.hidden = true;
+  $("search").hidden = $("replay").hidden = progress.hidden = true;
   status.textContent = "";
-  input.disabled = true;
+  fact("Verified", `no: ${title[0].toLowerCase()}${title.slice(1)}`, "bad");
   caller = null;
 }
 
@@ -83,7 +83,7 @@ function tellKnown(opened, { kept, reason }, persistent) {
   fact("Documents", `${documents.toLocaleString("en")} (${megabytes(bytesOf("index/"))})`);
   fact("Query encoder", `${name}, version ${version} (${megabytes(bytesOf("bundle/"))})`);
   fact("Vector space", `${spaceId}, ${dimension} dimensions`, "id");
-  fact("Hashes", "verified: every file of both is what was published", "good");
+  fact("Hashes", "verified: every file is what the bundle and the index say", "good");
   if (signedBy !== null) fact("Signature", `verified: by the key ${signedBy}`, "good");
   else if (signatureKeyId) fact("Signature", `not verified: no key given to check ${signatureKeyId}`, "open");
   else fact("Signature", "none", "open");
@@ -92,12 +92,20 @@ function tellKnown(opened, { kept, reason }, persistent) {
   else fact("Offline", `not available: ${reason}`, "open");
 }
 
+let announcing = 0;
+
+/** For the eyes at once; for the ears when the typing pauses, or they would hear every letter's. */
+function say(text) {
+  status.textContent = text;
+  clearTimeout(announcing);
+  announcing = setTimeout(() => ($("announced").textContent = text), 700);
+}
+
 let wanted = null; // the query that waits while another is searched: of those only the last
 let searching = false;
 
 async function search() {
-  const [query, mode] = [input.value, new FormData($("search")).get("mode")];
-  wanted = { query, mode };
+  wanted = { query: input.value, mode: new FormData($("search")).get("mode") };
   if (searching || caller === null) return;
   searching = true;
   try {
@@ -106,26 +114,30 @@ async function search() {
       wanted = null;
       if (query.trim() === "") {
         show(list, []);
-        status.textContent = "Ready.";
+        say("Ready.");
         continue;
       }
       const start = performance.now();
       const found = await caller.call("search", [query.slice(0, 10_000), mode, MOST]);
-      if (wanted === null) tell(found, performance.now() - start);
+      if (wanted === null) tell(found, mode, performance.now() - start);
     }
   } catch (error) {
     show(list, []);
-    status.textContent = `This cannot be searched for: ${error.message}`;
+    say(`This cannot be searched for: ${error.message}`);
   } finally {
     searching = false;
   }
 }
 
-function tell({ results, encodeMs, searchMs }, ms) {
+function short(ms) {
+  return ms.toFixed(ms < 10 ? 1 : 0);
+}
+
+function tell({ results, encodeMs, searchMs }, mode, ms) {
   show(list, results);
   const count = results.length === 1 ? "1 result" : `${results.length || "No"} results`;
-  const parts = encodeMs >= 0.05 ? ` (encoding ${encodeMs.toFixed(1)}, search ${searchMs.toFixed(1)})` : "";
-  status.textContent = `${count} in ${ms.toFixed(1)} ms${parts}`;
+  const parts = mode === "lexical" ? "" : ` (encoding ${short(encodeMs)}, search ${short(searchMs)})`;
+  say(`${count} in ${short(ms)} ms${parts}`);
   Object.assign(status.dataset, { ms, encodeMs, searchMs });
 }
 
@@ -154,9 +166,9 @@ async function start() {
   walk(input, list);
   const missing = lacking();
   if (missing !== null) return refuse("This browser cannot search here", missing);
-  status.textContent = `Loading ${megabytes(bytesOf(""))}, once…`;
+  say(`Loading ${megabytes(bytesOf(""))}, once…`);
   const offline = await keepOffline((share) => (progress.value = share), offerUpdate);
-  status.textContent = "Checking the files…";
+  say("Checking the files…");
   progress.removeAttribute("value");
   const worker = new Worker("worker.js", { type: "module" });
   const broken = new Promise((_, reject) =>
@@ -173,7 +185,7 @@ async function start() {
   caller = connected;
   progress.hidden = true;
   $("replay").disabled = false;
-  status.textContent = "Ready.";
+  say("Ready.");
   tellKnown(opened, offline, await isPersistent());
   document.documentElement.dataset.ready = String(offline.kept);
   search(); // what was typed meanwhile

@@ -72,7 +72,7 @@ export function walk(input, list) {
     const at = titles.indexOf(document.activeElement);
     const inList = at >= 0 || document.activeElement === list;
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: titles.length - 1 }[event.key];
-    if (event.key === "/" && document.activeElement?.tagName !== "INPUT") {
+    if (event.key === "/" && document.activeElement !== input) {
       input.focus();
     } else if (event.key === "Escape" && inList) {
       input.focus();

@@ -27,7 +27,12 @@ RUNTIME = (
     "ort-wasm-simd-threaded.mjs",
     "ort-wasm-simd-threaded.wasm",
 )
-SDK = ("web.js", "rpc.js", "index/index.js", "index/analyzer.js")  # what worker.js and page.js import
+SDK = (
+    "web.js",
+    "rpc.js",
+    "index/index.js",
+    "index/analyzer.js",
+)  # what worker.js and page.js import
 IMPORT = re.compile(r"""(?:from|import)\s*["'](\.{1,2}/[^"']+)["']""")
 TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -18,6 +18,8 @@ const COMMON = new Set(
 
 let encoder = null;
 let index = null;
+const termsOfWord = new Map(); // the same words come again and again
+const MOST_WORDS = 50_000;
 
 /** Where `text` has words of the query, whatever their endings: [begin, end) of each. */
 function matches(text, terms) {
@@ -25,18 +27,26 @@ function matches(text, terms) {
   for (const match of text.matchAll(WORD)) {
     const word = match[0];
     if (COMMON.has(word.toLowerCase())) continue;
-    for (const term of termsOf(word).keys()) {
-      if (!terms.has(term)) continue;
+    if (known(word).some((term) => terms.has(term))) {
       found.push([match.index, match.index + word.length]);
-      break;
     }
   }
   return found;
 }
 
+function known(word) {
+  let terms = termsOfWord.get(word);
+  if (terms === undefined) {
+    if (termsOfWord.size >= MOST_WORDS) termsOfWord.clear();
+    terms = [...termsOf(word).keys()];
+    termsOfWord.set(word, terms);
+  }
+  return terms;
+}
+
 function wordsOf(query) {
   const words = (query.match(WORD) ?? []).filter((word) => !COMMON.has(word.toLowerCase()));
-  return new Set(words.flatMap((word) => [...termsOf(word).keys()]));
+  return new Set(words.flatMap(known));
 }
 
 /** Which of the two a refusal is about: its message alone does not tell the page. */
@@ -62,7 +72,7 @@ answer(self, {
     );
     if (opened.failed) return opened;
     index = opened;
-    await encoder.encodeQuery("warm up"); // the first call is slower
+    await index.search("warm up"); // the first call is slower
     const { name, version, spaceId, dimension, signedBy } = encoder;
     const { signatureKeyId } = encoder.manifest;
     return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };

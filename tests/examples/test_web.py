@@ -170,7 +170,8 @@ def test_results_are_found_and_highlighted(report: Any) -> None:
         assert asked["status"].startswith("10 results in ")
     assert main["online"][0]["titles"][0] == "1973 oil crisis"
     marks = {mark.lower() for mark in main["online"][0]["marks"]}
-    assert {"oil", "crisis", "began"} >= marks >= {"oil", "crisis"}  # no "the", no "did"
+    assert {"oil", "crisis", "beginning"} <= marks  # by their stems
+    assert not {"the", "did", "when"} & marks
 
 
 @browser
@@ -187,12 +188,11 @@ def test_the_panel_says_what_is_known(report: Any) -> None:
 
 @browser
 def test_the_keyboard_suffices(report: Any) -> None:
-    # Down, Enter, Down, Up, Up (back to the query), End (in the query: nothing), Escape, Tab, "/".
-    steps = report["main"]["walked"]["steps"]
-    assert steps[:5] == ["title", "title", "title", "title", "query"]
-    assert steps[5:7] == ["query", "query"]
-    assert steps[7] != "query"
-    assert report["main"]["walked"]["open"] == 1
+    walked = report["main"]["walked"]
+    down, enter, up, again, end, escape, tab, slash = walked["steps"]
+    assert (down, enter, again, end) == ("text-0", "text-0", "text-0", "text-9")
+    assert up == escape == slash == "query" != tab
+    assert walked["open"] == 1  # by Enter
 
 
 @browser

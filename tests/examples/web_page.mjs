@@ -25,6 +25,7 @@ const DESKTOP = { viewport: { width: 1180, height: 820 }, colorScheme: "light" }
 const PHONE = {
   viewport: { width: 390, height: 844 }, colorScheme: "dark", isMobile: true, hasTouch: true,
 };
+const KEYS = ["ArrowDown", "Enter", "ArrowUp", "ArrowDown", "End", "Escape", "Tab", "/"];
 const servers = new Set();
 
 async function started([bundle, index], port = 0) {
@@ -46,7 +47,7 @@ async function stopped(server) {
 
 const texts = (page, selector) => page.locator(selector).allTextContents();
 const ready = (page) => page.waitForSelector("html[data-ready]", { timeout: 0 });
-const focused = (page) => page.evaluate("document.activeElement.id || document.activeElement.className");
+const focused = (page) => page.evaluate("document.activeElement.id || document.activeElement.getAttribute('aria-controls') || 'else'");
 
 async function facts(page) {
   const [names, values] = [await texts(page, "dt"), await texts(page, "dd")];
@@ -57,9 +58,7 @@ async function facts(page) {
 async function asked(page, query) {
   await page.evaluate("document.getElementById('status').textContent = ''");
   await page.fill("#query", query);
-  await page.waitForFunction("/ms/.test(document.getElementById('status').textContent)", null, {
-    timeout: 0,
-  });
+  await page.locator("#status", { hasText: / ms/ }).waitFor({ timeout: 0 });
   return {
     titles: await texts(page, "#results .title"),
     marks: await texts(page, "#results mark"),
@@ -71,7 +70,7 @@ async function asked(page, query) {
 async function walked(page) {
   await page.focus("#query");
   const steps = [];
-  for (const key of ["ArrowDown", "Enter", "ArrowDown", "ArrowUp", "ArrowUp", "End", "Escape", "Tab", "/"]) {
+  for (const key of KEYS) {
     await page.keyboard.press(key);
     steps.push(await focused(page));
   }
@@ -87,16 +86,16 @@ async function visited(browser, site, options = {}, script = null) {
   await page.waitForSelector("html[data-ready], #problem:not([hidden])", { timeout: 0 });
   const found = { problem: (await page.textContent("#problem")).replace(/\s+/g, " ") };
   if (await page.isVisible("#problem")) {
-    await page.screenshot({ path: join(pictures, `problem-${sites_done++}.png`) });
+    await page.screenshot({ path: join(pictures, "problem.png") });
   } else {
+    for (const query of queries) await asked(page, query); // as fast as it is in use
     Object.assign(found, { problem: "", facts: await facts(page), ...(await asked(page, queries[0])) });
+    await page.screenshot({ path: join(pictures, `${options.isMobile ? "phone" : "desktop"}.png`) });
   }
-  await page.screenshot({ path: join(pictures, `${options.isMobile ? "phone" : "desktop"}.png`) });
   await context.close();
   await stopped(server);
   return found;
 }
-let sites_done = 0;
 
 async function offlineAndUpdated(browser) {
   const found = { errors: [] };
@@ -114,12 +113,13 @@ async function offlineAndUpdated(browser) {
   await ready(page);
   found.bytes = bytes;
   found.total = await page.evaluate("Object.values(SITE.files).reduce((sum, f) => sum + f.bytes, 0)");
+  found.announced = await page.getAttribute("#announced", "aria-live");
   found.online = [];
   for (const query of queries) found.online.push(await asked(page, query));
   found.walked = await walked(page);
   found.facts = await facts(page);
   await page.click("#replay");
-  await page.waitForFunction("/cosine|does not/.test(document.getElementById('replayed').textContent)");
+  await page.locator("#replayed", { hasText: /cosine|does not/ }).waitFor({ timeout: 0 });
   found.replayed = await page.textContent("#replayed");
 
   await stopped(first.server);
