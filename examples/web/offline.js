@@ -27,7 +27,7 @@ export async function keepOffline(onProgress, onUpdate) {
   if (!registration) return { kept: false, reason: "service workers are switched off" };
   const installing = registration.installing;
   if (!registration.active && installing && (await outcome(installing)) === "redundant") {
-    return { kept: false, reason: failure || "not everything could be stored; is there space left?" };
+    return { kept: false, reason: failure || "not everything could be stored: is there space left?" };
   }
   if (!serviceWorker.controller) await controlled(registration);
   watch(registration, onUpdate);

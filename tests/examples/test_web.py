@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import http.client
@@ -28,6 +29,7 @@ PLAYWRIGHT = PACKAGE / "node_modules" / "playwright-core" / "index.js"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 REFERENCE = ROOT / "benchmarks" / "reference" / "bundle"
 CORPUS = ROOT / "export" / "demo" / "data" / "corpus.jsonl.gz"
+KEY = base64.b64encode(bytes.fromhex("302a300506032b6570032100") + bytes(range(32))).decode()
 QUERIES = [
     "when did the oil crisis begin",
     "how do plants make sugar",
@@ -139,10 +141,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with (tampered / "encoder.onnx").open("r+b") as file:
         file.seek(1_000_000)
         file.write(b"\x55\xaa\x55\xaa")
+    key = folder / "key.pem"
+    key.write_text(
+        f"-----BEGIN PUBLIC KEY-----\n{KEY}\n-----END PUBLIC KEY-----\n", encoding="utf-8"
+    )
     sites = {
         "good": [REFERENCE, good],
         "newer": [REFERENCE, make_index(folder / "newer", space, 32)],
         "tampered": [tampered, good],
+        "unsigned": [REFERENCE, good, key],
         "elsewhere": [REFERENCE, make_index(folder / "elsewhere", "space-of-others", 64)],
     }
     settings = {
@@ -218,12 +225,20 @@ def test_refusals_are_clear(report: Any) -> None:
     assert "encoder.onnx has SHA-256" in report["tampered"]["problem"]
     assert "The index was refused" in report["elsewhere"]["problem"]
     assert "space-of-others" in report["elsewhere"]["problem"]
+    assert "It is not signed by the publisher" in report["unsigned"]["problem"]
     assert "WebAssembly is switched off" in report["noWebAssembly"]["problem"]
 
 
 @browser
-def test_without_a_service_worker_it_searches_online(report: Any) -> None:
-    found = report["noServiceWorker"]
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("noServiceWorker", "not available: service workers are switched off"),
+        ("noSpace", "not available: not everything could be stored: is there space left?"),
+    ],
+)
+def test_where_nothing_can_be_kept_it_searches_online(report: Any, case: str, reason: str) -> None:
+    found = report[case]
     assert found["problem"] == ""
-    assert found["facts"]["Offline"] == "not available: service workers are switched off"
+    assert found["facts"]["Offline"].startswith(reason)
     assert found["titles"] == report["main"]["online"][0]["titles"]

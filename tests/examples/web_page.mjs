@@ -3,8 +3,8 @@
  *
  *     node web_page.mjs '{"python": ..., "serve": ..., "playwright": ..., "chromium": ..., "sites": ...}'
  *
- * Each site is [bundle, index]: "good", "newer" (served later in the place of good), "tampered",
- * "elsewhere" (an index of another space).
+ * Each site is [bundle, index, key or nothing]: "good", "newer" (served later in the place of good), "tampered",
+ * "elsewhere" (an index of another space), "unsigned" (with a key that has signed nothing).
  */
 
 import { spawn } from "node:child_process";
@@ -28,8 +28,9 @@ const PHONE = {
 const KEYS = ["ArrowDown", "Enter", "ArrowUp", "ArrowDown", "End", "Escape", "Tab", "/"];
 const servers = new Set();
 
-async function started([bundle, index], port = 0) {
+async function started([bundle, index, key], port = 0) {
   const options = ["--bundle", bundle, "--index", index, "--port", String(port)];
+  if (key) options.push("--public-key", key);
   const server = spawn(python, [serve, ...options], { stdio: ["ignore", "pipe", "inherit"] });
   servers.add(server);
   for await (const line of createInterface({ input: server.stdout })) {
@@ -77,11 +78,15 @@ async function walked(page) {
   return { steps, open: await page.locator(".title[aria-expanded=true]").count() };
 }
 
-async function visited(browser, site, options = {}, script = null) {
+async function visited(browser, site, options = {}, { script, quotaSize } = {}) {
   const { server, address } = await started(site);
   const context = await browser.newContext({ ...DESKTOP, ...options });
   if (script) await context.addInitScript(script);
   const page = await context.newPage();
+  if (quotaSize) {
+    const devtools = await context.newCDPSession(page);
+    await devtools.send("Storage.overrideQuotaForOrigin", { origin: new URL(address).origin, quotaSize });
+  }
   await page.goto(address);
   await page.waitForSelector("html[data-ready], #problem:not([hidden])", { timeout: 0 });
   const found = { problem: (await page.textContent("#problem")).replace(/\s+/g, " ") };
@@ -156,8 +161,10 @@ try {
     main: await offlineAndUpdated(browser),
     tampered: await visited(browser, sites.tampered),
     elsewhere: await visited(browser, sites.elsewhere),
-    noWebAssembly: await visited(browser, sites.good, {}, "delete globalThis.WebAssembly"),
+    noWebAssembly: await visited(browser, sites.good, {}, { script: "delete globalThis.WebAssembly" }),
     noServiceWorker: await visited(browser, sites.good, { serviceWorkers: "block" }),
+    noSpace: await visited(browser, sites.good, {}, { quotaSize: 2_000_000 }),
+    unsigned: await visited(browser, sites.unsigned),
     phone: await visited(browser, sites.good, PHONE),
     desktop: await visited(browser, sites.good),
   };
