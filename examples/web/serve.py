@@ -147,7 +147,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The file, or 304 where the browser has it."""
         # Another name that leads here is a page of somebody else's, asking for the documents.
-        if self.headers.get("Host", "").rpartition(":")[0] not in NAMES:
+        if self.headers.get("Host", "").partition(":")[0] not in NAMES:
             self.answer(421, b"this server answers at 127.0.0.1 and localhost only\n", ".txt", "")
             return
         name = unquote(urlsplit(self.path).path).removeprefix("/")
