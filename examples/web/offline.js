@@ -1,0 +1,97 @@
+/** The service worker as the page sees it: kept for offline, not kept and why, a newer version. */
+
+/**
+ * Wait until everything is stored, or until it is clear that it cannot be; the page works in both.
+ *
+ * `onProgress` gets a share of 1, `onUpdate` a function that lets a newer version in. Returns
+ * `{ kept, reason }`.
+ */
+export async function keepOffline(onProgress, onUpdate) {
+  const { serviceWorker } = navigator;
+  if (!serviceWorker) {
+    return { kept: false, reason: "this browser, or this private window, has no service workers" };
+  }
+  let failure = "";
+  serviceWorker.addEventListener("message", ({ data }) => {
+    if (data.kind === "progress") onProgress(data.done / data.total);
+    if (data.kind === "failure") failure = data.message;
+  });
+  let registration;
+  try {
+    registration = await serviceWorker.register("service_worker.js", { updateViaCache: "none" });
+  } catch (error) {
+    // Without a network an older worker goes on.
+    registration = await serviceWorker.getRegistration().catch(() => undefined);
+    if (!registration) return { kept: false, reason: String(error.message ?? error) };
+  }
+  if (!registration) return { kept: false, reason: "service workers are switched off" };
+  const installing = registration.installing;
+  if (!registration.active && installing && (await outcome(installing)) === "redundant") {
+    return { kept: false, reason: failure || "not everything could be stored: is there space left?" };
+  }
+  if (!serviceWorker.controller) await controlled(registration);
+  watch(registration, onUpdate);
+  return { kept: serviceWorker.controller !== null, reason: "the page was reloaded without it" };
+}
+
+function outcome(worker) {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (worker.state === "activated" || worker.state === "redundant") resolve(worker.state);
+    };
+    worker.addEventListener("statechange", look);
+    look();
+  });
+}
+
+/** A page that was reloaded with Shift is never controlled, so this ends without it, too. */
+async function controlled(registration) {
+  const { serviceWorker } = navigator;
+  if (registration.waiting && !registration.active) return;
+  await Promise.race([
+    new Promise((resolve) => serviceWorker.addEventListener("controllerchange", resolve, { once: true })),
+    new Promise((resolve) => setTimeout(resolve, 2000)),
+  ]);
+}
+
+function watch(registration, onUpdate) {
+  const { serviceWorker } = navigator;
+  let asked = false;
+  const offer = (worker) =>
+    onUpdate(() => {
+      asked = true;
+      worker.postMessage("activate");
+    });
+  if (registration.waiting) offer(registration.waiting);
+  registration.addEventListener("updatefound", () => {
+    const worker = registration.installing;
+    worker?.addEventListener("statechange", () => {
+      if (worker.state === "installed" && registration.active) offer(worker);
+    });
+  });
+  // Another tab may have let it in: a page of the older version must not go on with newer files.
+  const first = serviceWorker.controller;
+  serviceWorker.addEventListener("controllerchange", () => {
+    if (asked || first !== null) location.reload();
+  });
+}
+
+/** Whether the browser promises not to drop what is stored when space runs short. */
+export async function isPersistent() {
+  try {
+    return (await navigator.storage.persisted()) || (await navigator.storage.persist());
+  } catch {
+    return false;
+  }
+}
+
+/** Forget everything stored here, and load the page from the network. */
+export async function startAnew() {
+  try {
+    for (const name of await caches.keys()) await caches.delete(name);
+    const registration = await navigator.serviceWorker?.getRegistration();
+    await registration?.unregister();
+  } finally {
+    location.reload();
+  }
+}

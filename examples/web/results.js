@@ -1,0 +1,88 @@
+/** The list of results: highlighted, opened one at a time, walked through with the arrow keys. */
+
+const AROUND = 260; // characters of a text that are shown before it is opened
+
+/** Show `results` in `list`, in place of what it had. */
+export function show(list, results) {
+  list.replaceChildren(...results.map(item));
+}
+
+function item(result, i) {
+  const entry = document.createElement("li");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "title";
+  button.setAttribute("aria-expanded", "false");
+  button.setAttribute("aria-controls", `text-${i}`);
+  button.append(...highlighted(result.title || result.id, result.title ? result.inTitle : []));
+  const score = document.createElement("span");
+  score.className = "score";
+  score.textContent = result.score.toFixed(2);
+  score.title = "the higher the better";
+  const text = document.createElement("p");
+  text.id = `text-${i}`;
+  text.append(...excerpt(result));
+  const heading = document.createElement("h3");
+  heading.append(button);
+  entry.append(heading, score, text);
+  button.addEventListener("click", () => {
+    const isOpen = button.getAttribute("aria-expanded") === "true";
+    button.setAttribute("aria-expanded", String(!isOpen));
+    text.replaceChildren(...(isOpen ? excerpt(result) : highlighted(result.text, result.marks)));
+  });
+  return entry;
+}
+
+/** `text` as nodes, what lies in `marks` within <mark>. */
+function highlighted(text, marks, begin = 0, end = text.length) {
+  const nodes = [];
+  let at = begin;
+  for (const [from, to] of marks) {
+    if (from < at || to > end) continue;
+    const mark = document.createElement("mark");
+    mark.textContent = text.slice(from, to);
+    nodes.push(text.slice(at, from), mark);
+    at = to;
+  }
+  nodes.push(text.slice(at, end));
+  return nodes;
+}
+
+/** The part of a text with the most different words of the query. */
+function excerpt({ text, marks }) {
+  if (text.length <= AROUND) return highlighted(text, marks);
+  let [best, most] = [0, 0];
+  for (const [from] of marks) {
+    const within = marks.filter(([begin, end]) => begin >= from && end <= from + AROUND - 40);
+    const words = new Set(within.map(([begin, end]) => text.slice(begin, end).toLowerCase()));
+    if (words.size > most) [best, most] = [from, words.size];
+  }
+  const begin = best <= 40 ? 0 : text.indexOf(" ", best - 40) + 1;
+  const cut = text.lastIndexOf(" ", begin + AROUND);
+  const end = begin + AROUND >= text.length ? text.length : cut > begin ? cut : begin + AROUND;
+  const nodes = highlighted(text, marks, begin, end);
+  return [begin > 0 ? "… " : "", ...nodes, end < text.length ? " …" : ""];
+}
+
+/** Arrow keys between `input` and the titles in `list`; Escape and "/" lead back to `input`. */
+export function walk(input, list) {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const titles = [...list.querySelectorAll(".title")];
+    const at = titles.indexOf(document.activeElement);
+    const inList = at >= 0 || document.activeElement === list;
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: titles.length - 1 }[event.key];
+    if (event.key === "/" && document.activeElement !== input) {
+      input.focus();
+    } else if (event.key === "Escape" && inList) {
+      input.focus();
+    } else if (to !== undefined && inList) {
+      (titles[Math.min(to, titles.length - 1)] ?? input).focus();
+    } else if (event.key === "ArrowDown" && document.activeElement === input && titles.length) {
+      titles[0].focus();
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+}

@@ -1,0 +1,213 @@
+"""Serve the search page with a bundle and an index, on this machine alone.
+
+    python examples/web/serve.py --bundle demo/bundle --index demo/index
+
+Only files of a list are served, so no path leads out of the folders. ``site.js`` tells the page and
+its service worker that list, with every file's SHA-256: what was changed on disk is another file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+HERE = Path(__file__).resolve().parent
+PACKAGE = HERE.parents[1] / "sdk" / "js"
+PAGE = ("index.html", "style.css", "icon.svg", "page.js", "results.js", "offline.js", "worker.js")
+RUNTIME = (
+    "ort.wasm.min.mjs",
+    "ort-wasm-simd-threaded.mjs",
+    "ort-wasm-simd-threaded.wasm",
+)
+SDK = (
+    "web.js",
+    "rpc.js",
+    "index/index.js",
+    "index/analyzer.js",
+)  # what worker.js and page.js import
+IMPORT = re.compile(r"""(?:from|import)\s*["'](\.{1,2}/[^"']+)["']""")
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".wasm": "application/wasm",
+}
+HEADERS = {
+    "Cache-Control": "no-cache",  # the ETag says whether it is still the same
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
+        "img-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+NAMES = ("127.0.0.1", "localhost")
+
+
+class Site:
+    """The files of the page by address, with their hashes."""
+
+    def __init__(self, bundle: Path, index: Path, public_key: Path | None = None) -> None:
+        """Raise FileNotFoundError with what to do, where something is missing."""
+        self._folders = {
+            "bundle": existing(bundle, "manifest.json", "pocketquery export writes a bundle"),
+            "index": existing(index, "index.json", "pocketquery index builds one"),
+        }
+        self._key = public_key.read_text(encoding="utf-8") if public_key else None
+        built = "run in sdk/js: npm ci && npm run build"
+        dist = existing(PACKAGE / "dist", "web.js", built)
+        runtime = PACKAGE / "node_modules" / "onnxruntime-web" / "dist"
+        runtime = existing(runtime, RUNTIME[0], built)
+        self._fixed = {name: HERE / name for name in PAGE}
+        self._fixed |= {f"onnxruntime/{name}": runtime / name for name in RUNTIME}
+        self._fixed |= {f"sdk/{path.relative_to(dist)}": path for path in imported(dist)}
+        self._hashes: dict[Path, tuple[tuple[int, int], str]] = {}
+
+    def files(self) -> dict[str, Path]:
+        """Every file by its address; the bundle's and the index's as they are now."""
+        found = dict(self._fixed)
+        for prefix, folder in self._folders.items():
+            for path in sorted(folder.iterdir()):
+                if path.is_file() and not path.name.startswith("."):
+                    found[f"{prefix}/{path.name}"] = path
+        return found
+
+    def sha256(self, path: Path) -> str:
+        """Of the file's bytes; read again where its size or time changed."""
+        status = path.stat()
+        state = (status.st_mtime_ns, status.st_size)
+        known = self._hashes.get(path)
+        if known is None or known[0] != state:
+            known = (state, hashlib.sha256(path.read_bytes()).hexdigest())
+            self._hashes[path] = known
+        return known[1]
+
+    def script(self) -> bytes:
+        """``site.js``: the list, for the page and for the service worker."""
+        files = {
+            name: {"sha256": self.sha256(path), "bytes": path.stat().st_size}
+            for name, path in self.files().items()
+        }
+        site = {"files": files, "publicKey": self._key}
+        return f"self.SITE = {json.dumps(site, sort_keys=True)};\n".encode()
+
+    def read(self, name: str) -> bytes | None:
+        """What lies at the address ``name``; None for what is not in the list."""
+        if name == "site.js":
+            return self.script()
+        if name == "service_worker.js":
+            return (HERE / name).read_bytes()
+        path = self.files().get(name or "index.html")
+        return None if path is None else path.read_bytes()
+
+
+def existing(folder: Path, file: str, advice: str) -> Path:
+    """``folder``, resolved, where ``file`` lies in it."""
+    if not (folder / file).is_file():
+        raise FileNotFoundError(f"{folder / file} is not there; {advice}")
+    return folder.resolve()
+
+
+def imported(dist: Path) -> Iterator[Path]:
+    """The SDK's modules that the page imports, and what those import."""
+    seen: set[Path] = set()
+    waiting = [dist / name for name in SDK]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        yield path
+        text = path.read_text(encoding="utf-8")
+        waiting += [(path.parent / name).resolve() for name in IMPORT.findall(text)]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET and HEAD of the site's files."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "pocketquery"
+
+    def __init__(self, site: Site, *arguments: object) -> None:
+        self.site = site
+        super().__init__(*arguments)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        """The file, or 304 where the browser has it."""
+        # Another name that leads here is a page of somebody else's, asking for the documents.
+        if self.headers.get("Host", "").partition(":")[0] not in NAMES:
+            self.answer(421, b"this server answers at 127.0.0.1 and localhost only\n", ".txt", "")
+            return
+        name = unquote(urlsplit(self.path).path).removeprefix("/")
+        data = self.site.read(name)
+        if data is None:
+            self.answer(404, b"not found\n", ".txt", "")
+            return
+        tag = f'"{hashlib.sha256(data).hexdigest()}"'
+        suffix = Path(name).suffix or (".html" if name == "" else "")
+        if self.headers.get("If-None-Match") == tag:
+            self.answer(304, b"", suffix, tag)
+        else:
+            self.answer(200, data, suffix, tag)
+
+    do_HEAD = do_GET
+
+    def answer(self, status: int, data: bytes, suffix: str, tag: str) -> None:
+        """Send it, the body only where it was asked for."""
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        if tag:
+            self.send_header("ETag", tag)
+        if status != 304:
+            self.send_header("Content-Type", TYPES.get(suffix, "application/octet-stream"))
+            self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nobody's visit is recorded."""
+
+
+def make_server(site: Site, port: int = 0) -> ThreadingHTTPServer:
+    """A server on 127.0.0.1 for ``serve_forever``; port 0 takes a free one."""
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, site))
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Serve the search page on this machine.")
+    parser.add_argument("--bundle", type=Path, required=True, help="a query encoder's folder")
+    parser.add_argument("--index", type=Path, required=True, help="an index of the same space")
+    parser.add_argument("--public-key", type=Path, help="PEM file; both must be signed by its half")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    options = parser.parse_args()
+    try:
+        site = Site(options.bundle, options.index, options.public_key)
+        server = make_server(site, options.port)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"http://127.0.0.1:{server.server_port}/  (Ctrl+C ends it)", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        server.server_close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+/**
+ * The page without a network: every file of `site.js`, kept by its SHA-256.
+ *
+ * A newer list makes a newer worker, which fetches only what it does not find by its hash and waits;
+ * the older page keeps the older files until the user, or the last tab's end, lets the newer in. Then
+ * what no list names is deleted.
+ */
+
+importScripts("site.js");
+
+const KEPT = "pocketquery-files";
+const { files } = self.SITE;
+const scope = new URL(self.registration.scope);
+const keyOf = (sha256) => new URL(`sha256/${sha256}`, scope).href;
+
+self.addEventListener("install", (event) => event.waitUntil(install()));
+self.addEventListener("activate", (event) => event.waitUntil(activate()));
+self.addEventListener("message", ({ data }) => {
+  if (data === "activate") self.skipWaiting();
+});
+self.addEventListener("fetch", (event) => {
+  const { method, url } = event.request;
+  const address = new URL(url);
+  if ((method !== "GET" && method !== "HEAD") || address.origin !== scope.origin) return;
+  if (!address.pathname.startsWith(scope.pathname)) return;
+  event.respondWith(respond(decodeURIComponent(address.pathname.slice(scope.pathname.length)), method));
+});
+
+async function install() {
+  const cache = await caches.open(KEPT);
+  const total = Object.values(files).reduce((sum, { bytes }) => sum + bytes, 0);
+  let done = 0;
+  for (const [name, { sha256, bytes }] of Object.entries(files)) {
+    if (!(await cache.match(keyOf(sha256)))) await cache.put(keyOf(sha256), await fetched(name, sha256));
+    done += bytes;
+    await tell({ kind: "progress", done, total });
+  }
+}
+
+/** The file, where its bytes are those of the list. */
+async function fetched(name, sha256) {
+  const response = await fetch(new URL(name, scope), { cache: "no-cache" });
+  if (!response.ok) throw await failure(`${name}: HTTP ${response.status}`);
+  const data = await response.arrayBuffer();
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+  const found = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  if (found !== sha256) throw await failure(`${name}: SHA-256 ${found}, expected ${sha256}`);
+  const headers = new Headers(response.headers);
+  headers.delete("content-encoding"); // the bytes here are as they were before it
+  headers.set("content-length", String(data.byteLength));
+  return new Response(data, { headers });
+}
+
+async function failure(message) {
+  await tell({ kind: "failure", message });
+  return new Error(message);
+}
+
+async function tell(message) {
+  const pages = await self.clients.matchAll({ includeUncontrolled: true, type: "window" });
+  for (const page of pages) page.postMessage(message);
+}
+
+async function activate() {
+  const cache = await caches.open(KEPT);
+  const named = new Set(Object.values(files).map(({ sha256 }) => keyOf(sha256)));
+  for (const request of await cache.keys()) {
+    if (!named.has(request.url)) await cache.delete(request);
+  }
+  await self.clients.claim();
+}
+
+async function respond(name, method) {
+  if (name === "site.js") {
+    const headers = { "content-type": "text/javascript; charset=utf-8" };
+    return new Response(`self.SITE = ${JSON.stringify(self.SITE)};\n`, { headers });
+  }
+  const entry = files[name || "index.html"];
+  if (entry === undefined) return new Response("not found\n", { status: 404 });
+  const cache = await caches.open(KEPT);
+  let kept = await cache.match(keyOf(entry.sha256));
+  if (!kept) {
+    // Somebody emptied the cache; where there is a network, it has the file.
+    kept = await fetched(name, entry.sha256).catch(() => null);
+    if (kept === null) return Response.error();
+    await cache.put(keyOf(entry.sha256), kept.clone()).catch(() => undefined);
+  }
+  return method === "HEAD" ? new Response(null, { headers: kept.headers }) : kept;
+}

@@ -1,0 +1,98 @@
+/** Beside the page, so that typing never stutters: the encoder, the index, and what is highlighted. */
+
+import { answer } from "./sdk/rpc.js";
+import { termsOf } from "./sdk/index/analyzer.js";
+import { openIndex } from "./sdk/index/index.js";
+import { FetchSource, load, verify } from "./sdk/web.js";
+import * as onnxruntime from "./onnxruntime/ort.wasm.min.mjs";
+
+onnxruntime.env.wasm.numThreads = 1; // a query gains nothing from more
+onnxruntime.env.wasm.wasmPaths = new URL("onnxruntime/", location.href).href;
+
+const WORD = /[\p{L}\p{N}\p{M}]+/gu;
+// English words that say nothing of what is looked for.
+const COMMON = new Set(
+  ("a an and are as at be by did do does for from had has have how in is it its of on or that the " +
+    "their there this to was were what when where which who whom whose why will with").split(" "),
+);
+
+let encoder = null;
+let index = null;
+const termsOfWord = new Map(); // the same words come again and again
+const MOST_WORDS = 50_000;
+
+/** Where `text` has words of the query, whatever their endings: [begin, end) of each. */
+function matches(text, terms) {
+  const found = [];
+  for (const match of text.matchAll(WORD)) {
+    const word = match[0];
+    if (COMMON.has(word.toLowerCase())) continue;
+    if (known(word).some((term) => terms.has(term))) {
+      found.push([match.index, match.index + word.length]);
+    }
+  }
+  return found;
+}
+
+function known(word) {
+  let terms = termsOfWord.get(word);
+  if (terms === undefined) {
+    if (termsOfWord.size >= MOST_WORDS) termsOfWord.clear();
+    terms = [...termsOf(word).keys()];
+    termsOfWord.set(word, terms);
+  }
+  return terms;
+}
+
+function wordsOf(query) {
+  const words = (query.match(WORD) ?? []).filter((word) => !COMMON.has(word.toLowerCase()));
+  return new Set(words.flatMap(known));
+}
+
+/** Which of the two a refusal is about: its message alone does not tell the page. */
+async function during(what, work) {
+  try {
+    return await work();
+  } catch (error) {
+    const { name = "Error", message = String(error) } = error ?? {};
+    return { failed: what, name, message };
+  }
+}
+
+answer(self, {
+  open: async ({ notify, signal }, publicKey) => {
+    const key = publicKey === null ? {} : { publicKey };
+    const loaded = await during("bundle", () =>
+      load("bundle/", { onnxruntime, signal, onProgress: notify, ...key }),
+    );
+    if (loaded.failed) return loaded;
+    encoder = loaded;
+    const opened = await during("index", () =>
+      openIndex(new FetchSource("index/"), { encoder, ...key }),
+    );
+    if (opened.failed) return opened;
+    index = opened;
+    await index.search("warm up"); // the first call is slower
+    const { name, version, spaceId, dimension, signedBy } = encoder;
+    const { signatureKeyId } = encoder.manifest;
+    return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };
+  },
+
+  search: async (_, query, mode, k) => {
+    const start = performance.now();
+    const vector = mode === "lexical" ? undefined : await encoder.encodeQuery(query);
+    const encoded = performance.now();
+    const hits = await index.search(query, vector ? { mode, k, vector } : { mode, k });
+    const ended = performance.now();
+    const terms = wordsOf(query);
+    const results = hits.map((hit) => {
+      const title = typeof hit.metadata.title === "string" ? hit.metadata.title : "";
+      const { id, score, text } = hit;
+      return { id, score, title, text, marks: matches(text, terms), inTitle: matches(title, terms) };
+    });
+    return { results, encodeMs: encoded - start, searchMs: ended - encoded };
+  },
+
+  verify: (_, publicKey) =>
+    verify("bundle/", { onnxruntime, ...(publicKey === null ? {} : { publicKey }) }),
+});

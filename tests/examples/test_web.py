@@ -1,0 +1,244 @@
+"""The search page in a real browser: found, highlighted, offline, updated, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketquery import sdk
+from pocketquery.sdk.index.builder import create_index
+from pocketquery.sdk.index.documents import Document, content
+from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
+
+ROOT = Path(__file__).parents[2]
+SERVE = ROOT / "examples" / "web" / "serve.py"
+PACKAGE = ROOT / "sdk" / "js"
+PLAYWRIGHT = PACKAGE / "node_modules" / "playwright-core" / "index.js"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+REFERENCE = ROOT / "benchmarks" / "reference" / "bundle"
+CORPUS = ROOT / "export" / "demo" / "data" / "corpus.jsonl.gz"
+KEY = base64.b64encode(bytes.fromhex("302a300506032b6570032100") + bytes(range(32))).decode()
+QUERIES = [
+    "when did the oil crisis begin",
+    "how do plants make sugar",
+    "which company owns abc",
+    "who discovered oxygen",
+    "what did the treaty of versailles say",
+]
+
+is_built = (PACKAGE / "dist" / "web.js").exists() and (PACKAGE / "node_modules").is_dir()
+built = pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build")
+browser = pytest.mark.skipif(
+    not Path(CHROMIUM).exists() or not PLAYWRIGHT.exists() or shutil.which("node") is None,
+    reason="no Chromium, no node or no playwright-core",
+)
+pytestmark = [pytest.mark.slow, built]
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Of a server with a tiny bundle and index."""
+    command: list[str | Path] = [sys.executable, SERVE, "--port", "0"]
+    command += ["--bundle", write_tiny_bundle(tmp_path / "bundle")]
+    command += ["--index", write_tiny_index(tmp_path / "index")]
+    (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline().split("/")[2].rpartition(":")[2])
+        finally:
+            server.terminate()
+
+
+def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[Any, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    try:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, headers=names)
+        response = connection.getresponse()
+        return response, response.read()
+    finally:
+        connection.close()
+
+
+def test_the_server_serves_its_list_and_nothing_else(port: int, tmp_path: Path) -> None:
+    _, script = ask(port, "/site.js")
+    files = json.loads(script.removeprefix(b"self.SITE = ").rstrip(b";\n"))["files"]
+    assert {"index.html", "bundle/manifest.json", "index/documents.sqlite"} <= set(files)
+    for name, entry in files.items():
+        response, data = ask(port, f"/{name}")
+        assert response.status == 200
+        assert hashlib.sha256(data).hexdigest() == entry["sha256"]
+        assert len(data) == entry["bytes"] == int(response.headers["Content-Length"])
+        again, nothing = ask(port, f"/{name}", If_None_Match=response.headers["ETag"])
+        assert (again.status, nothing) == (304, b"")
+    types = {name: ask(port, name, "HEAD")[0].headers["Content-Type"] for name in ("/", "/page.js")}
+    assert types == {"/": "text/html; charset=utf-8", "/page.js": "text/javascript; charset=utf-8"}
+    wasm, nothing = ask(port, "/onnxruntime/ort-wasm-simd-threaded.wasm", "HEAD")
+    assert (wasm.headers["Content-Type"], nothing) == ("application/wasm", b"")
+    assert "wasm-unsafe-eval" in wasm.headers["Content-Security-Policy"]
+    for path in (
+        "/../secret.txt",
+        "/bundle/../../secret.txt",
+        "/bundle/%2e%2e/%2e%2e/secret.txt",
+        f"/{tmp_path / 'secret.txt'}",
+        "/bundle",
+        "/bundle/",
+        "/serve.py",
+        "/sdk/node.js",
+        "/index/documents.sqlite-journal",
+    ):
+        assert ask(port, path)[0].status == 404, path
+    assert ask(port, "/", Host="elsewhere.example")[0].status == 421
+
+
+def test_a_changed_file_is_another_in_the_list(port: int, tmp_path: Path) -> None:
+    before = ask(port, "/site.js")[1]
+    (tmp_path / "bundle" / "note.txt").write_text("new", encoding="utf-8")
+    after = ask(port, "/site.js")[1]
+    assert b"bundle/note.txt" not in before
+    assert hashlib.sha256(b"new").hexdigest().encode() in after
+
+
+def test_the_server_says_what_is_missing(tmp_path: Path) -> None:
+    command: list[str | Path] = [sys.executable, SERVE, "--bundle", tmp_path, "--index", tmp_path]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "manifest.json is not there; pocketquery export writes a bundle" in ended.stderr
+
+
+def make_index(path: Path, space_id: str, step: int) -> Path:
+    """Every ``step``-th document of the demo's corpus, encoded by the reference bundle."""
+    encoder = sdk.load(REFERENCE)
+    with gzip.open(CORPUS, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines][::step]
+    documents = [Document(row["_id"], row["text"], {"title": row["title"]}) for row in rows]
+    with create_index(path, space_id=space_id, dimension=encoder.dimension) as builder:
+        builder.add(documents, encoder.encode([content(document) for document in documents]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What web_page.mjs saw."""
+    folder = tmp_path_factory.mktemp("web")
+    pictures = Path(os.environ.get("POCKETQUERY_PICTURES") or folder)
+    space = sdk.load(REFERENCE).space_id
+    good = make_index(folder / "index", space, 8)
+    tampered = shutil.copytree(REFERENCE, folder / "tampered")
+    with (tampered / "encoder.onnx").open("r+b") as file:
+        file.seek(1_000_000)
+        file.write(b"\x55\xaa\x55\xaa")
+    key = folder / "key.pem"
+    key.write_text(
+        f"-----BEGIN PUBLIC KEY-----\n{KEY}\n-----END PUBLIC KEY-----\n", encoding="utf-8"
+    )
+    sites = {
+        "good": [REFERENCE, good],
+        "newer": [REFERENCE, make_index(folder / "newer", space, 32)],
+        "tampered": [tampered, good],
+        "unsigned": [REFERENCE, good, key],
+        "elsewhere": [REFERENCE, make_index(folder / "elsewhere", "space-of-others", 64)],
+    }
+    settings = {
+        "python": sys.executable,
+        "serve": str(SERVE),
+        "playwright": str(PLAYWRIGHT),
+        "chromium": CHROMIUM,
+        "sites": {name: [str(path) for path in paths] for name, paths in sites.items()},
+        "queries": QUERIES,
+        "pictures": str(pictures),
+    }
+    command = ["node", str(Path(__file__).with_name("web_page.mjs")), json.dumps(settings)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    if "POCKETQUERY_PICTURES" in os.environ:
+        (pictures / "report.json").write_text(ended.stdout, encoding="utf-8")
+    return json.loads(ended.stdout)
+
+
+@browser
+def test_results_are_found_and_highlighted(report: Any) -> None:
+    main = report["main"]
+    assert main["errors"] == []
+    for asked in main["online"]:
+        assert len(asked["titles"]) == 10
+        assert asked["status"].startswith("10 results in ")
+    assert main["online"][0]["titles"][0] == "1973 oil crisis"
+    marks = {mark.lower() for mark in main["online"][0]["marks"]}
+    assert {"oil", "crisis", "beginning"} <= marks  # by their stems
+    assert not {"the", "did", "when"} & marks
+
+
+@browser
+def test_the_panel_says_what_is_known(report: Any) -> None:
+    facts = report["main"]["facts"]
+    assert facts["Documents"].startswith("193 (")
+    assert facts["Query encoder"].startswith("reference-3x384, version 1 (18.2 MB)")
+    assert sdk.load(REFERENCE).space_id in facts["Vector space"]
+    assert facts["Hashes"].startswith("verified")
+    assert facts["Signature"] == "none"
+    assert facts["Offline"].startswith("everything is stored here")
+    assert "All " in report["main"]["replayed"]
+
+
+@browser
+def test_the_keyboard_suffices(report: Any) -> None:
+    walked = report["main"]["walked"]
+    down, enter, up, again, end, escape, tab, slash = walked["steps"]
+    assert (down, enter, again, end) == ("text-0", "text-0", "text-0", "text-9")
+    assert up == escape == slash == "query" != tab
+    assert walked["open"] == 1  # by Enter
+
+
+@browser
+def test_without_a_network_it_finds_the_same(report: Any) -> None:
+    main = report["main"]
+    for online, offline in zip(main["online"], main["offline"], strict=True):
+        assert offline["titles"] == online["titles"]
+        assert offline["marks"] == online["marks"]
+    assert main["offlineFacts"]["Documents"] == main["facts"]["Documents"]
+
+
+@browser
+def test_a_newer_version_replaces_the_older_cleanly(report: Any) -> None:
+    main = report["main"]
+    assert main["beforeUpdate"] == main["facts"]["Documents"]
+    assert main["afterUpdate"].startswith("49 (")
+    assert sorted(main["stored"]) == sorted(main["named"])
+
+
+@browser
+def test_refusals_are_clear(report: Any) -> None:
+    assert "The query encoder was refused" in report["tampered"]["problem"]
+    assert "encoder.onnx has SHA-256" in report["tampered"]["problem"]
+    assert "The index was refused" in report["elsewhere"]["problem"]
+    assert "space-of-others" in report["elsewhere"]["problem"]
+    assert "It is not signed by the publisher" in report["unsigned"]["problem"]
+    assert "WebAssembly is switched off" in report["noWebAssembly"]["problem"]
+
+
+@browser
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("noServiceWorker", "not available: service workers are switched off"),
+        ("noSpace", "not available: not everything could be stored: is there space left?"),
+    ],
+)
+def test_where_nothing_can_be_kept_it_searches_online(report: Any, case: str, reason: str) -> None:
+    found = report[case]
+    assert found["problem"] == ""
+    assert found["facts"]["Offline"].startswith(reason)
+    assert found["titles"] == report["main"]["online"][0]["titles"]

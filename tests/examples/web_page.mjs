@@ -1,0 +1,175 @@
+/**
+ * Drives the page of examples/web in a real browser; test_web.py starts it and reads its JSON.
+ *
+ *     node web_page.mjs '{"python": ..., "serve": ..., "playwright": ..., "chromium": ..., "sites": ...}'
+ *
+ * Each site is [bundle, index, key or nothing]: "good", "newer" (served later in the place of good), "tampered",
+ * "elsewhere" (an index of another space), "unsigned" (with a key that has signed nothing).
+ */
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+
+const { python, serve, playwright, chromium: executablePath, sites, queries, pictures } = JSON.parse(
+  process.argv[2],
+);
+const { chromium } = (await import(pathToFileURL(playwright).href)).default;
+const ARGUMENTS = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+const DESKTOP = { viewport: { width: 1180, height: 820 }, colorScheme: "light" };
+const PHONE = {
+  viewport: { width: 390, height: 844 }, colorScheme: "dark", isMobile: true, hasTouch: true,
+};
+const KEYS = ["ArrowDown", "Enter", "ArrowUp", "ArrowDown", "End", "Escape", "Tab", "/"];
+const servers = new Set();
+
+async function started([bundle, index, key], port = 0) {
+  const options = ["--bundle", bundle, "--index", index, "--port", String(port)];
+  if (key) options.push("--public-key", key);
+  const server = spawn(python, [serve, ...options], { stdio: ["ignore", "pipe", "inherit"] });
+  servers.add(server);
+  for await (const line of createInterface({ input: server.stdout })) {
+    return { server, address: line.split(" ")[0] };
+  }
+  throw new Error("the server did not start");
+}
+
+async function stopped(server) {
+  servers.delete(server);
+  const ended = once(server, "exit");
+  server.kill();
+  await ended;
+}
+
+const texts = (page, selector) => page.locator(selector).allTextContents();
+const ready = (page) => page.waitForSelector("html[data-ready]", { timeout: 0 });
+const focused = (page) => page.evaluate("document.activeElement.id || document.activeElement.getAttribute('aria-controls') || 'else'");
+
+async function facts(page) {
+  const [names, values] = [await texts(page, "dt"), await texts(page, "dd")];
+  return Object.fromEntries(names.map((name, i) => [name, values[i]]));
+}
+
+/** Types the query and waits for its results. */
+async function asked(page, query) {
+  await page.evaluate("document.getElementById('status').textContent = ''");
+  await page.fill("#query", query);
+  await page.locator("#status", { hasText: / ms/ }).waitFor({ timeout: 0 });
+  return {
+    titles: await texts(page, "#results .title"),
+    marks: await texts(page, "#results mark"),
+    status: await page.textContent("#status"),
+    ms: await page.evaluate("({ ...document.getElementById('status').dataset })"),
+  };
+}
+
+async function walked(page) {
+  await page.focus("#query");
+  const steps = [];
+  for (const key of KEYS) {
+    await page.keyboard.press(key);
+    steps.push(await focused(page));
+  }
+  return { steps, open: await page.locator(".title[aria-expanded=true]").count() };
+}
+
+async function visited(browser, site, options = {}, { script, quotaSize } = {}) {
+  const { server, address } = await started(site);
+  const context = await browser.newContext({ ...DESKTOP, ...options });
+  if (script) await context.addInitScript(script);
+  const page = await context.newPage();
+  if (quotaSize) {
+    const devtools = await context.newCDPSession(page);
+    await devtools.send("Storage.overrideQuotaForOrigin", { origin: new URL(address).origin, quotaSize });
+  }
+  await page.goto(address);
+  await page.waitForSelector("html[data-ready], #problem:not([hidden])", { timeout: 0 });
+  const found = { problem: (await page.textContent("#problem")).replace(/\s+/g, " ") };
+  if (await page.isVisible("#problem")) {
+    await page.screenshot({ path: join(pictures, "problem.png") });
+  } else {
+    for (const query of queries) await asked(page, query); // as fast as it is in use
+    Object.assign(found, { problem: "", facts: await facts(page), ...(await asked(page, queries[0])) });
+    await page.screenshot({ path: join(pictures, `${options.isMobile ? "phone" : "desktop"}.png`) });
+  }
+  await context.close();
+  await stopped(server);
+  return found;
+}
+
+async function offlineAndUpdated(browser) {
+  const found = { errors: [] };
+  const first = await started(sites.good);
+  const port = Number(new URL(first.address).port);
+  const context = await browser.newContext(DESKTOP);
+  const page = await context.newPage();
+  page.on("pageerror", (error) => found.errors.push(error.message));
+  page.on("console", (message) => message.type() === "error" && found.errors.push(message.text()));
+  let bytes = 0;
+  context.on("response", (response) => {
+    bytes += Number((response.fromServiceWorker() ? null : response.headers()["content-length"]) ?? 0);
+  });
+  await page.goto(first.address);
+  await ready(page);
+  found.bytes = bytes;
+  found.total = await page.evaluate("Object.values(SITE.files).reduce((sum, f) => sum + f.bytes, 0)");
+  found.announced = await page.getAttribute("#announced", "aria-live");
+  found.online = [];
+  for (const query of queries) found.online.push(await asked(page, query));
+  found.walked = await walked(page);
+  found.facts = await facts(page);
+  await page.click("#replay");
+  await page.locator("#replayed", { hasText: /cosine|does not/ }).waitFor({ timeout: 0 });
+  found.replayed = await page.textContent("#replayed");
+
+  await stopped(first.server);
+  await context.setOffline(true);
+  await page.reload();
+  await ready(page);
+  found.offline = [];
+  for (const query of queries) found.offline.push(await asked(page, query));
+  found.offlineFacts = await facts(page);
+
+  const second = await started(sites.newer, port);
+  await context.setOffline(false);
+  await page.reload();
+  await ready(page);
+  found.beforeUpdate = (await facts(page)).Documents;
+  await page.waitForSelector("#update:not([hidden])", { timeout: 0 });
+  const reloaded = page.waitForEvent("load", { timeout: 0 });
+  await page.click("#update button");
+  await reloaded;
+  await ready(page);
+  found.afterUpdate = (await facts(page)).Documents;
+  found.stored = await page.evaluate(
+    "caches.open('pocketquery-files').then(async (c) => (await c.keys()).map((r) => r.url.split('/').pop()))",
+  );
+  found.named = await page.evaluate("[...new Set(Object.values(SITE.files).map((f) => f.sha256))]");
+  await context.close();
+  await stopped(second.server);
+  return found;
+}
+
+const browser = await chromium.launch({ executablePath, headless: true, args: ARGUMENTS });
+try {
+  const report = {
+    main: await offlineAndUpdated(browser),
+    tampered: await visited(browser, sites.tampered),
+    elsewhere: await visited(browser, sites.elsewhere),
+    noWebAssembly: await visited(browser, sites.good, {}, { script: "delete globalThis.WebAssembly" }),
+    noServiceWorker: await visited(browser, sites.good, { serviceWorkers: "block" }),
+    noSpace: await visited(browser, sites.good, {}, { quotaSize: 2_000_000 }),
+    unsigned: await visited(browser, sites.unsigned),
+    phone: await visited(browser, sites.good, PHONE),
+    desktop: await visited(browser, sites.good),
+  };
+  console.log(JSON.stringify(report));
+} finally {
+  await browser.close();
+  for (const server of servers) server.kill();
+}
