@@ -6,15 +6,15 @@
  * new one, and the old session goes when the last call with it is over.
  */
 
-import { readAdapter } from "./adapter.js";
-import { adapterOf, type AdapterTensors, checkedTensors } from "./adapter_tensors.js";
-import type { Bundle } from "./bundle.js";
+import { readAdapter } from "./bundle/adapter.js";
+import { adapterOf, type AdapterTensors, checkedTensors } from "./bundle/adapter_tensors.js";
+import type { Bundle } from "./bundle/bundle.js";
 import { CorruptArtifactError, InvalidInputError } from "./errors.js";
 import { type Graph, GraphModel, type OnnxRuntime, type SessionOptions } from "./graph.js";
-import { ADAPTER_FILE, ENCODER_FILE, type Manifest } from "./manifest.js";
+import { ADAPTER_FILE, ENCODER_FILE, type Manifest } from "./bundle/manifest.js";
 import { byCodePoint, kindOf, repr } from "./python_text.js";
-import { parseSafetensors } from "./safetensors.js";
-import { type Key, rawKey } from "./signature.js";
+import { parseSafetensors } from "./bundle/safetensors.js";
+import { type Key, rawKey } from "./bundle/signature.js";
 import { checkCount, checkText, checkTexts } from "./texts.js";
 import { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";
 

@@ -8,9 +8,9 @@
  */
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
-import type { AdapterTensors } from "./adapter_tensors.js";
+import type { AdapterTensors } from "./bundle/adapter_tensors.js";
 import { CorruptArtifactError } from "./errors.js";
-import { type OnnxModel, readOnnxModel } from "./onnx_model.js";
+import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";
 import { byCodePoint, repr, show, showShape } from "./python_text.js";
 
 const INPUTS = ["input_ids", "attention_mask"] as const;

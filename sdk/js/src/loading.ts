@@ -1,10 +1,10 @@
 /** Opening a bundle for encoding, and checking one whole. */
 
-import { Bundle, type BundleOptions } from "./bundle.js";
+import { Bundle, type BundleOptions } from "./bundle/bundle.js";
 import { Encoder, type EncoderOptions } from "./encoder.js";
 import type { FileSource } from "./files/source.js";
-import { type GoldenAgreement, parseGolden, replay } from "./golden.js";
-import { GOLDEN_FILE } from "./manifest.js";
+import { type GoldenAgreement, parseGolden, replay } from "./bundle/golden.js";
+import { GOLDEN_FILE } from "./bundle/manifest.js";
 
 /** How a bundle is loaded. */
 export interface LoadOptions extends BundleOptions, EncoderOptions {

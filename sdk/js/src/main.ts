@@ -6,16 +6,16 @@ export {
   LARGEST_RELEASE,
   parseAdapter,
   readAdapter,
-} from "./adapter.js";
-export type { AdapterTensor, AdapterTensors } from "./adapter_tensors.js";
-export { Bundle, type BundleOptions, type Progress } from "./bundle.js";
+} from "./bundle/adapter.js";
+export type { AdapterTensor, AdapterTensors } from "./bundle/adapter_tensors.js";
+export { Bundle, type BundleOptions, type Progress } from "./bundle/bundle.js";
 export { type AdapterSource, type EncodeOptions, Encoder, type EncoderOptions } from "./encoder.js";
 export * from "./errors.js";
 export { type Fetch, FetchSource } from "./files/fetch.js";
 export { MemorySource } from "./files/memory.js";
 export type { FileSource, ReadOptions } from "./files/source.js";
 export { ZipSource } from "./files/zip.js";
-export type { GoldenAgreement } from "./golden.js";
+export type { GoldenAgreement } from "./bundle/golden.js";
 export type { OnnxRuntime, SessionOptions } from "./graph.js";
 export {
   load,
@@ -24,6 +24,6 @@ export {
   verify,
   type VerifyOptions,
 } from "./loading.js";
-export type { FileEntry, Manifest, TokenizerSpec } from "./manifest.js";
-export { type Key, keyId } from "./signature.js";
+export type { FileEntry, Manifest, TokenizerSpec } from "./bundle/manifest.js";
+export { type Key, keyId } from "./bundle/signature.js";
 export { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";

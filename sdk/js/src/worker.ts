@@ -3,15 +3,15 @@
  * thread. The page makes the worker; `pocketquery/worker-script` is one that is ready.
  */
 
-import type { Progress } from "./bundle.js";
+import type { Progress } from "./bundle/bundle.js";
 import type { AdapterSource, EncodeOptions, Encoder } from "./encoder.js";
 import { InvalidInputError } from "./errors.js";
 import { MemorySource } from "./files/memory.js";
-import type { GoldenAgreement } from "./golden.js";
+import type { GoldenAgreement } from "./bundle/golden.js";
 import type { OnnxRuntime, SessionOptions } from "./graph.js";
 import { load, type VerificationReport, verify } from "./loading.js";
 import { answer, Caller, type Context, type Port } from "./rpc.js";
-import type { Key } from "./signature.js";
+import type { Key } from "./bundle/signature.js";
 import { openSource } from "./web.js";
 
 export { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CorruptArtifactError, openTokenizer, PocketQueryError } from "pocketquery";
-import { widen } from "../dist/float16.js";
+import { widen } from "../dist/bundle/float16.js";
 import { isInteger, type Json, type JsonObject, parseJson, plain } from "../dist/json.js";
-import { readOnnxModel } from "../dist/onnx_model.js";
+import { readOnnxModel } from "../dist/bundle/onnx_model.js";
 import { byCodePoint, characterCount, repr } from "../dist/python_text.js";
-import { parseMetadata, parseSafetensors, serializeSafetensors } from "../dist/safetensors.js";
+import { parseMetadata, parseSafetensors, serializeSafetensors } from "../dist/bundle/safetensors.js";
 import { read } from "./fixtures.js";
 
 /** Numbers below `limit` that look drawn, the same at every run. */

@@ -9,10 +9,10 @@ import {
   CorruptArtifactError,
   UnsupportedVersionError,
 } from "../errors.js";
-import { checkDetached } from "../bundle.js";
+import { checkDetached } from "../bundle/bundle.js";
 import { Fields } from "../fields.js";
 import type { FileSource } from "../files/source.js";
-import { type Key, sha256 } from "../signature.js";
+import { type Key, sha256 } from "../bundle/signature.js";
 import { type Segment, StoredDocuments } from "./stored.js";
 import { fileSize, parseVectors, rowBytes } from "./vectors.js";
 

@@ -13,7 +13,7 @@
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
 import type { FileSource } from "../files/source.js";
 import { kindOf, repr } from "../python_text.js";
-import type { Key } from "../signature.js";
+import type { Key } from "../bundle/signature.js";
 import { checkText } from "../texts.js";
 import { type Added, analyzed } from "./added.js";
 import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js";

@@ -4,7 +4,7 @@
  */
 
 import { CorruptArtifactError } from "../errors.js";
-import { type Field, fieldsOf } from "../protobuf.js";
+import { type Field, fieldsOf } from "../bundle/protobuf.js";
 import { decodeUtf8 } from "../utf8.js";
 
 /** What a piece is, by its number in the file. */

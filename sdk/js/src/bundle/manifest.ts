@@ -7,10 +7,10 @@
  * `format_version` is refused.
  */
 
-import { CorruptArtifactError, UnsupportedVersionError } from "./errors.js";
-import { Fields } from "./fields.js";
-import { type Json, plain } from "./json.js";
-import { byCodePoint, characterCount, isPrintable, repr, shortened, show } from "./python_text.js";
+import { CorruptArtifactError, UnsupportedVersionError } from "../errors.js";
+import { Fields } from "../fields.js";
+import { type Json, plain } from "../json.js";
+import { byCodePoint, characterCount, isPrintable, repr, shortened, show } from "../python_text.js";
 
 export const FORMAT = "pocketquery-bundle";
 export const FORMAT_VERSION = 1;

@@ -18,10 +18,10 @@ import {
   SignatureError,
   SpaceMismatchError,
   UnsupportedVersionError,
-} from "./errors.js";
-import { Fields } from "./fields.js";
+} from "../errors.js";
+import { Fields } from "../fields.js";
 import { ENCODER_FILE, type Manifest } from "./manifest.js";
-import { repr, shortened, show } from "./python_text.js";
+import { repr, shortened, show } from "../python_text.js";
 import {
   canonicalJson,
   parseMetadata,
@@ -30,7 +30,7 @@ import {
   serializeSafetensors,
 } from "./safetensors.js";
 import { checkSignature, type Key, keyId, rawKey, sha256 } from "./signature.js";
-import { encodeUtf8, isWellFormed } from "./utf8.js";
+import { encodeUtf8, isWellFormed } from "../utf8.js";
 
 export const ADAPTER_FORMAT = "pocketquery-adapter";
 const ADAPTER_VERSION = 1;

@@ -18,8 +18,8 @@ import {
   CorruptArtifactError,
   InvalidInputError,
   SignatureError,
-} from "./errors.js";
-import type { FileSource, ReadOptions } from "./files/source.js";
+} from "../errors.js";
+import type { FileSource, ReadOptions } from "../files/source.js";
 import {
   MANIFEST_FILE,
   type Manifest,
@@ -27,7 +27,7 @@ import {
   parseManifest,
   SIGNATURE_FILE,
 } from "./manifest.js";
-import { byCodePoint, repr } from "./python_text.js";
+import { byCodePoint, repr } from "../python_text.js";
 import { checkSignature, type Key, keyId, rawKey, SIGNATURE_BYTES, sha256 } from "./signature.js";
 
 /** What has arrived of a bundle so far. */

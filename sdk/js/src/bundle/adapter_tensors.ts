@@ -1,8 +1,8 @@
 /** The tensors of an adapter, as they are bound to an encoder. */
 
-import { CorruptArtifactError } from "./errors.js";
+import { CorruptArtifactError } from "../errors.js";
 import { widen } from "./float16.js";
-import { repr, show } from "./python_text.js";
+import { repr, show } from "../python_text.js";
 import type { RawTensor } from "./safetensors.js";
 
 /** One tensor: float32 values in row-major order. */

@@ -6,7 +6,7 @@
  * so: nothing is ever skipped in silence.
  */
 
-import { InvalidInputError, MissingExtraError, SignatureError } from "./errors.js";
+import { InvalidInputError, MissingExtraError, SignatureError } from "../errors.js";
 
 /**
  * An Ed25519 public key: 32 raw bytes, 64 hexadecimal digits, or the text of a PEM file

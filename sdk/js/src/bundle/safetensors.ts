@@ -10,10 +10,10 @@
  * Source: https://github.com/huggingface/safetensors (README, section "Format").
  */
 
-import { CorruptArtifactError } from "./errors.js";
-import { isInteger, type Json, type JsonObject, parseJson, plain } from "./json.js";
-import { byCodePoint, repr, shortened, show } from "./python_text.js";
-import { decodeUtf8, encodeUtf8 } from "./utf8.js";
+import { CorruptArtifactError } from "../errors.js";
+import { isInteger, type Json, type JsonObject, parseJson, plain } from "../json.js";
+import { byCodePoint, repr, shortened, show } from "../python_text.js";
+import { decodeUtf8, encodeUtf8 } from "../utf8.js";
 
 const ITEM_BYTES = {
   F64: 8,

@@ -9,7 +9,7 @@
  */
 
 import { fieldsOf, type Field, integersOf } from "./protobuf.js";
-import { decodeUtf8 } from "./utf8.js";
+import { decodeUtf8 } from "../utf8.js";
 
 const FLOAT = 1; // TensorProto.DataType
 const TYPE_NAMES: Readonly<Record<number, string>> = {

@@ -5,12 +5,12 @@
  * id, the encoder to the rounding of its processor.
  */
 
-import type { Encoder } from "./encoder.js";
-import { CorruptArtifactError } from "./errors.js";
-import { Fields } from "./fields.js";
-import { isInteger, type Json } from "./json.js";
+import type { Encoder } from "../encoder.js";
+import { CorruptArtifactError } from "../errors.js";
+import { Fields } from "../fields.js";
+import { isInteger, type Json } from "../json.js";
 import { GOLDEN_FILE, MOST_DIMENSIONS, MOST_IDS } from "./manifest.js";
-import { repr } from "./python_text.js";
+import { repr } from "../python_text.js";
 
 export const LEAST_COSINE = 0.999;
 const MOST_TEXTS = 10_000;
