@@ -87,9 +87,11 @@ class Connection(sqlite3.Connection):
 
     Attributes:
         file: the file's identity, whatever path leads to it.
+        place: its path without links; SQLite's own files lie beside it there.
     """
 
     file: tuple[int, int] | None = None
+    place: str = ""
 
     def close(self) -> None:
         """Close the file."""
@@ -122,12 +124,12 @@ def connect(path: Path, *, writable: bool, application_id: int | None, version: 
         UnsupportedVersionError: a newer version than ``version``.
         ArtifactError: to be written, and a link.
     """
-    mode = "rwc"
+    mode, place = "rwc", os.path.realpath(path)
     if application_id is not None:
         if writable:
             check_own_file(path)
         plain_size(path)
-        check_beside(path)
+        check_beside(place)
         # Through a link nothing is written, not even to undo a commit.
         mode = "rw" if has_one_name(path) else "ro"
     file = identity(path)  # before opening: a file that comes between is noticed later
@@ -149,7 +151,7 @@ def connect(path: Path, *, writable: bool, application_id: int | None, version: 
         if file is not None:
             _let_go(file)
         raise
-    connection.file = file
+    connection.file, connection.place = file, place
     try:
         harden(connection)
         connection.execute("PRAGMA secure_delete = ON")
@@ -169,23 +171,24 @@ def harden(connection: sqlite3.Connection) -> None:
         connection.setlimit(limit, most)
 
 
-def check_beside(path: Path) -> None:
-    """Refuse what may not lie beside the database at ``path``.
+def check_beside(place: str) -> None:
+    """Refuse what may not lie beside the database at ``place``, a path without links.
 
     Raises:
         CorruptArtifactError: a ``-wal`` file, which would be read in the database's place; a
             journal that is a link, or names another file, which SQLite would delete.
     """
-    real = os.path.realpath(path)  # SQLite's names are beside the file itself
-    if os.path.lexists(f"{real}-wal"):
+    if os.path.lexists(f"{place}-wal"):
         raise CorruptArtifactError(
-            f"{real}-wal lies beside the database, which is none of this kind; expected no such "
+            f"{place}-wal lies beside the database, which is none of this kind; expected no such "
             "file. Copy the index anew"
         )
-    journal = Path(f"{real}-journal")
+    journal = f"{place}-journal"
+    if not os.path.lexists(journal):
+        return
     try:
-        wrong = not has_one_name(journal) or _names_another(journal)
-    except FileNotFoundError:
+        wrong = not has_one_name(Path(journal)) or _names_another(Path(journal))
+    except FileNotFoundError:  # its writer has committed
         return
     if wrong:
         raise CorruptArtifactError(

@@ -165,7 +165,7 @@ class Database:
         """Begin a transaction; False where another file is at the path than ``connection`` has
         open. Where none is there, the folder was removed: what is open can still be read.
         """
-        check_beside(self.path)
+        check_beside(connection.place)
         connection.execute(begin)
         check_schema(connection, self._schema, self.path)  # BEGIN alone locks nothing
         if identity(self.path) not in (connection.file, None):

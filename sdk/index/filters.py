@@ -27,6 +27,7 @@ from pocketquery.sdk.texts import check_text
 __all__ = ["Condition", "compile_filter"]
 
 _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_JOINS = ("$and", "$or", "$not")
 _OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists")
 _FIELD = "EXISTS (SELECT 1 FROM json_each(documents.metadata) AS field WHERE field.key = ?"
 _MOST_DEPTH = 10  # SQLite's parser has a stack of its own
@@ -58,9 +59,42 @@ def compile_filter(query: Mapping[str, object]) -> Condition:
     """The condition that ``query`` states; an empty one is true of every document.
 
     Raises:
-        InvalidInputError: an unknown operator, or a value the operator cannot take.
+        InvalidInputError: an unknown operator, a value the operator cannot take, or more than is
+            allowed: 500 conditions, 100,000 values in lists, 4 MiB of text, 10 levels.
     """
+    _check_size(query)
     return _all_of(query, 0)
+
+
+def _check_size(query: object) -> None:
+    """Count before anything is made of it; what holds itself has no end and so too many values."""
+    conditions = values = size = 0
+    waiting = [query]
+    while waiting:
+        one = waiting.pop()
+        values += 1
+        if isinstance(one, str):
+            size += len(one.encode("utf-8", "surrogatepass"))
+        elif isinstance(one, Mapping):
+            items = list(one.items())
+            parts = [name in _JOINS or isinstance(value, Mapping) for name, value in items]
+            conditions += max(len(parts) - sum(parts), not parts)
+            waiting += [part for item in items for part in item]
+        elif isinstance(one, Sequence) and not isinstance(one, (bytes, bytearray, memoryview)):
+            values += len(one)
+            if values <= _MOST_VALUES:
+                waiting += one
+                values -= len(one)
+        for found, most, what in (
+            (conditions, _MOST_CONDITIONS, "conditions"),
+            (values, _MOST_VALUES, "names and values"),
+            (size, _MOST_BYTES, "bytes of text"),
+        ):
+            if found > most:
+                raise InvalidInputError(
+                    f"the filter has {found} {what} or more, at most {most} are possible; use $in "
+                    "for many values of one field, and search with several filters for more"
+                )
 
 
 def _all_of(query: object, depth: int) -> Condition:
@@ -76,7 +110,7 @@ def _all_of(query: object, depth: int) -> Condition:
 
 def _one(name: object, value: object, depth: int) -> Condition:
     if not isinstance(name, str):
-        raise InvalidInputError(f"a filter's field is {name!r}, expected a name (str)")
+        raise InvalidInputError(f"a filter's field is {_show(name)}, expected a name (str)")
     if name == "$not":
         return _all_of(value, depth + 1).negated()
     if name in ("$and", "$or"):
@@ -89,7 +123,7 @@ def _one(name: object, value: object, depth: int) -> Condition:
         return _compare(name, "$eq", value)
     if not value:
         raise InvalidInputError(
-            f"the filter asks nothing of {name!r}; expected a value or an operator such as "
+            f"the filter asks nothing of {_show(name)}; expected a value or an operator such as "
             '{"$gte": 2000}'
         )
     return _join("AND", [_compare(name, str(key), item) for key, item in value.items()], "1")
@@ -106,7 +140,7 @@ def _compare(field: str, operator: str, value: object) -> Condition:
         return _ordered(field, operator, value)
     if operator == "$exists":
         if not isinstance(value, bool):
-            raise InvalidInputError(f"$exists takes true or false, found {value!r}")
+            raise InvalidInputError(f"$exists takes true or false, found {_show(value)}")
         exists = Condition(f"{_FIELD})", (field,))
         return exists if value else exists.negated()
     raise _unknown(operator, ", ".join(_OPERATORS))
@@ -114,7 +148,11 @@ def _compare(field: str, operator: str, value: object) -> Condition:
 
 def _member(field: str, values: Sequence[object]) -> Condition:
     texts = [check_text(value, "a value of $in") for value in values if isinstance(value, str)]
-    others = [_equal(field, value) for value in values if not _is_plain(value)]
+    others, compared = [], list[object]()
+    for value in values:  # null, true and false, each once; or what is none, which is an error
+        if not _is_plain(value) and not any(value is before for before in compared):
+            compared.append(value)
+            others.append(_equal(field, value))
     numbers = [_number("$in", v) for v in values if _is_plain(v) and not isinstance(v, str)]
     parts = [_typed(field, _TEXT, _IN, json.dumps(texts)), *others]
     finite = json.dumps([number for number in numbers if math.isfinite(number)])
@@ -178,7 +216,7 @@ def _path(field: str) -> str | None:
 def _number(operator: str, value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value:  # NaN
         raise InvalidInputError(
-            f"{operator} is given {value!r}, expected a text or a number"
+            f"{operator} is given {_show(value)}, expected a text or a number"
             + (", true, false or null" if operator == "$eq" else "")
         )
     if isinstance(value, int) and not -_INT64 <= value < _INT64:  # SQLite holds these as reals
@@ -188,7 +226,7 @@ def _number(operator: str, value: object) -> float:
 
 def _listed(operator: str, value: object) -> Sequence[object]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise InvalidInputError(f"{operator} takes a list, found {value!r}")
+        raise InvalidInputError(f"{operator} takes a list, found {_show(value)}")
     return value
 
 
@@ -204,5 +242,15 @@ def _join(word: str, parts: Sequence[Condition], empty: str) -> Condition:
     return Condition(sql, tuple(value for part in parts for value in part.parameters))
 
 
+def _show(value: object) -> str:
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an int of thousands of digits, a list in itself
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def _unknown(name: str, expected: str) -> InvalidInputError:
-    return InvalidInputError(f"the filter has the unknown operator {name!r}; expected {expected}")
+    return InvalidInputError(
+        f"the filter has the unknown operator {_show(name)}; expected {expected}"
+    )

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.bm25 import (
     bm25,
+    check_postings,
     create_postings,
     document_lengths,
     insert_postings,
@@ -103,3 +105,73 @@ def test_a_count_beyond_16_bits_is_kept_at_the_most(connection: sqlite3.Connecti
 def test_a_terms_records_lie_side_by_side(connection: sqlite3.Connection) -> None:
     (plan,) = connection.execute("EXPLAIN QUERY PLAN SELECT * FROM postings WHERE term = 'a'")
     assert "PRIMARY KEY" in plan[3]  # and not through an index, one seek a record
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("rows", np.array([0, 5], "<u4").tobytes()),
+        ("rows", np.array([0, 2**32 - 1], "<u4").tobytes()),
+        ("rows", np.arange(6, dtype="<u4").tobytes()),
+        ("rows", b"123"),
+        ("rows", "text"),
+        ("rows", 7),
+        ("counts", b""),
+        ("counts", b"\1\0\1"),
+        ("counts", b"\1\0" * 7),
+        ("counts", 2.5),
+        ("first_row", 5),
+        ("first_row", -1),
+        ("first_row", 2**63 - 1),
+        ("first_row", "x"),
+    ],
+)
+def test_postings_of_no_document_are_damage(
+    connection: sqlite3.Connection, column: str, value: object
+) -> None:
+    insert_postings(connection, 0, occurrences(TEXTS))
+    check_postings(connection, lengths(TEXTS), [0])
+    connection.execute(f"UPDATE postings SET {column} = ? WHERE term = 'a'", (value,))
+    connection.commit()
+    for use in (
+        lambda: bm25(connection, {"a": 1}, lengths(TEXTS)),
+        lambda: renumber_postings(connection, np.arange(5)),
+        lambda: check_postings(connection, lengths(TEXTS), [0]),
+    ):
+        with pytest.raises(CorruptArtifactError, match="postings"):
+            use()
+        connection.rollback()
+
+
+def test_records_whose_cuts_make_up_for_each_other_are_damage(
+    connection: sqlite3.Connection,
+) -> None:
+    """Joined, the rows are two and the counts two: as many as there should be, of other records."""
+    for first_row, rows, counts in ((0, b"\0" * 6, b"\1\0\1"), (2, b"\0" * 2, b"\0")):
+        connection.execute("INSERT INTO postings VALUES ('a', ?, ?, ?)", (first_row, rows, counts))
+    with pytest.raises(CorruptArtifactError, match="postings"):
+        bm25(connection, {"a": 1}, lengths(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE postings SET counts = zeroblob(length(counts))",
+        "UPDATE postings SET counts = x'0500' WHERE term = 'e'",
+        "UPDATE postings SET rows = x'0100000000000000' WHERE term = 'd'",
+        "DELETE FROM postings WHERE term = 'e'",
+        "UPDATE postings SET term = x'65' WHERE term = 'e'",
+        "UPDATE postings SET first_row = 1, rows = x'02000000' WHERE term = 'e'",
+    ],
+)
+def test_checking_finds_what_a_search_would_take(connection: sqlite3.Connection, sql: str) -> None:
+    insert_postings(connection, 0, occurrences(TEXTS))
+    connection.execute(sql)
+    with pytest.raises(CorruptArtifactError, match="postings"):
+        check_postings(connection, lengths(TEXTS), [0])
+
+
+def test_counts_that_were_cut_to_16_bits_are_no_damage(connection: sqlite3.Connection) -> None:
+    many = Counter({("a", 0): 100_000, ("b", 0): 3})
+    insert_postings(connection, 0, many)
+    check_postings(connection, document_lengths(many, 1).astype(np.float32), [0])

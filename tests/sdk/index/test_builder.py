@@ -130,7 +130,9 @@ def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
     assert (tmp_path / "index").read_text() == "precious"
 
 
-@pytest.mark.parametrize(("space", "dimension"), [("", 3), (SPACE, 0), (SPACE, -1)])
+@pytest.mark.parametrize(
+    ("space", "dimension"), [("", 3), (SPACE, 0), (SPACE, -1), (SPACE, 2**16 + 1), ("\ud800", 3)]
+)
 def test_what_cannot_be_a_space(tmp_path: Path, space: str, dimension: int) -> None:
     with pytest.raises(InvalidInputError):
         create_index(tmp_path / "index", space_id=space, dimension=dimension)
@@ -154,3 +156,50 @@ def test_ids_are_unique_in_a_build(tmp_path: Path) -> None:
         create_index(tmp_path / "index", space_id=SPACE, dimension=DIMENSION) as builder,
     ):
         builder.add(documents, vectors_of(documents))
+
+
+@pytest.mark.parametrize("part", [b"The castle number", None])
+def test_a_build_damaged_where_no_size_shows_it_is_begun_anew(
+    tmp_path: Path, part: bytes | None
+) -> None:
+    """Else the seal at its end would call the damage good."""
+    fail_while_building(tmp_path / "index", resume=True)
+    file = tmp_path / ".index.building" / ("documents.sqlite" if part else "vectors-0.u8")
+    data = bytearray(file.read_bytes())
+    if part is None:
+        data[200] ^= 4
+    else:
+        page = data.index(part) // 4096 * 4096
+        data[page : page + 8] = b"\0" * 8
+    file.write_bytes(data)
+    with create_index(
+        tmp_path / "index", space_id=SPACE, dimension=DIMENSION, resume=True
+    ) as builder:
+        assert len(builder) == 0
+
+
+def test_a_build_never_empties_what_a_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("precious")
+    (tmp_path / ".index.building").symlink_to(tmp_path / "precious")
+    with pytest.raises(ArtifactError, match="is a link"):
+        create_index(tmp_path / "index", space_id=SPACE, dimension=DIMENSION)
+    assert (tmp_path / "precious" / "file").read_text() == "precious"
+
+
+def test_what_lies_in_the_place_of_a_build_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".index.building" / "folder").mkdir(parents=True)
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".index.building" / "link").symlink_to(tmp_path / "precious")
+    create_index(tmp_path / "index", space_id=SPACE, dimension=DIMENSION).close()
+    assert (tmp_path / "precious").read_text() == "precious"
+    with open_index(tmp_path / "index") as index:
+        assert len(index) == 0
+
+
+def test_ids_that_are_asked_for_are_texts(tmp_path: Path) -> None:
+    with create_index(tmp_path / "index", space_id=SPACE, dimension=DIMENSION) as builder:
+        for strange in ("\ud800", 3, None):
+            with pytest.raises(InvalidInputError, match="an id"):
+                builder.known([strange])  # type: ignore[list-item]
+        assert builder.known(["a\0b"]) == []

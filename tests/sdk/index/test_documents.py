@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.index.documents import (
     Document,
     check_document,
+    check_tables,
     content,
     create_tables,
     delete_documents,
@@ -93,7 +94,7 @@ def nested(depth: int) -> dict[str, Any]:
         (Document("a", "text", {"x": float("nan")}), "JSON"),
         (Document("a", "text", {"x": {1, 2}}), "JSON"),
         (Document("a", "text", {"x": nested(5000)}), "nested more than 100"),
-        (Document("a", "text", nested(101)), "nested more than 100"),
+        (Document("a", "text", nested(100)), "nested more than 100"),
         (Document("a", "text", {3: 1}), "mapping"),  # type: ignore[dict-item]
         (Document("a", "text", [1]), "mapping"),  # type: ignore[arg-type]
         (Document("a", "text", {"x": "\ud800"}), "surrogate"),
@@ -129,3 +130,52 @@ def test_many_rows_are_read_at_once(connection: sqlite3.Connection) -> None:
     found = read_documents(connection, list(range(1200)))
     assert [found[row] for row in range(1200)] == documents
     assert list(stream_documents(connection, 10, 13)) == documents[10:13]
+
+
+def test_metadata_that_holds_itself_is_refused() -> None:
+    circle: dict[str, Any] = {"a": 1}
+    circle["b"] = [circle, circle]
+    with pytest.raises(InvalidInputError, match="nested"):
+        check_document(Document("a", "text", circle))
+    check_document(Document("a", "text", nested(99)))
+
+
+def test_a_text_beyond_sqlites_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pocketquery.sdk.index.documents._MOST_CHARACTERS", 100)
+    for document in (
+        Document("a" * 101, "text"),
+        Document("a", "x" * 101),
+        Document("a", "text", {"x": "x" * 100}),
+    ):
+        with pytest.raises(InvalidInputError, match="characters, expected at most 100"):
+            check_document(document)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM documents WHERE row = 1",
+        "DELETE FROM texts WHERE row = 1",
+        "INSERT INTO tombstones VALUES (1)",
+        "DELETE FROM documents WHERE row = 1; INSERT INTO tombstones VALUES (1)",
+        "UPDATE texts SET row = 7 WHERE row = 1",
+        "UPDATE documents SET id = '' WHERE row = 1",
+        "UPDATE documents SET id = x'61' WHERE row = 1",
+        "UPDATE documents SET metadata = '[]' WHERE row = 1",
+    ],
+)
+def test_tables_that_do_not_fit_each_other_are_damage(
+    connection: sqlite3.Connection, sql: str
+) -> None:
+    insert_documents(connection, 0, [Document(name, name) for name in "abc"])
+    delete_documents(connection, ["c"])
+    check_tables(connection, 3)
+    connection.executescript(sql)
+    with pytest.raises(CorruptArtifactError):
+        check_tables(connection, 3)
+
+
+def test_a_row_that_should_be_free_is_no_id_twice(connection: sqlite3.Connection) -> None:
+    insert_documents(connection, 0, [Document("a", "1")])
+    with pytest.raises(sqlite3.IntegrityError):  # which the index calls damage
+        insert_documents(connection, 0, [Document("b", "2")])

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+from operator import ge, gt, le, lt
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.filters import compile_filter
+from pocketquery.sdk.sqlite_file import harden
 
 METADATA: list[dict[str, Any]] = [
     {"lang": "en", "year": 1999, "tag": ["news", "sport"]},
@@ -197,3 +200,157 @@ def test_the_algebra(
     assert either == set(matching(first, records)) | set(matching(then, records))
     neither = set(matching({"$not": {"$or": [first, then]}}, records))
     assert neither == set(range(len(records))) - either
+
+
+def holds(query: dict[str, Any], record: dict[str, Any]) -> bool:
+    """The filter language in plain Python, one record at a time."""
+    return all(_one_holds(name, value, record) for name, value in query.items())
+
+
+def _one_holds(name: str, value: Any, record: dict[str, Any]) -> bool:
+    if name == "$not":
+        return not holds(value, record)
+    if name in ("$and", "$or"):
+        return (all if name == "$and" else any)(holds(part, record) for part in value)
+    operators = value if isinstance(value, dict) else {"$eq": value}
+    return all(_compares(record, name, key, operand) for key, operand in operators.items())
+
+
+def _compares(record: dict[str, Any], name: str, operator: str, operand: Any) -> bool:
+    if operator == "$exists":
+        return (name in record) is operand
+    if operator in ("$ne", "$nin"):
+        return not _compares(record, name, {"$ne": "$eq", "$nin": "$in"}[operator], operand)
+    if operator == "$in":
+        return any(equal(record, name, one) for one in operand)
+    if operator == "$eq":
+        return equal(record, name, operand)
+    found = record.get(name)
+    order = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}[operator]
+    values = found if isinstance(found, list) else [found]
+    plain = [one for one in values if isinstance(one, (str, int, float))]
+    return any(kind(one) == kind(operand) and order(one, operand) for one in plain)
+
+
+ORDERED = st.one_of(st.integers(-3, 3), st.floats(-3, 3, width=16), TEXTS)
+CONDITIONS = st.one_of(
+    SCALARS,
+    st.dictionaries(st.sampled_from(["$eq", "$ne"]), SCALARS, min_size=1),
+    st.dictionaries(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), ORDERED, min_size=1),
+    st.dictionaries(st.sampled_from(["$in", "$nin"]), st.lists(SCALARS, max_size=4), min_size=1),
+    st.fixed_dictionaries({"$exists": st.booleans()}),
+)
+FILTERS = st.recursive(
+    st.dictionaries(NAMES, CONDITIONS, max_size=3),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"$not": inner}),
+        st.dictionaries(st.sampled_from(["$and", "$or"]), st.lists(inner, max_size=3)),
+    ),
+    max_leaves=8,
+)
+ANY_NAME = st.one_of(
+    NAMES, st.sampled_from(["$and", "$or", "$not", "$in", "$eq", "$gt", "$exists", "$x", "a'\\\"b"])
+)
+ANY_JSON = st.recursive(
+    st.one_of(
+        SCALARS,
+        st.integers(),
+        st.floats(),
+        st.text(max_size=4),
+        st.characters(categories=["Cs"]),
+        st.binary(max_size=3),
+        st.sampled_from([2**63, -(2**63) - 1, 10**400]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(ANY_NAME, inner, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(FILTERS, st.lists(RECORDS, max_size=4))
+def test_a_filter_as_python_sees_it(query: dict[str, Any], records: list[dict[str, Any]]) -> None:
+    expected = [row for row, record in enumerate(records) if holds(query, record)]
+    assert matching(query, records) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(ANY_JSON, st.lists(RECORDS, max_size=2))
+def test_any_json_is_a_filter_or_an_error_of_ours(
+    query: Any, records: list[dict[str, Any]]
+) -> None:
+    with contextlib.suppress(InvalidInputError):
+        matching(query, records)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(max_examples=5000, deadline=None, derandomize=False)
+@given(FILTERS, ANY_JSON, st.lists(RECORDS, max_size=4))
+def test_many_filters_as_python_sees_them(
+    query: dict[str, Any], other: Any, records: list[dict[str, Any]]
+) -> None:
+    assert matching(query, records) == [r for r, one in enumerate(records) if holds(query, one)]
+    with contextlib.suppress(InvalidInputError):
+        matching(other, records)
+
+
+def circle() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    made["$not"] = made
+    return made
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"$or": [{"a": 1}] * 90_000}, "90000 conditions|50[0-9] conditions"),
+        ({"$or": [{"$and": [{"a": 1}] * 100}] * 100}, "conditions or more, at most 500"),
+        ({f"a{number}": number for number in range(501)}, "501 conditions"),
+        ({"$and": [{}] * 501}, "conditions"),
+        ({"a": {"$in": range(10**9)}}, "values or more, at most 100000"),
+        ({"a": {"$in": list(range(100_000))}}, "names and values"),
+        ({"a": "x" * 2**22}, "bytes of text or more, at most 4194304"),
+        ({"é" * (2**21 + 1): 1}, "bytes of text"),
+        ({"a": {"$in": ["é" * 100] * 21_000}}, "bytes of text"),
+        (circle(), "values"),
+        ({"a": {"$exists": 10**5000}}, "found a int"),
+        ({"a": {"$gt": b"x" * 10**6}}, r"\.\.\., expected"),
+        ({"a": {"$in": [b"x" * 10**6]}}, r"\.\.\., expected"),
+        ({"$" + "x" * 10**6: 1}, r"\.\.\.; expected"),
+        ({"a": {"$eq": float("nan")}}, "nan"),
+        ({"a": {"$in": [float("nan")]}}, "nan"),
+        ({"a": {"$in": ["\udc80"]}}, "surrogate"),
+    ],
+)
+def test_what_is_too_much_says_how_much_it_is(query: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        compile_filter(query)
+    assert len(str(caught.value)) < 400
+
+
+def test_what_is_allowed_is_within_sqlites_limits_in_any_shape() -> None:
+    nothing: Any = {'no"path': {"$nin": [None, True, False, "a", 1]}}
+    for levels, parts in ((1, 249), (2, 199), (9, 54)):
+        for joins in (("$or", "$and"), ("$and", "$or")):
+            query = nothing
+            for level in range(levels):
+                query = {joins[level % 2]: [query, *[{"x": {"$ne": level}}] * parts]}
+            connection = sqlite3.connect(":memory:")
+            harden(connection)
+            connection.execute("CREATE TABLE documents (row INTEGER PRIMARY KEY, metadata TEXT)")
+            condition = compile_filter(query)
+            sql = f"SELECT row FROM documents WHERE {condition.sql}"
+            assert connection.execute(sql, condition.parameters).fetchall() == []
+            connection.close()
+
+
+def test_a_list_holds_what_is_not_ordered_once() -> None:
+    values = [None, True, False] * 5000
+    assert compile_filter({"a": {"$in": values}}) == compile_filter({"a": {"$in": values[:3]}})
+
+
+def test_a_hundred_thousand_values_of_one_field() -> None:
+    values = ["en", *map(str, range(99_990))]
+    assert matching({"lang": {"$in": values}}, METADATA) == [0, 2]

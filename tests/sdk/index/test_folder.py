@@ -175,3 +175,43 @@ def test_a_commit_cut_short_is_undone_by_the_next_reader(path: Path, tmp_path: P
         assert index.get("doc-7") == make_documents(30)[7]
     assert not journal.exists()
     verify_index(tmp_path / "killed")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda f: f.update(generation=-1),
+        lambda f: f.update(generation="2"),
+        lambda f: f.update(generation=10**400),
+        lambda f: f.update(format_version=0),
+        lambda f: f.update(format_version=True),
+        lambda f: f.update(state="open"),
+        lambda f: f["space"].update(dimension=0),
+        lambda f: f["space"].update(dimension=2**40),
+        lambda f: f["space"].update(dimension=float(DIMENSION)),
+        lambda f: f["space"].update(id=""),
+        lambda f: f["space"].update(id=None),
+        lambda f: f.update(files=[]),
+        lambda f: f.update(files={}),
+        lambda f: f["files"].pop(DATABASE),
+        lambda f: f["files"].pop(VECTORS),
+        lambda f: f["files"].update({"vectors-1.u8": f["files"][VECTORS]}),
+        lambda f: f["files"][VECTORS].update(bytes=-1),
+        lambda f: f["files"][VECTORS].update(sha256="z" * 64),
+        lambda f: f.update(more="x" * 70_000),
+    ],
+)
+def test_a_description_that_no_index_has(
+    path: Path, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    change(path / "index.json", edit)
+    for look in (open_index, verify_index):
+        with pytest.raises(CorruptArtifactError, match=r"index\.json"):
+            look(path)
+
+
+@pytest.mark.parametrize("depth", [10, 100_000])
+def test_a_description_that_is_nested_deep(path: Path, depth: int) -> None:
+    (path / "index.json").write_text("[" * depth)
+    with pytest.raises(CorruptArtifactError, match=r"index\.json"):
+        open_index(path)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import (
+    ArtifactError,
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
@@ -199,3 +200,44 @@ def test_of_equal_scores_the_first_are_chosen(scores: list[int], k: int) -> None
     array = np.array(scores, np.float32)
     expected = np.argsort(-array, kind="stable")[:k]
     assert best(array, k).tolist() == sorted(expected.tolist())
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -np.inf, -0.001, 0.0, 0.1, 1e-45, 3e38])
+def test_a_scale_that_no_vector_has_is_never_a_score(path: Path, scale: float) -> None:
+    stored(path, clustered(10))
+    data = bytearray(path.read_bytes())
+    data[64 + 4 * 68 - 4 : 64 + 4 * 68] = np.float32(scale).tobytes()
+    path.write_bytes(data)
+    index = Vectors(path, 64, 10)
+    if scale == np.float32(1e-45):  # tiny, but a number
+        assert np.isfinite(index.search(clustered(1)[0], 10)[1]).all()
+        return
+    for use in (
+        index.check_scales,
+        lambda: index.search(clustered(1)[0], 3),
+        lambda: index.floats(np.array([3])),
+    ):
+        with pytest.raises(CorruptArtifactError, match=r"vectors\.u8.*scale"):
+            use()
+
+
+def test_a_scale_that_changes_after_the_first_search_is_noticed(path: Path) -> None:
+    index = stored(path, clustered(10))
+    index.search(clustered(1)[0], 3)
+    with path.open("r+b") as file:
+        file.seek(64 + 68 - 4)
+        file.write(np.float32(np.nan).tobytes())
+    with pytest.raises(CorruptArtifactError, match="scale"):
+        index.search(clustered(1)[0], 10)
+
+
+def test_nothing_is_written_through_a_link(path: Path, tmp_path: Path) -> None:
+    stored(tmp_path / "theirs", clustered(10))
+    before = (tmp_path / "theirs").read_bytes()
+    for make in (path.symlink_to, path.hardlink_to):
+        make(tmp_path / "theirs")
+        with pytest.raises(ArtifactError, match="is a link"):
+            append_vectors(path, 0, quantize(clustered(1)))
+        assert len(Vectors(path, 64, 10)) == 10  # reading is no harm
+        path.unlink()
+    assert (tmp_path / "theirs").read_bytes() == before
