@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TypeAlias
 
-from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
+from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, PocketQueryError
 
 __all__ = ["main"]
 
@@ -72,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         commands = _commands()
+        _check_command(arguments, commands)
         parser = _parser(commands, arguments)
         options = parser.parse_args(arguments)
         if not hasattr(options, "run"):
@@ -100,6 +101,17 @@ def _commands() -> dict[str, EntryPoint]:
     order = {name: rank for rank, name in enumerate(_SUMMARIES)}
     points = sorted(entry_points(group=_GROUP), key=lambda p: (order.get(p.name, len(order)), p))
     return {point.name: point for point in points}
+
+
+def _check_command(arguments: Sequence[str], commands: dict[str, EntryPoint]) -> None:
+    """Raise for a first word that is no command, with the one that was probably meant."""
+    if not arguments or arguments[0].startswith("-") or arguments[0] in commands:
+        return
+    from difflib import get_close_matches  # only whoever mistypes pays for it
+
+    near = get_close_matches(arguments[0], commands, 1)
+    meant = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(commands)}."
+    raise InvalidInputError(f'there is no command "{arguments[0]}"{meant} See pocketquery --help')
 
 
 def _parser(commands: dict[str, EntryPoint], arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -176,6 +176,9 @@ class Index:
         with self._database.reading() as connection:
             return len(self._current(connection))
 
+    def __repr__(self) -> str:
+        return f"Index({str(self.path)!r}, {self.dimension} dimensions, space {self.space_id})"
+
     def get(self, id: str) -> Document | None:
         """The document with this id, None where there is none."""
         with self._database.reading() as connection:

@@ -71,11 +71,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"pocketquery \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
-def test_an_unknown_command_or_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["fly"], ["encode", "--fly"]):
-        with pytest.raises(SystemExit) as exit_info:
-            main(arguments)
-        assert exit_info.value.code == 2
+def test_an_unknown_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["encode", "--fly"])
+    assert exit_info.value.code == 2
     capsys.readouterr()
 
 
@@ -376,3 +375,10 @@ def test_verify_tells_what_was_checked_from_what_is_claimed(signed: tuple[Path, 
         assert f"signature  not checked (no key; it says: by {KEY})" in claimed
         checked = run(["verify", str(path), "--public-key", PUBLIC]).stdout
         assert f"signature  by the key {KEY}" in checked
+
+
+def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serach", "x"]) == 2
+    assert 'no command "serach"; did you mean "search"?' in capsys.readouterr().err
+    assert main(["zzzzz"]) == 2
+    assert "there are" in capsys.readouterr().err

@@ -542,3 +542,8 @@ def test_compacting_leaves_a_file_that_somebody_holds(
     assert len(list(path.glob("*.u8"))) == 2
     index.compact()
     assert len(list(path.glob("*.u8"))) == 1
+
+
+def test_an_index_says_what_it_is(index: Index) -> None:
+    assert repr(index).startswith(f"Index({str(index.path)!r}, ")
+    assert index.space_id in repr(index)
