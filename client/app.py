@@ -57,6 +57,7 @@ _LAST_ROUND = 10**18 - 1  # the last that an update's header can name
 _LARGEST_LOCAL = 100_000  # characters of a round's settings as JSON
 _PATHS = ("bundle", "index", "state")
 _NAMES = {one.name.replace("_", "-"): one.name for one in fields(OfferLimits)}
+_KNOWN = {*_PATHS, "public-key", "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
 
 # What _array() writes, version 1.0 of numpy's format: uint8, one axis, padded with spaces.
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
@@ -157,9 +158,14 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
     """The device that a SuperNode's ``--node-config`` describes.
 
     Raises:
-        InvalidInputError: a path is missing from it, or something in it is out of range.
+        InvalidInputError: a path is missing from it, or something in it is unknown or out of range.
         ArtifactError: what lies there cannot be used.
     """
+    if unknown := config.keys() - _KNOWN:  # a misspelt key must not leave releases unchecked
+        raise InvalidInputError(
+            f"found {', '.join(sorted(unknown))} in the SuperNode's configuration, expected some "
+            f"of {', '.join(sorted(_KNOWN))}"
+        )
     paths = {name: Path(str(_setting(config, name))) for name in _PATHS}
     key = config.get("public-key")
     policy, limits = _policy(config), _limits(config)

@@ -37,6 +37,7 @@ __all__ = [
     "harden",
     "identity",
     "sha256_of_first",
+    "distrust_schema",
 ]
 
 Schema = Mapping[str, Sequence[str]]
@@ -165,10 +166,15 @@ def connect(path: Path, *, writable: bool, application_id: int | None, version: 
 
 def harden(connection: sqlite3.Connection) -> None:
     """Keep what a file's schema says from running as code, and its sizes within bounds."""
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
+    distrust_schema(connection)
     for limit, most in _LIMITS.items():
         connection.setlimit(limit, most)
+
+
+def distrust_schema(connection: sqlite3.Connection) -> None:
+    """Keep what a file's schema says from running as code; for every database of ours."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
 
 
 def check_beside(place: str) -> None:

@@ -24,6 +24,7 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import remove_file
+from pocketquery.sdk.sqlite_file import distrust_schema
 
 __all__ = ["ROUNDS", "StoreFile", "destroy_file", "new_epoch"]
 
@@ -220,6 +221,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
+        distrust_schema(connection)
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("BEGIN IMMEDIATE")

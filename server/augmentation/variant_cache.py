@@ -21,6 +21,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
+from pocketquery.sdk.sqlite_file import distrust_schema
 from pocketquery.server.augmentation.identity import Identity, variant_key
 
 __all__ = ["KnownAugmenter", "VariantCache"]
@@ -80,6 +81,7 @@ class VariantCache:
                 isolation_level=None,
                 check_same_thread=False,
             )
+            distrust_schema(self._connection)
             self._check()
             if not read_only:
                 self._connection.executescript(_TABLES)

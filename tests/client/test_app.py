@@ -328,6 +328,11 @@ def test_every_limit_has_its_key_in_the_documentation() -> None:
 
 
 def test_a_supernode_without_its_files_says_what_is_missing(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InvalidInputError, match="found public_key in the SuperNode's"),
+        open_device({"bundle": "b", "public_key": "publisher.pem"}),
+    ):
+        pass
     with pytest.raises(InvalidInputError, match="found no 'index'"), open_device({"bundle": "b"}):
         pass
     config = {name: str(tmp_path / name) for name in ("bundle", "index", "state")}

@@ -20,6 +20,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     UnsupportedVersionError,
 )
+from pocketquery.sdk.sqlite_file import distrust_schema
 
 __all__ = ["create_tables", "is_empty", "reading", "writing"]
 
@@ -91,6 +92,7 @@ def _transaction(path: Path, begin: str, *, create: bool) -> Iterator[sqlite3.Co
             isolation_level=None,  # transactions are begun and ended here, nowhere else
         )
         try:
+            distrust_schema(connection)
             connection.execute("PRAGMA synchronous = EXTRA")  # the journal's removal is synced too
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(begin)

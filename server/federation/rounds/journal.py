@@ -29,6 +29,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
+from pocketquery.sdk.sqlite_file import distrust_schema
 from pocketquery.server.federation.rounds.journal_tables import (
     clear_round,
     create_tables,
@@ -86,6 +87,7 @@ class Journal:
         with _explained(path):
             connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
             try:
+                distrust_schema(connection)
                 connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 connection.execute("PRAGMA journal_mode = WAL")
