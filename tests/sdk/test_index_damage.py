@@ -33,7 +33,7 @@ from tests.sdk.index_damage import (
 from tests.sdk.small_index import make_documents, make_index, vectors_of
 
 _PAIRS: list[Path] = []
-_SLOW_CASES = int(os.environ.get("DAMAGED_INDEXES", "3000"))
+_SLOW_CASES = int(os.environ.get("DAMAGED_INDEXES", "1000"))
 
 
 @pytest.fixture(scope="module", autouse=True)

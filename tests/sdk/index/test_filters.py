@@ -286,7 +286,7 @@ def test_any_json_is_a_filter_or_an_error_of_ours(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@settings(max_examples=5000, deadline=None, derandomize=False)
+@settings(max_examples=2000, deadline=None, derandomize=False)
 @given(FILTERS, ANY_JSON, st.lists(RECORDS, max_size=4))
 def test_many_filters_as_python_sees_them(
     query: dict[str, Any], other: Any, records: list[dict[str, Any]]
