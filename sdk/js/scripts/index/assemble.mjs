@@ -1,5 +1,5 @@
 /**
- * Write src/index/integer_product_wasm.ts from integer_product.wat.
+ * Write src/index/vectors/integer_product_wasm.ts from integer_product.wat.
  *
  *     npm install --no-save wabt@1.0.39 && node scripts/index/assemble.mjs
  */
@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import wabt from "wabt";
 
 const source = new URL("integer_product.wat", import.meta.url);
-const target = new URL("../../src/index/integer_product_wasm.ts", import.meta.url);
+const target = new URL("../../src/index/vectors/integer_product_wasm.ts", import.meta.url);
 
 const module = (await wabt()).parseWat("integer_product.wat", readFileSync(source, "utf8"), { simd: true });
 module.validate();

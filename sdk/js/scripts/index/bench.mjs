@@ -10,7 +10,7 @@
 import { build } from "esbuild";
 
 const measure = `
-  import { Vectors } from "./dist/index/vectors.js";
+  import { Vectors } from "./dist/index/vectors/vectors.js";
   const [count, dimension] = [100_000, 384];
   const rows = new Uint8Array(count * (dimension + 4));
   let state = 1;

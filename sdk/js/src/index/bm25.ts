@@ -6,7 +6,7 @@
  *
  * N, df and the mean length count deleted documents, as in Python.
  */
-import { pairwiseSum } from "./numbers.js";
+import { pairwiseSum } from "./vectors/numbers.js";
 import type { Part } from "./part.js";
 
 const K1 = 1.2;

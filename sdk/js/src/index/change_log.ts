@@ -20,7 +20,7 @@ import { decodeUtf8, encodeUtf8 } from "../utf8.js";
 import { type Added, analyzed } from "./added.js";
 import { crc32 } from "../files/zip.js";
 import { checkDocument, isObject } from "./document.js";
-import { rowBytes } from "./vectors.js";
+import { rowBytes } from "./vectors/vectors.js";
 
 const FORMAT = "pocketquery-changes";
 const VERSION = 1;

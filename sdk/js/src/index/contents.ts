@@ -1,15 +1,15 @@
 /** One state of an index: publisher's and added documents as one, searched together. */
 import { type Added, AddedDocuments } from "./added.js";
 import { termsOf } from "./analyzer.js";
-import { best, type Ranking, ranked } from "./best.js";
+import { best, type Ranking, ranked } from "./vectors/best.js";
 import { bm25, lengthNorms } from "./bm25.js";
 import type { Document } from "./document.js";
 import type { Condition } from "./filters.js";
 import { CANDIDATES, fuse } from "./fusion.js";
 import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
-import type { StoredDocuments } from "./stored.js";
-import { Vectors } from "./vectors.js";
+import type { StoredDocuments } from "./vectors/stored.js";
+import { Vectors } from "./vectors/vectors.js";
 
 /** The rows of all documents: the publisher's first, then those added, deleted ones among them. */
 export class Contents {

@@ -13,8 +13,8 @@ import { checkDetached } from "../bundle/bundle.js";
 import { Fields } from "../fields.js";
 import type { FileSource } from "../files/source.js";
 import { type Key, sha256 } from "../bundle/signature.js";
-import { type Segment, StoredDocuments } from "./stored.js";
-import { fileSize, parseVectors, rowBytes } from "./vectors.js";
+import { type Segment, StoredDocuments } from "./vectors/stored.js";
+import { fileSize, parseVectors, rowBytes } from "./vectors/vectors.js";
 
 const INFO = "index.json";
 const DATABASE = "documents.sqlite";

@@ -23,13 +23,13 @@ import { checkDocument, type Document, type Metadata, type NewDocument } from ".
 import { compileFilter } from "./filters.js";
 import { type Check, readFolder } from "./folder.js";
 import { checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
-import { quantize, unitVector, type VectorLike } from "./vectors.js";
+import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 
 export { type ChangeStore, MemoryChanges } from "./change_store.js";
 export type { Document, Metadata, NewDocument } from "./document.js";
 export type { Filter } from "./filters.js";
 export type { Mode, QueryEncoder, SearchOptions } from "./query.js";
-export type { VectorLike } from "./vectors.js";
+export type { VectorLike } from "./vectors/vectors.js";
 
 /** A document found. */
 export interface Hit {

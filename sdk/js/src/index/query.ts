@@ -3,7 +3,7 @@ import { InvalidInputError } from "../errors.js";
 import { repr, show } from "../python_text.js";
 import { checkCount, checkText } from "../texts.js";
 import type { Filter } from "./filters.js";
-import { unitVector, type VectorLike } from "./vectors.js";
+import { unitVector, type VectorLike } from "./vectors/vectors.js";
 
 const MODES = ["dense", "lexical", "hybrid"] as const;
 

@@ -5,11 +5,11 @@ import type { Encoder } from "pocketquery";
 import { InvalidInputError } from "pocketquery";
 import { openIndex, type QueryEncoder } from "pocketquery/index";
 import { termsOf } from "../../dist/index/analyzer.js";
-import { best, ranked } from "../../dist/index/best.js";
+import { best, ranked } from "../../dist/index/vectors/best.js";
 import { compileFilter } from "../../dist/index/filters.js";
-import { integerMatrix } from "../../dist/index/integer_product.js";
-import { pairwiseSum, roundHalfEven } from "../../dist/index/numbers.js";
-import { quantize, unitVector, Vectors } from "../../dist/index/vectors.js";
+import { integerMatrix } from "../../dist/index/vectors/integer_product.js";
+import { pairwiseSum, roundHalfEven } from "../../dist/index/vectors/numbers.js";
+import { quantize, unitVector, Vectors } from "../../dist/index/vectors/vectors.js";
 import { DIMENSION, drawer, EXPECTED, source } from "./data.js";
 
 test("the terms of texts, in their order", () => {

@@ -5,10 +5,10 @@
  * row's vector is `(code - 128) * scale`. A search multiplies the rows in place by the query in
  * 7 bits, in integers, and scores the best again with the query in full.
  */
-import { CorruptArtifactError, InvalidInputError, UnsupportedVersionError } from "../errors.js";
-import { kindOf } from "../python_text.js";
+import { CorruptArtifactError, InvalidInputError, UnsupportedVersionError } from "../../errors.js";
+import { kindOf } from "../../python_text.js";
 import { best, type Ranking, ranked } from "./best.js";
-import { crc32 } from "../files/zip.js";
+import { crc32 } from "../../files/zip.js";
 import { type IntegerMatrix, integerMatrix } from "./integer_product.js";
 import { pairwiseSum, roundHalfEven } from "./numbers.js";
 

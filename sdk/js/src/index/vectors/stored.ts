@@ -1,11 +1,11 @@
 /** The documents of a publisher's file: `documents.sqlite`, read only. */
-import { CorruptArtifactError, UnsupportedVersionError } from "../errors.js";
-import { encodeUtf8 } from "../utf8.js";
-import type { Document } from "./document.js";
-import { parseExactly, parseMetadata } from "./metadata.js";
-import type { Part, Postings } from "./part.js";
-import { SqliteFile, type SqliteRecord } from "./sqlite.js";
-import { damaged } from "./sqlite_record.js";
+import { CorruptArtifactError, UnsupportedVersionError } from "../../errors.js";
+import { encodeUtf8 } from "../../utf8.js";
+import type { Document } from "../document.js";
+import { parseExactly, parseMetadata } from "../metadata.js";
+import type { Part, Postings } from "../part.js";
+import { SqliteFile, type SqliteRecord } from "../sqlite.js";
+import { damaged } from "../sqlite_record.js";
 
 const APPLICATION_ID = 0x50514958; // "PQIX"
 const VERSION = 1;

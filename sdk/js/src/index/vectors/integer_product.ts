@@ -5,7 +5,7 @@
  * 60, a plain loop 80 to 200, onnxruntime-web's MatMulInteger 150, onnxruntime-node's 24. SIMD
  * variants with two, four or eight rows at a time, or 16-bit sums, are no faster than the plain one.
  */
-import { ArtifactError } from "../errors.js";
+import { ArtifactError } from "../../errors.js";
 import { INTEGER_PRODUCT } from "./integer_product_wasm.js";
 
 const BLOCK = 16; // columns the kernel takes at once
