@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, UnsupportedVersionError
-from pocketquery.sdk.index.database import META, Database, get_meta, held, set_meta
-from pocketquery.sdk.sqlite_file import check_schema, harden, sha256_of_first
+from pocketquery.sdk.index.database import Database, get_meta, held, set_meta
+from pocketquery.sdk.sqlite_file import harden, sha256_of_first
 
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 
@@ -170,20 +170,8 @@ def test_a_schema_of_thousands_is_not_read_to_its_end(path: Path) -> None:
         connection.execute(f"CREATE VIEW v{number} AS SELECT 1")
     connection.execute("COMMIT")
     connection.close()
-    with pytest.raises(CorruptArtifactError, match="interrupted"):
+    with pytest.raises(CorruptArtifactError, match="has the view 'v0'"):
         Database(path)
-
-
-def test_a_schema_of_ours_takes_few_steps() -> None:
-    """So that the bound above cannot be met by a sound file."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute(META["meta"][0])
-    steps = []
-    connection.set_progress_handler(lambda: steps.append(1), 10)
-    connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
-    assert len(steps) < 100
-    check_schema(connection, META, Path("memory"))
-    connection.close()
 
 
 def test_limits_and_the_schemas_trust() -> None:
