@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import struct
 import subprocess
@@ -247,3 +248,11 @@ def test_reading_the_bytes_beside_sqlite_keeps_its_locks(path: Path) -> None:
         set_meta(connection, "colour 3", "green")
     assert sha256_of_first(path, 10**9) != before  # nothing is kept of an earlier reading
     database.close()
+
+
+def test_thousands_of_looks_at_the_schema_on_one_connection(path: Path) -> None:
+    """SQLite counts a kept statement's steps over all its runs: a bound on them met sound files."""
+    with contextlib.closing(Database(path)) as database:
+        for _ in range(3000):
+            with database.reading():
+                pass
