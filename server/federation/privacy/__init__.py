@@ -1,0 +1,1 @@
+"""What private rounds cost and what they promise: accounting, plans, and the officer's report."""

@@ -1,0 +1,1 @@
+"""The server's side of secure sums: a state machine, its journal tables, and its driver."""
