@@ -11,8 +11,8 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from httpx import HTTPError
 
-from pocketquery.client.app import Reply, offer_records, read_reply
 from pocketquery.client.device import Offer
+from pocketquery.client.records import Reply, offer_records, read_reply
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.federation.rounds.clock import Clock
 
