@@ -57,7 +57,7 @@ def marks(count: int) -> tuple[bytes, ...]:
 CERTIFICATES = tuple(Certificate(bytes([n]) * 32, 2_000_000_000, bytes(64)) for n in range(10))
 BOXES = tuple(os.urandom(BOX_BYTES) for _ in range(10))
 U2, U3 = tuple(range(0, 60, 2)), tuple(range(0, 60, 4))
-CODES = np.arange(9, dtype=np.uint32) << 28
+CODES = (np.arange(9, dtype=np.uint64) << 28).astype(np.uint32)
 BODIES: dict[str, tuple[Any, bytes, Callable[[bytes], Any]]] = {}
 
 
