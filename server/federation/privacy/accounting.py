@@ -27,10 +27,8 @@ from pocketquery.sdk.validation import check, number, one_of, whole
 
 __all__ = [
     "ADVERSARIES",
-    "HONEST_SHARE",
     "Adversary",
     "Mode",
-    "counted_on",
     "epsilon",
     "epsilon_of_gaussian",
     "epsilon_of_zcdp",
@@ -45,15 +43,7 @@ Mode = Literal["devices", "server"]
 Adversary = Literal["H", "M", "R"]
 ADVERSARIES: tuple[Adversary, ...] = ("H", "M", "R")
 
-# Of a group, whose noise is counted on: 0.8 must survive, and a fifth of those may add none.
-HONEST_SHARE = 0.64
-
 _LARGEST_MULTIPLIER = 1e4
-
-
-def counted_on(group: int) -> int:
-    """How many devices' noise the multiplier counts on in a group of ``group``."""
-    return math.floor(HONEST_SHARE * group)
 
 
 def least_honest(neighbours: int, threshold: int) -> int:
@@ -142,7 +132,8 @@ def epsilon(
         sensitivity: of the correlated noise, for ``server``; by default that of independent
             noise, the root of P.
         honest: for M in ``devices``: the least number of honest devices in a sum it can learn
-            (:func:`least_honest`), and the number the multiplier counts on.
+            (:func:`least_honest`), and the number the multiplier counts on
+            (:func:`~pocketquery.client.secure.noise.counted_on`).
 
     Raises:
         InvalidInputError: a value out of its range, or M without ``honest``.

@@ -8,7 +8,8 @@ rounds' steps, its noise is far smaller than that of independent noise at the sa
 whose rounds are at least ``bands`` apart meets orthogonal columns of C.
 
 What is kept between rounds are the noises of the last ``bands - 1`` rounds; no key outlives its
-round. Noise is made whether or not the round's sum is used: publishing less costs no privacy.
+round. A season makes noise for each of its rounds in turn, skipped ones too, so that rounds of the
+noise are rounds of the devices' ledgers; not publishing one costs no privacy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.secure.masks import Keystream
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.validation import check, number, whole
 
 __all__ = ["BandedNoise", "bands_of", "coefficients", "gaussians", "sensitivity"]
@@ -31,20 +32,12 @@ _MAGIC = b"PQBN"
 _MOST_VALUES = 2**32
 
 
-def bands_of(rounds: int, participations: int, rest: int) -> int:
-    """How many bands a season can have: as many rounds as surely lie between two of a device.
-
-    Args:
-        rounds: of the season.
-        participations: of a device, at most.
-        rest: rounds between two in which a device takes part, as devices enforce it; of no matter
-            where there is one participation alone.
-    """
-    for name, value in (("rounds", rounds), ("participations", participations), ("rest", rest)):
-        check(name, value, whole())
-    if participations == 1:
-        return rounds
-    return max(1, min(rounds // participations, rest))
+def bands_of(rounds: int, participations: int) -> int:
+    """How many bands a season of ``rounds`` has: a device stays away for as many, and so can take
+    part ``participations`` times."""
+    check("rounds", rounds, whole())
+    check("participations", participations, whole(1, rounds))
+    return rounds // participations
 
 
 def coefficients(bands: int) -> NDArray[np.float64]:
@@ -54,8 +47,9 @@ def coefficients(bands: int) -> NDArray[np.float64]:
     return np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
 
 
-def sensitivity(rounds: int, bands: int, participations: int, apart: int | None = None) -> float:
-    """The L2 norm that one device's changes of norm 1 can reach in C x: of its worst schedule.
+def sensitivity(rounds: int, bands: int, participations: int) -> float:
+    """The L2 norm that one device's changes of norm 1, at least ``bands`` rounds apart, can reach
+    in C x: of its worst schedule.
 
     The columns of C only get shorter towards the end of the season, so the worst is to begin at
     once and to take part as often as allowed.
@@ -64,21 +58,11 @@ def sensitivity(rounds: int, bands: int, participations: int, apart: int | None 
         rounds: of the season.
         bands: of C.
         participations: of a device, at most.
-        apart: the least distance of two; by default, and at least, ``bands``.
-
-    Raises:
-        InvalidInputError: participations nearer than the bands, whose columns overlap.
     """
     for name, value in (("rounds", rounds), ("participations", participations)):
         check(name, value, whole())
-    apart = bands if apart is None else apart
-    if apart < bands and participations > 1:
-        raise InvalidInputError(
-            f"participations are {apart} rounds apart under {bands} bands, expected at least as "
-            "many rounds as bands"
-        )
     squares = np.cumsum(coefficients(bands) ** 2)
-    starts = range(0, rounds, apart)[:participations]
+    starts = range(0, rounds, bands)[:participations]
     return math.sqrt(sum(float(squares[min(bands, rounds - first) - 1]) for first in starts))
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pocketquery.client.secure.noise import counted_on
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.server.federation.privacy.accounting import (
-    counted_on,
     epsilon,
     epsilon_of_gaussian,
     epsilon_of_zcdp,

@@ -39,21 +39,20 @@ def test_known_sensitivities() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 4), st.integers(0, 3))
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 4))
 def test_the_sensitivity_is_that_of_the_worst_schedule(
-    rounds: int, bands: int, participations: int, further: int
+    rounds: int, bands: int, participations: int
 ) -> None:
     """Brute force: every schedule that devices' ledgers allow, changes in one direction."""
-    apart = bands + further
     matrix = _matrix(rounds, bands)
     worst = 0.0
     for count in range(1, participations + 1):
         for chosen in itertools.combinations(range(rounds), count):
-            if all(b - a >= apart for a, b in itertools.pairwise(chosen)):
+            if all(b - a >= bands for a, b in itertools.pairwise(chosen)):
                 taken = np.zeros(rounds)
                 taken[list(chosen)] = 1.0
                 worst = max(worst, float(np.linalg.norm(matrix @ taken)))
-    found = sensitivity(rounds, min(bands, rounds), participations, apart)
+    found = sensitivity(rounds, min(bands, rounds), participations)
     assert found == pytest.approx(worst)
 
 
@@ -78,12 +77,11 @@ def test_the_noise_left_beside_independent_noise(rounds: int, expected: tuple[fl
         )  # published in two digits
 
 
-def test_bands_never_reach_a_devices_next_round() -> None:
-    """The rest that devices enforce bounds them, unless a device takes part once."""
-    assert bands_of(50, 5, 8) == 8
-    assert bands_of(50, 5, 20) == 10
-    assert bands_of(50, 1, 8) == 50
-    assert bands_of(4, 4, 8) == 1
+def test_bands_leave_room_for_every_participation() -> None:
+    """A device that stays away for as many rounds still takes part as often as it may."""
+    assert [bands_of(50, p) for p in (1, 5, 7, 50)] == [50, 10, 7, 1]
+    with pytest.raises(InvalidInputError, match="participations is 5"):
+        bands_of(4, 5)
 
 
 def test_the_noise_undoes_the_matrix() -> None:
@@ -163,14 +161,16 @@ def test_noise_that_is_not_finite_is_refused() -> None:
         BandedNoise.from_bytes(noise.to_bytes())
 
 
-def test_overlapping_columns_are_refused() -> None:
-    """The sensitivity would be another."""
-    with pytest.raises(InvalidInputError, match="5 rounds apart under 10 bands"):
-        sensitivity(50, 10, 5, apart=5)
+def test_what_no_season_has_is_refused() -> None:
+    """Bands, values and deviations."""
     with pytest.raises(InvalidInputError, match="bands is 0"):
         BandedNoise.start(0, 4)
+    with pytest.raises(InvalidInputError, match="size is 0"):
+        BandedNoise.start(1, 0)
     with pytest.raises(InvalidInputError, match="deviation is -1"):
         BandedNoise.start(2, 4).next(bytes(32), -1.0)
+    with pytest.raises(InvalidInputError, match="participations is 0"):
+        sensitivity(10, 2, 0)
 
 
 def _matrix(rounds: int, bands: int) -> NDArray[np.float64]:
