@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
+
+if TYPE_CHECKING:
+    from pocketquery.server.federation.privacy.budget import Season
 
 __all__ = ["LEAST_COHORT", "LEAST_GROUPS", "STEP_SLACK", "SecureSettings"]
 
@@ -24,6 +27,7 @@ LEAST_GROUPS = 5  # of fewer means, one hostile group is not told from the other
 RANGE_SLACK = 1.25  # AdamW moves a value by about one learning rate a step, and hardly ever by more
 STEP_SLACK = 1.1  # times the clipping norm: what a round may change at most
 _FEDERATION = re.compile(r"[0-9a-f]{32}")
+_SEASON = re.compile(r"[!-~]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class SecureSettings:
         privacy: "off"; "devices": they add discrete Gaussian noise before they mask; "server": the
             server adds correlated noise to the sum.
         noise_multiplier: standard deviation of the sum's noise over a device's sensitivity.
+        season: its name, told to devices: their ledgers count by it, and allow a new one or not.
         participations: how often a device takes part in a season, at most.
         season_rounds: how many rounds a season has.
         epsilon, delta: what a season may spend, at most; rounds stop before they would pass it.
@@ -59,6 +64,7 @@ class SecureSettings:
     rest: int = 8
     privacy: PrivacyMode = "off"
     noise_multiplier: float = 2.4
+    season: str = "1"
     participations: int = 1
     season_rounds: int = 10
     epsilon: float = 4.0
@@ -77,6 +83,7 @@ class SecureSettings:
             rest=whole(),
             privacy=one_of("off", "devices", "server"),
             noise_multiplier=number(above=0),
+            season=_SEASON_RULE,
             participations=whole(),
             season_rounds=whole(),
             epsilon=number(above=0),
@@ -103,6 +110,26 @@ class SecureSettings:
     def federation_id(self) -> bytes:
         """The id as 16 bytes."""
         return bytes.fromhex(self.federation)
+
+    def budget(self) -> Season:
+        """The season that these settings declare.
+
+        Raises:
+            InvalidInputError: rounds without noise have none.
+        """
+        from pocketquery.server.federation.privacy.budget import Season
+
+        if self.privacy == "off":
+            raise InvalidInputError("found privacy off, expected noise: no budget is without it")
+        return Season(
+            name=self.season,
+            mode=self.privacy,
+            rounds=self.season_rounds,
+            participations=self.participations,
+            noise_multiplier=self.noise_multiplier,
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
 
     def largest_value(self, local: LocalConfig) -> float:
         """Largest size of one value of a change that ``local`` trains; larger ones are cut."""
@@ -131,4 +158,8 @@ _FEDERATION_RULE = Rule(
     lambda value: isinstance(value, str) and bool(_FEDERATION.fullmatch(value)),
     "32 hexadecimal digits, the id that the devices' certificates are signed for "
     "(pocketquery enrol)",
+)
+_SEASON_RULE = Rule(
+    lambda value: isinstance(value, str) and bool(_SEASON.fullmatch(value)),
+    "a name of 1 to 64 printable ASCII characters without blanks",
 )
