@@ -36,7 +36,7 @@ class Option:
 
 _LOCAL = LocalConfig()
 _ROUND = RoundSettings()
-_SECURE = SecureSettings(federation="0" * 32)
+_SECURE = SecureSettings(federation="-")
 
 OPTIONS = (
     Option("rounds", 20, "how many rounds"),
@@ -62,7 +62,7 @@ OPTIONS = (
     Option("compress", True, "updates in 8 bits with error feedback, not in float32"),
     Option("seed", 0, "of the choice of devices"),
     Option("secure", "off", "on: the server learns masked sums alone (experimental)"),
-    Option("federation", "", "secure: the id that devices are enrolled for, 32 hexadecimal digits"),
+    Option("federation", "", "secure: the name or id that devices are enrolled for"),
     Option("secure-neighbours", _SECURE.neighbours, "secure: devices that one shares masks with"),
     Option("secure-least", _SECURE.least, "secure: devices in a group; 100 with noise"),
     Option("secure-groups", _SECURE.groups, "secure: sums a round; robust means need 5 or more"),

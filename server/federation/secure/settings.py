@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.secure.encoding import value_range
+from pocketquery.client.secure.keys import federation_id
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 
@@ -24,9 +26,7 @@ PrivacyMode = Literal["off", "devices", "server"]
 
 LEAST_COHORT = 100  # below it noise on devices leaves nothing to learn
 LEAST_GROUPS = 5  # of fewer means, one hostile group is not told from the others
-RANGE_SLACK = 1.25  # AdamW moves a value by about one learning rate a step, and hardly ever by more
 STEP_SLACK = 1.1  # times the clipping norm: what a round may change at most
-_FEDERATION = re.compile(r"[0-9a-f]{32}")
 _SEASON = re.compile(r"[!-~]{1,64}")
 
 
@@ -35,7 +35,8 @@ class SecureSettings:
     """The settings of rounds in which the server learns sums over groups of devices alone.
 
     Attributes:
-        federation: 32 hexadecimal digits, the id that the devices' certificates are signed for.
+        federation: a name, or an id of 32 hexadecimal digits: what the devices' certificates are
+            signed for.
         neighbours: of a device, in the ring that masks are dealt along; a group of fewer is
             complete.
         least: devices in a group; with fewer that are ready, the round is skipped. It gives way to
@@ -108,8 +109,8 @@ class SecureSettings:
 
     @property
     def federation_id(self) -> bytes:
-        """The id as 16 bytes."""
-        return bytes.fromhex(self.federation)
+        """The id of the federation, 16 bytes."""
+        return federation_id(self.federation)
 
     def budget(self) -> Season:
         """The season that these settings declare.
@@ -132,8 +133,8 @@ class SecureSettings:
         )
 
     def largest_value(self, local: LocalConfig) -> float:
-        """Largest size of one value of a change that ``local`` trains; larger ones are cut."""
-        return self.range or RANGE_SLACK * local.steps * local.learning_rate
+        """How far a value that ``local`` trains may move; what goes further is cut."""
+        return self.range or value_range(local.steps, local.learning_rate)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values."""
@@ -155,9 +156,8 @@ class SecureSettings:
 
 
 _FEDERATION_RULE = Rule(
-    lambda value: isinstance(value, str) and bool(_FEDERATION.fullmatch(value)),
-    "32 hexadecimal digits, the id that the devices' certificates are signed for "
-    "(pocketquery enrol)",
+    lambda value: isinstance(value, str) and bool(value),
+    "the name or id that the devices' certificates are signed for (pocketquery enrol)",
 )
 _SEASON_RULE = Rule(
     lambda value: isinstance(value, str) and bool(_SEASON.fullmatch(value)),

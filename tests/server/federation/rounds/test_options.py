@@ -114,7 +114,6 @@ def test_noise_needs_a_hundred_devices_in_a_group() -> None:
      ({**SECURE, "weighting": "declared"}, "counts alike"),
      ({**SECURE, "compress": False}, "encoding of their own"),
      ({**SECURE, "shards": 5}, "secure-groups"),
-     ({**SECURE, "federation": "ab"}, "pocketquery enrol"),
      ({**SECURE, "federation": ""}, "pocketquery enrol"),
      ({**SECURE, "aggregation": "trimmed_mean"}, "over one group"),
      ({**SECURE, "clients-per-round": 200, "secure-groups": 3}, "at least 5 for median"),
