@@ -42,6 +42,7 @@ _SUMMARIES = {
     "search": "Search an index; the query never leaves this machine.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
     "verify": "Check a bundle or an index.",
+    "enrol": "A device's key and certificate for private rounds (experimental).",
     "simulate": "Federated rounds over simulated devices, in this process.",
     "releases": "List the versions the rounds made, show one, roll back.",
     "demo": "The whole journey on a real corpus, in minutes.",
@@ -50,6 +51,7 @@ _SUMMARIES = {
 # The extra a room needs, and a package by which to know whether it is installed; the deepest wins.
 _EXTRAS = {
     "pocketquery.client": ("client", "flwr"),
+    "pocketquery.client.secure": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -35,6 +36,7 @@ from pocketquery.sdk.files import write_atomic
 
 __all__ = [
     "CERTIFICATE_BYTES",
+    "DEVICE_KEY",
     "FEDERATION_BYTES",
     "KEY_BYTES",
     "MARK_BYTES",
@@ -48,6 +50,7 @@ __all__ = [
     "check_certificate",
     "confirm_label",
     "derive",
+    "federation_id",
     "held_label",
     "is_mark",
     "mark",
@@ -57,6 +60,7 @@ __all__ = [
 ]
 
 PROTOCOL = "pocketquery-secure-1"
+DEVICE_KEY = "device.key"  # the file in a device's state folder
 KEY_BYTES = 32
 FEDERATION_BYTES = 16
 CERTIFICATE_BYTES = 100
@@ -116,17 +120,21 @@ class DeviceKey(AgreementKey):
     """A device's own key: made on it, kept in a file of 32 bytes, for its owner alone (0600)."""
 
     @classmethod
-    def create(cls, path: Path | str) -> Self:
+    def create(cls, path: Path | str, *, replace: bool = False) -> Self:
         """Draw a new key and write it to ``path``, in one step.
 
+        Args:
+            path: the file.
+            replace: whether a key that is there may go, and with it what its certificate is worth.
+
         Raises:
-            InvalidInputError: there is a file already; a certificate may depend on it.
+            InvalidInputError: there is a file already, and it may not go.
             OSError: it cannot be written.
         """
-        if Path(path).exists():
+        if not replace and Path(path).exists():
             raise InvalidInputError(
                 f"{path} is there already, and a new key would make its certificate worthless; "
-                "remove the file first to replace the key"
+                "renew both with: pocketquery enrol key --replace"
             )
         key = cls(os.urandom(KEY_BYTES))
         write_atomic(path, key.private, mode=0o600)
@@ -258,6 +266,25 @@ def check_certificate(
             f"the certificate of the device key {certificate.key.hex()} is not by this authority "
             f"for the federation {federation.hex()}: {error}"
         ) from error
+
+
+def federation_id(name: str) -> bytes:
+    """The 16 bytes that stand for a federation.
+
+    Args:
+        name: 32 hexadecimal digits, which are the id; or a name, whose id is the first 16 bytes of
+            its SHA-256 (as UTF-8).
+
+    Raises:
+        InvalidInputError: the name is empty.
+    """
+    if re.fullmatch(r"[0-9A-Fa-f]{32}", name):
+        return bytes.fromhex(name)
+    if not name:
+        raise InvalidInputError(
+            "the federation's name is empty, expected a name or 32 hexadecimal digits"
+        )
+    return hashlib.sha256(name.encode()).digest()[:FEDERATION_BYTES]
 
 
 def box_label(beta: bytes, sender: bytes, receiver: bytes) -> bytes:
