@@ -16,7 +16,6 @@ sign; takes two minutes.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +24,8 @@ from loopback import Loopback
 
 from pocketquery.client.store.store import QueryStore
 from pocketquery.server.corpus import Query, read_queries
-from pocketquery.server.federation.live_table import row_line
-from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.server.federation.live_table import report_line
+from pocketquery.server.federation.rounds.federation import finished_rounds
 
 APP = Path(__file__).resolve().parent / "flower_app"
 DEVICES = 3
@@ -100,8 +99,8 @@ def make_device(
 
 def show(folder: Path) -> None:
     """The rounds, and what to look at."""
-    for row in json.loads((folder / "rounds.json").read_text(encoding="utf-8"))["rounds"]:
-        print(row_line(RoundRow.from_dict(row)))
+    for report in finished_rounds(folder):
+        print(report_line(report))
     print(f"\nOpen {folder / 'report.html'}, or:")
     print(f"  pocketquery releases list --registry {folder / 'releases'}")
 

@@ -1,7 +1,7 @@
 """Flower's ServerApp: the rounds of a federation, behind a SuperLink.
 
 ``flwr run`` starts it with the run configuration of its app (examples/deployment/flower_app):
-``bundle``, what the devices have; ``folder``, which gets the journal, the rows, the releases and
+``bundle``, what the devices have; ``folder``, which gets the journal, the releases and
 the report; ``index`` and ``gate-queries`` for the acceptance gate, with ``gate-qrels`` where there
 are judgements; optionally ``signing-key``; and the options of options.py. Started again, it goes on
 with what is left.

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.server.federation.rounds.round_report import RoundReport
 
-__all__ = ["COLUMNS", "LiveTable", "cells", "row_line"]
+__all__ = ["COLUMNS", "LiveTable", "cells", "report_line"]
 
 COLUMNS = ("round", "asked", "replied", "left out", "loss", "drift", "gate", "result")
 """What a row shows, in this order."""
@@ -27,15 +27,19 @@ class LiveTable:
     """A context that shows each row it is given, the same round's again as it goes on.
 
     Args:
-        rows: of rounds that are over, from a run that is resumed.
+        reports: of rounds that are over, from a run that is resumed.
         stream: where to; a terminal gets a moving table, anything else a line when a round is over.
         enabled: False shows nothing.
     """
 
     def __init__(
-        self, rows: Iterable[RoundRow] = (), *, stream: TextIO | None = None, enabled: bool = True
+        self,
+        reports: Iterable[RoundReport] = (),
+        *,
+        stream: TextIO | None = None,
+        enabled: bool = True,
     ) -> None:
-        self._rows = {row.round: row for row in rows}
+        self._rows = {row.round: row for row in reports}
         self._stream = stream or sys.stderr
         self._enabled = enabled
         self._live: Live | None = None
@@ -56,13 +60,13 @@ class LiveTable:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, row: RoundRow) -> None:
+    def show(self, row: RoundReport) -> None:
         """Show ``row`` in the place of what was shown of its round."""
         self._rows[row.round] = row
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
         elif self._enabled and row.version is not None:
-            print(row_line(row), file=self._stream, flush=True)
+            print(report_line(row), file=self._stream, flush=True)
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
@@ -74,7 +78,7 @@ class LiveTable:
         return table
 
 
-def cells(row: RoundRow) -> tuple[str, ...]:
+def cells(row: RoundReport) -> tuple[str, ...]:
     """The row's cells, as texts, in the order of the table's columns."""
     return (
         str(row.round),
@@ -88,7 +92,7 @@ def cells(row: RoundRow) -> tuple[str, ...]:
     )
 
 
-def row_line(row: RoundRow) -> str:
+def report_line(row: RoundReport) -> str:
     """The row as one line of a log."""
     parts = [
         f"round {row.round}: asked {row.asked}, replied {row.replied}, accepted {row.accepted}",
@@ -102,16 +106,16 @@ def row_line(row: RoundRow) -> str:
     return "; ".join(parts)
 
 
-def _quarantined(row: RoundRow) -> str:
+def _quarantined(row: RoundReport) -> str:
     counts = {"declined": row.declined, "failed": row.failed, **row.quarantined}
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "-"
 
 
-def _figure(row: RoundRow, name: str) -> str:
+def _figure(row: RoundReport, name: str) -> str:
     return f"{row.figures[name]:.4f}" if name in row.figures else "-"
 
 
-def _gate(row: RoundRow) -> str:
+def _gate(row: RoundReport) -> str:
     """How much better the candidate is, and the interval; or why it was refused."""
     if row.gate is None:
         return "-"

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.server.federation.rounds.round_report import RoundReport
 
 __all__ = ["retrieval_plot"]
 
@@ -18,7 +18,7 @@ __all__ = ["retrieval_plot"]
 _IN_FORCE, _ACCEPTED, _REFUSED = "#0072B2", "#007A5A", "#D55E00"
 
 
-def retrieval_plot(rows: Sequence[RoundRow], metric: str) -> str:
+def retrieval_plot(rows: Sequence[RoundReport], metric: str) -> str:
     """What held-out queries find with the release in force after each round, and with each
     candidate, whose whisker is the interval of its difference to the release before it.
 
@@ -39,7 +39,7 @@ def retrieval_plot(rows: Sequence[RoundRow], metric: str) -> str:
     return buffer.getvalue()[buffer.getvalue().index("<svg") :]
 
 
-def _draw_releases(axes: Axes, rows: Sequence[RoundRow]) -> None:
+def _draw_releases(axes: Axes, rows: Sequence[RoundReport]) -> None:
     """The release in force: where it starts, then after each round."""
     places: list[float] = []
     values: list[float] = []
@@ -54,7 +54,7 @@ def _draw_releases(axes: Axes, rows: Sequence[RoundRow]) -> None:
     axes.step(places, values, where="post", color=_IN_FORCE, label="release in force")
 
 
-def _draw_candidates(axes: Axes, rows: Sequence[RoundRow], *, accepted: bool) -> None:
+def _draw_candidates(axes: Axes, rows: Sequence[RoundReport], *, accepted: bool) -> None:
     judged = [
         (row, row.gate)
         for row in rows

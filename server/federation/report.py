@@ -9,8 +9,8 @@ from typing import Any
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.live_table import COLUMNS, cells
-from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.round_report import RoundReport
 
 __all__ = ["federation_page", "summary", "write_report"]
 
@@ -33,7 +33,7 @@ svg { width: 100%; height: auto } code { font-size: .9em }
 
 
 def write_report(
-    path: Path, rows: Sequence[RoundRow], lead: str, settings: FederationOptions
+    path: Path, rows: Sequence[RoundReport], lead: str, settings: FederationOptions
 ) -> None:
     """Write the page of ``rows`` to ``path``."""
     given = settings.to_dict()
@@ -44,7 +44,7 @@ def write_report(
     write_atomic(path, federation_page(rows, title=title, lead=lead, settings=listed))
 
 
-def summary(rows: Sequence[RoundRow]) -> dict[str, Any]:
+def summary(rows: Sequence[RoundReport]) -> dict[str, Any]:
     """The rounds in a few figures, as JSON values; retrieval is None where nothing was judged."""
     judged = [row.gate for row in rows if row.gate is not None]
     last = judged[-1] if judged else None
@@ -61,7 +61,7 @@ def summary(rows: Sequence[RoundRow]) -> dict[str, Any]:
 
 
 def federation_page(
-    rows: Sequence[RoundRow], *, title: str, lead: str, settings: Mapping[str, object]
+    rows: Sequence[RoundReport], *, title: str, lead: str, settings: Mapping[str, object]
 ) -> str:
     """A self-contained HTML page: no script, no font and no image from elsewhere.
 
@@ -102,7 +102,7 @@ that devices carry.</p>
 """
 
 
-def _figures(rows: Sequence[RoundRow]) -> str:
+def _figures(rows: Sequence[RoundReport]) -> str:
     found = summary(rows)
     items = [
         (str(found["rounds"]), "rounds"),
@@ -116,7 +116,7 @@ def _figures(rows: Sequence[RoundRow]) -> str:
     return "".join(f"<li><b>{value}</b>{escape(label)}</li>\n" for value, label in items)
 
 
-def _plot(rows: Sequence[RoundRow]) -> str:
+def _plot(rows: Sequence[RoundReport]) -> str:
     judged = [row.gate for row in rows if row.gate is not None]
     if not judged:
         return "<p>No round was judged on held-out queries.</p>"

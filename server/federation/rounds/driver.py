@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.records import Reply
-from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Valid, validate
@@ -36,7 +36,7 @@ class Decision:
     Attributes:
         accepted: whether it is the release in force.
         version: the release in force from now on.
-        report: what the gate found, see :class:`RoundRow`; None where it did not judge.
+        report: what the gate found, see :class:`RoundReport`; None where it did not judge.
         skipped: why it was not judged, where it should have been.
     """
 
@@ -71,8 +71,7 @@ class Driver:
         local: how devices train.
         compress: whether updates travel in 8 bits.
         clock: this machine's, or a simulation's.
-        show: told of every change of the running round's row.
-        keep: told of a row before what it says becomes final, so that a kill loses none.
+        show: told of every change of the running round's report.
     """
 
     def __init__(
@@ -86,8 +85,7 @@ class Driver:
         local: LocalConfig,
         clock: Clock,
         compress: bool = True,
-        show: Callable[[RoundRow], None] = lambda row: None,
-        keep: Callable[[RoundRow], None] = lambda row: None,
+        show: Callable[[RoundReport], None] = lambda report: None,
     ) -> None:
         self._exchange = exchange
         self._journal = journal
@@ -98,7 +96,6 @@ class Driver:
         self._clock = clock
         self._compress = compress
         self._show = show
-        self._keep = keep
 
     @property
     def next_round(self) -> int:
@@ -107,40 +104,34 @@ class Driver:
             return self._journal.candidate.round - 1
         return (self._journal.state or self._first).round
 
-    def run_round(self, row: RoundRow | None = None) -> RoundRow:
-        """One round, or the rest of the one that was going on.
-
-        Args:
-            row: what was kept of it, where a kill interrupted it.
-
-        Returns:
-            Its row.
+    def run_round(self) -> RoundReport:
+        """One round, or the rest of the one that was going on; its report.
 
         Raises:
             ArtifactError: too few devices connected, or the disk fails; call again to go on.
         """
         # 1. A round that was closed before a kill is only to be decided on.
         if self._journal.candidate is not None:
-            return self._decide(row or self._lost_row())
+            return self._decide()
         # 2. Open it, or go on with the open one.
         started = self._clock.now()
         nodes = self._exchange.connected(self._settings.least_replies)
         known = self._already_in()
         opened = self._journal.open_round or self._begin(len(nodes))
-        row = RoundRow(opened.state.round, opened.state.version, asked=opened.asked)
-        self._show(row)
+        heard = RoundReport(opened.state.round, opened.state.version, asked=opened.asked)
+        self._show(heard)
         # 3. Ask.
         offer = self._offer(opened)
         self._exchange.ask(offer, nodes, opened.asked, opened.settings.deadline_seconds)
         # 4. Take replies as they come.
-        row = replace(self._collect(row, known), seconds=self._clock.now() - started)
-        self._keep(row)
+        heard = replace(self._collect(heard, known), seconds=self._clock.now() - started)
         # 5. Close.
-        _, report = self._journal.close()
+        _, report = self._journal.close(heard)
         if report.skipped is not None:
-            return self._finish(replace(row, skipped=report.skipped, version=row.base_version))
+            self._show(report)
+            return report
         # 6. Judge and release.
-        return self._decide(row)
+        return self._decide()
 
     def _begin(self, connected: int) -> OpenRound:
         state = self._publisher.in_force(self._journal.state or self._first)
@@ -162,38 +153,38 @@ class Driver:
         opened = self._journal.open_round
         return {nonce.hex() for nonce in opened.nonces} if opened is not None else set()
 
-    def _collect(self, row: RoundRow, known: set[str]) -> RoundRow:
-        enough = min(self._settings.clients_per_round, row.asked)
+    def _collect(self, heard: RoundReport, known: set[str]) -> RoundReport:
+        enough = min(self._settings.clients_per_round, heard.asked)
         for arrival in self._exchange.arrivals(self._is_over):
-            row = self._take(row, arrival, known)
-            self._show(row)
-            if row.accepted >= enough:
+            heard = self._take(heard, arrival, known)
+            self._show(heard)
+            if heard.accepted >= enough:
                 break
-        return row
+        return heard
 
     def _is_over(self) -> bool:
         opened = self._journal.open_round
         return opened is None or opened.is_over(self._clock.now())
 
-    def _take(self, row: RoundRow, arrival: Arrival[Reply], known: set[str]) -> RoundRow:
-        """The row after one reply, which is in the journal when this returns."""
+    def _take(self, heard: RoundReport, arrival: Arrival[Reply], known: set[str]) -> RoundReport:
+        """What was heard after one reply, which is in the journal when this returns."""
         reply = arrival.reply
         if reply.update is None:
             if arrival.late:  # counted when its round was
-                return row
+                return heard
             if reply.failed is None:
-                return replace(row, declined=row.declined + 1)
-            return replace(row, failed=row.failed + 1)
+                return replace(heard, declined=heard.declined + 1)
+            return replace(heard, failed=heard.failed + 1)
         if known and (nonce := self._nonce(reply.update)) in known:  # in the sum before the kill
             known.remove(nonce)
-            return row.with_accepted(reply.figures)
+            return heard.with_accepted(reply.figures)
         receipt = self._journal.receive(reply.update, self._clock.now(), late=arrival.late)
         if receipt.reason is not None:
             _log.info(
-                "round %d: quarantined, %s: %s", row.round, receipt.reason.value, receipt.detail
+                "round %d: quarantined, %s: %s", heard.round, receipt.reason.value, receipt.detail
             )
-            return row.with_quarantined(receipt.reason.value)
-        return row.with_accepted(reply.figures)
+            return heard.with_quarantined(receipt.reason.value)
+        return heard.with_accepted(reply.figures)
 
     def _nonce(self, update: bytes) -> str:
         """The nonce of an update that the open round could take; else empty."""
@@ -201,33 +192,17 @@ class Driver:
         found = None if opened is None else validate(update, opened.expected)
         return found.header.nonce if isinstance(found, Valid) else ""
 
-    def _decide(self, row: RoundRow) -> RoundRow:
+    def _decide(self) -> RoundReport:
+        """Judge the candidate; the round's report, final."""
         state, candidate = self._journal.state, self._journal.candidate
         assert state is not None
         assert candidate is not None
-        row = replace(row, fallback=self._journal.reports()[-1].fallback)
-        if row.fallback is not None:
-            _log.info("round %d: %s", row.round, row.fallback)
-        decision = self._publisher.decide(state, candidate)
-        row = replace(row, gate=decision.report, version=decision.version, skipped=decision.skipped)
-        self._keep(row)
-        released = candidate.released(decision.version)
-        self._journal.settle(released if decision.accepted else state.rejected(candidate))
-        self._show(row)
-        return row
-
-    def _finish(self, row: RoundRow) -> RoundRow:
-        self._keep(row)
-        self._show(row)
-        return row
-
-    def _lost_row(self) -> RoundRow:
-        """The row of a round whose row was not kept: what the journal knows of it."""
         report = self._journal.reports()[-1]
-        return RoundRow(
-            report.round,
-            report.base_version,
-            asked=report.asked,
-            accepted=report.accepted,
-            quarantined=report.quarantined,
-        )
+        if report.fallback is not None:
+            _log.info("round %d: %s", report.round, report.fallback)
+        found = self._publisher.decide(state, candidate)
+        report = replace(report, gate=found.report, version=found.version, skipped=found.skipped)
+        released = candidate.released(found.version)
+        self._journal.settle(released if found.accepted else state.rejected(candidate), report)
+        self._show(report)
+        return report

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flwr.serverapp import Grid
 
-from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.driver import Driver, Publisher
 from pocketquery.server.federation.rounds.exchange import Exchange
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.row_file import RowFile
 
-__all__ = ["run_rounds"]
+__all__ = ["JOURNAL", "finished_rounds", "run_rounds"]
+
+JOURNAL = "rounds.sqlite"
+"""The journal's name in a federation's folder."""
 
 
 def run_rounds(
@@ -27,24 +31,23 @@ def run_rounds(
     grid: Grid,
     clock: Clock,
     *,
-    show: Callable[[RoundRow], None] = lambda row: None,
-) -> list[RoundRow]:
-    """Run the rounds that are left of ``options.rounds``; the rows of all of them.
+    show: Callable[[RoundReport], None] = lambda report: None,
+) -> list[RoundReport]:
+    """Run the rounds that are left of ``options.rounds``; the reports of all of them.
 
     Args:
-        folder: holds ``rounds.sqlite``, the journal, and ``rounds.json``, the rows.
+        folder: holds ``rounds.sqlite``, the journal; gets ``rounds.json``, the reports in it.
         publisher: gate and releases.
         first: the state before the first round.
         options: how many rounds, and how.
         grid: how devices are reached.
         clock: for deadlines and waiting.
-        show: told of every change of the running round's row.
+        show: told of every change of the running round's report.
 
     Raises:
         ArtifactError: too few devices connect, or the disk fails; call again to go on.
     """
-    rows = RowFile(folder / "rounds.json")
-    with Journal.open(folder / "rounds.sqlite", clock=clock.now) as journal:
+    with Journal.open(folder / JOURNAL, clock=clock.now) as journal:
         driver = Driver(
             Exchange(grid, clock, seed=options.seed),
             journal,
@@ -55,8 +58,33 @@ def run_rounds(
             compress=options.compress,
             clock=clock,
             show=show,
-            keep=rows.keep,
         )
-        while driver.next_round < options.rounds:
-            driver.run_round(rows.of(driver.next_round))
-        return rows.finished(journal)
+        while True:
+            reports = _finished(journal)
+            _write(folder / "rounds.json", reports)
+            if driver.next_round >= options.rounds:
+                return reports
+            driver.run_round()
+
+
+def finished_rounds(folder: Path) -> list[RoundReport]:
+    """The reports of the rounds in ``folder`` that are over; none where no round was begun.
+
+    Raises:
+        ArtifactError: the journal there cannot be read, or a server has it open.
+    """
+    if not (folder / JOURNAL).is_file():
+        return []
+    with Journal.open(folder / JOURNAL) as journal:
+        return _finished(journal)
+
+
+def _finished(journal: Journal) -> list[RoundReport]:
+    return [report for report in journal.reports() if report.version is not None]
+
+
+def _write(path: Path, reports: Sequence[RoundReport]) -> None:
+    """For people and dashboards; nothing here reads it."""
+    body = json.dumps({"rounds": [one.to_dict() for one in reports]}, indent=1) + "\n"
+    if reports and not (path.is_file() and path.read_text(encoding="utf-8") == body):
+        write_atomic(path, body)

@@ -11,15 +11,18 @@ was killed. The file is held exclusively: a second server on it is refused.
         ... journal.receive(data) ...
         candidate, report = journal.close()
         journal.settle(candidate.released("2"))    # or journal.state.rejected(candidate)
+
+A round's report is the one record of it: written as it is closed, and completed, in the same
+transaction as the state, when it is decided what became of its candidate.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -33,9 +36,13 @@ from pocketquery.sdk.sqlite_file import distrust_schema
 from pocketquery.server.federation.rounds.journal_tables import (
     clear_round,
     create_tables,
+    read_reports,
     read_round,
+    read_state,
     write_counts,
     write_reply,
+    write_report,
+    write_states,
 )
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import Receipt, close_round, receive
@@ -65,8 +72,8 @@ class Journal:
         self.path = path
         self._connection = connection
         self._clock = clock
-        self.state = self._read_state("state")
-        self.candidate = self._read_state("candidate")
+        self.state = read_state(connection, "state")
+        self.candidate = read_state(connection, "candidate")
         self.open_round = read_round(connection, self.state) if self.state else None
 
     @classmethod
@@ -124,7 +131,7 @@ class Journal:
         self._check_next(state)
         opened = open_round(state, settings, asked=asked, now=self._now(now))
         with self._writing() as connection:
-            self._write_states(state, None)
+            self._write_decision(connection, state, None)
             write_counts(connection, opened)
         self.state, self.candidate, self.open_round = state, None, opened
         return opened
@@ -167,45 +174,56 @@ class Journal:
         """
         return self._opened().is_finished(self._now(now))
 
-    def close(self) -> tuple[FederationState, RoundReport]:
+    def close(self, heard: RoundReport | None = None) -> tuple[FederationState, RoundReport]:
         """Close the open round (not the file: leave the ``with``); its state and its report.
 
         The state becomes ``candidate``, until :meth:`settle` or :meth:`begin` says what became of
         it. A skipped round's is settled at once, for it proposes nothing.
+
+        Args:
+            heard: what who asked the devices knows besides, see :meth:`RoundReport.with_heard`.
 
         Raises:
             InvalidInputError: no round is open.
             ArtifactError: the disk is full or fails; the round is still open.
         """
         candidate, report = close_round(self._opened())
+        report = report if heard is None else report.with_heard(heard)
         state = candidate if report.skipped else self.state
         pending = None if report.skipped else candidate
         with self._writing() as connection:
             clear_round(connection)
-            self._write_states(state, pending)
-            row = (report.round, json.dumps(report.to_dict()))
-            connection.execute("INSERT OR REPLACE INTO reports VALUES (?, ?)", row)
+            write_states(connection, state, pending)
+            write_report(connection, report)
         self.state, self.candidate, self.open_round = state, pending, None
         return candidate, report
 
-    def settle(self, state: FederationState) -> None:
+    def settle(self, state: FederationState, report: RoundReport | None = None) -> None:
         """Say what became of the candidate: ``candidate.released(version)``, or
         ``journal.state.rejected(candidate)``.
+
+        Args:
+            state: where the next round begins.
+            report: the round's, with what the gate found and the release in force; None: the one
+                that is there, with the version of ``state``.
 
         Raises:
             InvalidInputError: a round is open, or ``state`` is older than what the journal holds.
             ArtifactError: the disk is full or fails; nothing was changed.
         """
         self._check_next(state)
-        with self._writing():
-            self._write_states(state, None)
+        with self._writing() as connection:
+            self._write_decision(connection, state, report)
         self.state, self.candidate = state, None
 
     def reports(self) -> list[RoundReport]:
-        """The reports of all closed rounds, in order."""
+        """The reports of all closed rounds, in order.
+
+        Raises:
+            CorruptArtifactError: one cannot be read.
+        """
         with _explained(self.path):
-            rows = self._connection.execute("SELECT body FROM reports ORDER BY round").fetchall()
-        return [RoundReport.from_dict(json.loads(body)) for (body,) in rows]
+            return read_reports(self._connection)
 
     def disconnect(self) -> None:
         """Close the file; an open round stays open in it."""
@@ -244,19 +262,15 @@ class Journal:
                 "is one, or name a new file"
             )
 
-    def _read_state(self, kind: str) -> FederationState | None:
-        query = "SELECT body FROM states WHERE kind = ?"
-        found = self._connection.execute(query, (kind,)).fetchone()
-        return None if found is None else FederationState.from_bytes(found[0])
-
-    def _write_states(
-        self, state: FederationState | None, candidate: FederationState | None
+    def _write_decision(
+        self, connection: sqlite3.Connection, state: FederationState, report: RoundReport | None
     ) -> None:
-        self._connection.execute("DELETE FROM states")
-        for kind, one in (("state", state), ("candidate", candidate)):
-            if one is not None:
-                row = (kind, one.to_bytes())
-                self._connection.execute("INSERT INTO states VALUES (?, ?)", row)
+        """``state`` is in force; where a candidate waited, ``report`` says what became of it."""
+        if self.candidate is not None:
+            report = report or read_reports(connection)[-1]
+            version = report.version or state.version
+            write_report(connection, replace(report, version=version))
+        write_states(connection, state, None)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

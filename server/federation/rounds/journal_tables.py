@@ -21,14 +21,25 @@ import numpy as np
 from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 
-__all__ = ["clear_round", "create_tables", "read_round", "write_counts", "write_reply"]
+__all__ = [
+    "clear_round",
+    "create_tables",
+    "read_reports",
+    "read_round",
+    "read_state",
+    "write_counts",
+    "write_reply",
+    "write_report",
+    "write_states",
+]
 
 _APPLICATION_ID = 0x50514A4E  # "PQJN", in the file's header
-_VERSION = 1
+_VERSION = 2
 _TABLES = (
     "CREATE TABLE states (kind TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE open_round (id INTEGER PRIMARY KEY CHECK (id = 0), body TEXT NOT NULL)",
@@ -65,6 +76,39 @@ def create_tables(connection: sqlite3.Connection) -> None:
             f"it is a journal of version {version}, this release reads up to {_VERSION}; "
             "upgrade pocketquery"
         )
+    if version == 1:
+        _complete_reports(connection)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _complete_reports(connection: sqlite3.Connection) -> None:
+    """Reports of version 1 did not say which release was in force after their round: the one that
+    the next began from."""
+    state = read_state(connection, "state")
+    began = {} if state is None else {state.round: state.version}
+    for report in reversed(read_reports(connection)):
+        version = began.get(report.round + 1)  # None where a candidate waits for its decision
+        write_report(connection, dataclasses.replace(report, version=version))
+        began[report.round] = report.base_version
+
+
+def read_state(connection: sqlite3.Connection, kind: str) -> FederationState | None:
+    """The state in force ("state") or the one that waits for a decision ("candidate")."""
+    query = "SELECT body FROM states WHERE kind = ?"
+    found = connection.execute(query, (kind,)).fetchone()
+    return None if found is None else FederationState.from_bytes(found[0])
+
+
+def write_states(
+    connection: sqlite3.Connection,
+    state: FederationState | None,
+    candidate: FederationState | None,
+) -> None:
+    """Write both in the place of what was there."""
+    connection.execute("DELETE FROM states")
+    for kind, one in (("state", state), ("candidate", candidate)):
+        if one is not None:
+            connection.execute("INSERT INTO states VALUES (?, ?)", (kind, one.to_bytes()))
 
 
 def write_counts(connection: sqlite3.Connection, opened: OpenRound) -> None:
@@ -91,6 +135,27 @@ def clear_round(connection: sqlite3.Connection) -> None:
     """Remove the open round."""
     for table in ("open_round", "shards", "nonces"):
         connection.execute(f"DELETE FROM {table}")
+
+
+def write_report(connection: sqlite3.Connection, report: RoundReport) -> None:
+    """Write a closed round's report in the place of what was known of it."""
+    row = (report.round, json.dumps(report.to_dict()))
+    connection.execute("INSERT OR REPLACE INTO reports VALUES (?, ?)", row)
+
+
+def read_reports(connection: sqlite3.Connection) -> list[RoundReport]:
+    """The reports of all closed rounds, in order.
+
+    Raises:
+        CorruptArtifactError: one cannot be read.
+    """
+    rows = connection.execute("SELECT body FROM reports ORDER BY round").fetchall()
+    try:
+        return [RoundReport.from_dict(json.loads(body)) for (body,) in rows]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptArtifactError(
+            f"the report of a round cannot be read ({error}); restore the file from a backup"
+        ) from error
 
 
 def read_round(connection: sqlite3.Connection, state: FederationState) -> OpenRound | None:

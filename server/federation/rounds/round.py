@@ -163,22 +163,22 @@ def _remembered(opened: OpenRound) -> dict[int, NonceSet]:
 
 
 def _report(opened: OpenRound) -> RoundReport:
-    settings, accepted = opened.settings, opened.accepted
+    settings, accepted, skipped = opened.settings, opened.accepted, _why_skipped(opened)
     weight = sum(shard.weight for shard in opened.shards)
     return RoundReport(
         round=opened.state.round,
         base_version=opened.state.version,
         asked=opened.asked,
-        received=opened.received,
         accepted=accepted,
         quarantined=dict(sorted(opened.quarantined.items())),
         clipped=opened.clipped,
-        skipped=_why_skipped(opened),
+        skipped=skipped,
+        version=opened.state.version if skipped else None,
         weight=math.ldexp(weight, -settings.bits()),
         mean_norm=math.ldexp(opened.norms / accepted, -_NORM_BITS) if accepted else 0.0,
         aggregation=_aggregation(opened),
         optimizer=settings.optimizer.name,
-        fallback=_fallback(opened),
+        fallback=None if skipped else _fallback(opened),
         filled_shards=_filled(opened),
         seconds=opened.elapsed,
     )
@@ -201,7 +201,7 @@ def _aggregation(opened: OpenRound) -> Aggregation:
 
 def _fallback(opened: OpenRound) -> str | None:
     wanted = opened.settings.aggregation
-    if not opened.accepted or wanted == _aggregation(opened):
+    if wanted == _aggregation(opened):
         return None
     return (
         f"the mean was taken: {_filled(opened)} shards have updates, {wanted} needs at least "

@@ -1,9 +1,9 @@
-"""What became of a round: numbers a person or a dashboard reads."""
+"""A round's record: what a person sees of it while it runs, and what the journal keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 __all__ = ["RoundReport"]
@@ -11,60 +11,111 @@ __all__ = ["RoundReport"]
 
 @dataclass(frozen=True)
 class RoundReport:
-    """One closed round.
+    """A round, running or over.
 
     Attributes:
-        round: its number.
+        round: its number, from 0.
         base_version: the release it started from.
         asked: how many devices were asked.
-        received: how many replies came, good and bad.
-        accepted: how many are in the sum.
-        quarantined: how many are not, by reason code.
+        accepted: replies that are in the sum.
+        declined: devices that may not, or would not.
+        failed: devices that died or could not be reached.
+        quarantined: replies left out, by reason code.
+        figures: means over the accepted replies of what devices say of their training.
+        skipped: None, or why nothing came of the round.
+        fallback: None, or why the mean of the replies was taken where the settings say otherwise.
+        gate: what the acceptance gate found on held-out queries: ``accepted``, ``reason``,
+            ``metric``, its mean ``before`` and ``after``, and the interval of the difference,
+            ``low`` to ``high``, and under ``mistyped`` the same of a second set of queries, where
+            there is one; None before it, where a round proposed nothing, and without a gate.
+        version: the release in force after it; None until that is decided.
+        seconds: how long it was open, on the server's clock.
         clipped: how many of the accepted the server had to clip.
-        skipped: None, or why nothing was changed.
         weight: sum of the accepted weights.
         mean_norm: mean L2 norm of the accepted changes, before the server clipped them.
         change_norm: L2 norm of the aggregated change.
         step_norm: L2 norm of the optimizer's step: new adapter minus old.
         aggregation, optimizer: how the step was made.
-        fallback: None, or why it was the mean where the settings say otherwise.
         filled_shards: how many shards had updates.
-        seconds: how long the round was open.
     """
 
     round: int
     base_version: str
-    asked: int
-    received: int
-    accepted: int
+    asked: int = 0
+    accepted: int = 0
+    declined: int = 0
+    failed: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
-    clipped: int = 0
+    figures: Mapping[str, float] = field(default_factory=dict)
     skipped: str | None = None
+    fallback: str | None = None
+    gate: Mapping[str, Any] | None = None
+    version: str | None = None
+    seconds: float = 0.0
+    clipped: int = 0
     weight: float = 0.0
     mean_norm: float = 0.0
     change_norm: float = 0.0
     step_norm: float = 0.0
     aggregation: str = "mean"
     optimizer: str = "fedavg"
-    fallback: str | None = None
     filled_shards: int = 0
-    seconds: float = 0.0
+
+    @property
+    def received(self) -> int:
+        """Updates that came, good and bad."""
+        return self.accepted + sum(self.quarantined.values())
+
+    @property
+    def replied(self) -> int:
+        """Replies of any kind."""
+        return self.received + self.declined + self.failed
+
+    @property
+    def outcome(self) -> str:
+        """In a word or two: running, skipped, rejected, or the version that was released."""
+        if self.skipped is not None:
+            return "skipped"
+        if self.version is None:
+            return "running"
+        return f"release {self.version}" if self.version != self.base_version else "rejected"
+
+    def with_accepted(self, figures: Mapping[str, float]) -> RoundReport:
+        """This report after one more accepted reply; each figure stays the mean of all."""
+        count = self.accepted
+        mean = {
+            name: (self.figures.get(name, value) * count + value) / (count + 1)
+            for name, value in figures.items()
+        }
+        return replace(self, accepted=count + 1, figures={**self.figures, **mean})
+
+    def with_quarantined(self, reason: str) -> RoundReport:
+        """This report after one more reply that was left out."""
+        counts = dict(self.quarantined)
+        counts[reason] = counts.get(reason, 0) + 1
+        return replace(self, quarantined=dict(sorted(counts.items())))
+
+    def with_heard(self, heard: RoundReport) -> RoundReport:
+        """This report with what only who asked the devices knows; ``heard`` is theirs.
+
+        A resumed round asks every device again, so what was left out is counted anew there, and
+        not twice as among the replies that were received.
+        """
+        return replace(
+            self,
+            declined=heard.declined,
+            failed=heard.failed,
+            quarantined=heard.quarantined,
+            figures=heard.figures,
+            seconds=heard.seconds,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return asdict(self) | {"quarantined": dict(self.quarantined)}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> RoundReport:
-        """The report that :meth:`to_dict` described."""
-        return cls(**found)
-
-    def __str__(self) -> str:
-        """One line, as a log shows it."""
-        counts = f"asked {self.asked}, received {self.received}, accepted {self.accepted}"
-        reasons = ", ".join(f"{reason} {count}" for reason, count in self.quarantined.items())
-        parts = [f"round {self.round} on release {self.base_version}: {counts}"]
-        parts += [f"quarantined: {reasons}"] if reasons else []
-        parts += [f"skipped: {self.skipped}"] if self.skipped else []
-        parts += [self.fallback] if self.fallback else []
-        return "; ".join(parts)
+        """The report that :meth:`to_dict` described; what another release added is left out."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in found.items() if name in known})

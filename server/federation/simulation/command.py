@@ -118,8 +118,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.client.offer_limits import OfferLimits
     from pocketquery.server.federation.live_table import LiveTable
     from pocketquery.server.federation.report import summary, write_report
+    from pocketquery.server.federation.rounds.federation import finished_rounds
     from pocketquery.server.federation.rounds.options import FederationOptions
-    from pocketquery.server.federation.row_file import RowFile
     from pocketquery.server.federation.simulation.simulation import open_simulation
 
     options = FederationOptions.of(vars(arguments))
@@ -129,8 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _files(arguments), output, options, faults=arguments.faults, limits=limits
     ) as simulation:
         print(simulation.description, file=sys.stderr, flush=True)
-        known = RowFile(output / "rounds.json").rows()
-        with LiveTable(known, enabled=not arguments.json) as table:
+        with LiveTable(finished_rounds(output), enabled=not arguments.json) as table:
             rows = _engine(arguments.engine)(simulation, show=table.show)
     write_report(output / "report.html", rows, simulation.description, options)
     found = summary(rows) | {"output": str(output)}

@@ -25,9 +25,9 @@ from pocketquery.client.device import Equipment
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.index.index import open_index
-from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.clock import SystemClock
 from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
 from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.federation.simulation.simulation import Simulation
@@ -45,13 +45,13 @@ _RESOURCES: dict[str, Any] = {"client_resources": {"num_cpus": 1, "num_gpus": 0.
 
 
 def simulate_with_ray(
-    simulation: Simulation, *, show: Callable[[RoundRow], None] = lambda row: None
-) -> list[RoundRow]:
-    """Run the rounds that are left, one device a core; the rows of all of them.
+    simulation: Simulation, *, show: Callable[[RoundReport], None] = lambda report: None
+) -> list[RoundReport]:
+    """Run the rounds that are left, one device a core; the reports of all of them.
 
     Args:
         simulation: an opened one, without faults: those are the in-process grid's.
-        show: told of every change of the running round's row.
+        show: told of every change of the running round's report.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -65,12 +65,12 @@ def simulate_with_ray(
         raise MissingExtraError.of("ray", "simulation")
     from flwr.simulation import run_simulation  # here: it brings Ray
 
-    rows: list[RoundRow] = []
+    reports: list[RoundReport] = []
     server = ServerApp()
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:
-        rows.extend(
+        reports.extend(
             run_rounds(
                 simulation.folder,
                 simulation.publisher,
@@ -87,7 +87,7 @@ def simulate_with_ray(
     )
     with _without_advice():
         run_simulation(server, client, len(simulation.devices), backend_config=_RESOURCES)
-    return rows
+    return reports
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Federated rounds over simulated devices: releases, a journal, rows and a report in one folder.
+"""Federated rounds over simulated devices: releases, a journal and a report in one folder.
 
 One seed decides everything, and a simulation that is killed and started again goes on to the same
 bits: the journal holds the round, each device's file what it keeps between rounds.
@@ -21,11 +21,11 @@ from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
-from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.clock import VirtualClock
 from pocketquery.server.federation.rounds.driver import Publisher
 from pocketquery.server.federation.rounds.federation import run_rounds
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices, random_faults
 from pocketquery.server.federation.simulation.files import SimulationFiles
@@ -118,13 +118,13 @@ def open_simulation(
 
 
 def simulate(
-    simulation: Simulation, *, show: Callable[[RoundRow], None] = lambda row: None
-) -> list[RoundRow]:
-    """Run the rounds that are left, in this process; the rows of all of them.
+    simulation: Simulation, *, show: Callable[[RoundReport], None] = lambda report: None
+) -> list[RoundReport]:
+    """Run the rounds that are left, in this process; the reports of all of them.
 
     Args:
         simulation: an opened one.
-        show: told of every change of the running round's row.
+        show: told of every change of the running round's report.
     """
     return run_rounds(
         simulation.folder,

@@ -73,6 +73,7 @@ def serve(path: Path) -> bytes:
                 settle(journal)
             state = journal.state or small_state()
             if state.round == _ROUNDS:
+                assert [report.version for report in journal.reports()] == ["v1", "v1", "v3"]
                 return state.to_bytes()
             accepted = (journal.open_round or journal.begin(state, _SETTINGS, now=0.0)).accepted
             updates = updates_of(state)

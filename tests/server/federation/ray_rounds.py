@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.errors import ArtifactError, MissingExtraError
-from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.federation.simulation.ray import simulate_with_ray
 from pocketquery.server.federation.simulation.simulation import open_simulation
@@ -36,7 +36,7 @@ def main(files: Path, output: Path) -> None:
         print([(row.round, row.accepted) for row in simulate_with_ray(simulation)])
 
 
-def _full_disk(row: RoundRow) -> None:
+def _full_disk(row: RoundReport) -> None:
     raise ArtifactError("the disk is full")
 
 

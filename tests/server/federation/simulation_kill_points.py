@@ -24,12 +24,14 @@ from tests.killed_lines import lines_of
 from tests.server.federation.small_federation import opened, write_federation
 
 _MODULES = (
-    "/federation/driver.py",
-    "/federation/exchange.py",
-    "/federation/journal.py",
-    "/federation/publishing.py",
-    "/federation/releases.py",
-    "/federation/row_file.py",
+    "/rounds/driver.py",
+    "/rounds/exchange.py",
+    "/rounds/federation.py",
+    "/rounds/journal.py",
+    "/rounds/journal_tables.py",
+    "/releases/publishing.py",
+    "/releases/registry.py",
+    "/releases/release_rows.py",
     "/client/device.py",
     "/client/round_memory.py",
     "/sdk/files.py",

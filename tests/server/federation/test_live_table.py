@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import io
 
-from pocketquery.server.federation.live_table import COLUMNS, LiveTable, cells, row_line
-from tests.server.federation.round_rows import ACCEPTED, NOT_FINITE, OVER, REFUSED, RUNNING, SKIPPED
+from pocketquery.server.federation.live_table import COLUMNS, LiveTable, cells, report_line
+from tests.server.federation.round_reports import (
+    ACCEPTED,
+    NOT_FINITE,
+    OVER,
+    REFUSED,
+    RUNNING,
+    SKIPPED,
+)
 
 
 class Terminal(io.StringIO):
@@ -35,8 +42,8 @@ def test_without_a_terminal_a_round_is_one_line_when_it_is_over() -> None:
     with LiveTable([ACCEPTED], stream=stream) as table:
         table.show(RUNNING)
         table.show(SKIPPED)
-    assert stream.getvalue() == row_line(SKIPPED) + "\n"
-    assert row_line(SKIPPED).endswith("skipped: 1 valid reply, <5> needed")
+    assert stream.getvalue() == report_line(SKIPPED) + "\n"
+    assert report_line(SKIPPED).endswith("skipped: 1 valid reply, <5> needed")
 
 
 def test_on_a_terminal_the_table_moves_and_shows_the_running_round() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pocketquery.server.federation.report import federation_page, summary, write_report
 from pocketquery.server.federation.rounds.options import FederationOptions
-from tests.server.federation.round_rows import ACCEPTED, OVER, SKIPPED
+from tests.server.federation.round_reports import ACCEPTED, OVER, SKIPPED
 
 
 class Page(HTMLParser):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,17 @@ from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_data import judged_by_shipped
 from pocketquery.server.federation.releases.gate_report import GateSettings
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
-from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.rounds.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from tests.server.federation.small_federation import Files, Parts, opened
 
 
 def run(
-    parts: Parts, faults: FaultPlan | None = None, seen: list[RoundRow] | None = None
-) -> list[RoundRow]:
+    parts: Parts, faults: FaultPlan | None = None, seen: list[RoundReport] | None = None
+) -> list[RoundReport]:
     return run_rounds(
         parts.work,
         parts.publisher,
@@ -39,7 +40,7 @@ def run(
 
 
 def test_rounds_make_releases_that_devices_can_load(federation: Files, tmp_path: Path) -> None:
-    seen: list[RoundRow] = []
+    seen: list[RoundReport] = []
     with opened(federation, tmp_path) as parts:
         rows = run(parts, seen=seen)
     assert [(row.round, row.asked, row.accepted, row.outcome) for row in rows] == [
@@ -49,6 +50,9 @@ def test_rounds_make_releases_that_devices_can_load(federation: Files, tmp_path:
     for row in rows:
         assert row.figures["loss"] > 0
         assert 0 < row.figures["drift"] < 0.2
+    assert finished_rounds(tmp_path) == rows
+    listed = json.loads((tmp_path / "rounds.json").read_text())["rounds"]
+    assert [RoundReport.from_dict(one) for one in listed] == rows
     assert [row.accepted for row in seen if row.round == 0] == [0, 1, 2, 3, 4, 4]
     encoder = sdk.load(federation.bundle, adapter=parts.publisher.registry.read())
     assert encoder.version == "3"
@@ -139,7 +143,7 @@ def test_a_release_rolled_back_while_a_round_runs_is_not_followed(
     with opened(federation, tmp_path, rounds=3) as parts:
         registry = parts.publisher.registry
 
-        def roll_back(row: RoundRow) -> None:
+        def roll_back(row: RoundReport) -> None:
             if (row.round, row.accepted) == (1, 2) and registry.current().version == "2":
                 registry.rollback("1")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.round import apply
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.server_optimizers import FedAdam
 from pocketquery.server.federation.rounds.validation import Reason
 from tests.server.federation.replies import SETTINGS, replies, reply, small_state
@@ -63,8 +65,10 @@ def test_an_opened_journal_goes_on_where_the_last_process_was(path: Path) -> Non
         assert journal.state.to_bytes() == STATE.to_bytes()
         assert journal.candidate.to_bytes() == state.to_bytes() == wanted.to_bytes()
         assert journal.reports() == [told]
-    counts = {"quarantined": {"duplicate": 1, "malformed": 1}, "received": 8, "asked": 7}
-    assert told == dataclasses.replace(report, **counts)  # type: ignore[arg-type]
+    assert told.received == 8
+    assert told == dataclasses.replace(
+        report, quarantined={"duplicate": 1, "malformed": 1}, asked=7
+    )
 
 
 def test_replies_that_come_together_are_one_transaction(path: Path) -> None:
@@ -102,6 +106,68 @@ def test_a_candidate_waits_for_its_decision(path: Path) -> None:
         assert journal.state.adapter.keys() == candidate.adapter.keys()
         for name, value in journal.state.adapter.items():
             assert value.tobytes() == candidate.adapter[name].tobytes()
+
+
+def test_a_report_is_complete_once_it_is_decided_what_became_of_the_round(path: Path) -> None:
+    heard = RoundReport(0, STATE.version, declined=2, figures={"loss": 0.5}, seconds=3.0)
+    gate = {"accepted": True, "reason": "accepted"}
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        journal.receive_all(replies(4))
+        candidate, told = journal.close(heard)
+        assert (told.accepted, told.declined, told.figures) == (4, 2, {"loss": 0.5})
+        assert (told.seconds, told.version, told.outcome) == (3.0, None, "running")
+        journal.settle(candidate.released("2"), dataclasses.replace(told, gate=gate, version="2"))
+        wanted = [dataclasses.replace(told, gate=gate, version="2")]
+        assert journal.reports() == wanted
+        assert journal.state is not None
+        journal.begin(journal.state, SETTINGS)
+        journal.receive(reply(9, journal.state))
+        journal.close()  # skipped: decided at once
+        for settled in (True, False):  # without a report; by the next begin()
+            state = journal.state
+            journal.begin(state, SETTINGS)
+            journal.receive_all([reply(10 * state.round + n, state) for n in range(4)])
+            candidate, _ = journal.close()
+            if settled:
+                journal.settle(state.rejected(candidate))
+    with Journal.open(path) as journal:
+        assert journal.candidate is not None
+        assert journal.state is not None
+        journal.begin(journal.candidate.released("3"), SETTINGS)
+        assert journal.reports()[:1] == wanted
+        found = [(report.round, report.outcome) for report in journal.reports()]
+    assert found == [(0, "release 2"), (1, "skipped"), (2, "rejected"), (3, "release 3")]
+
+
+def test_a_journal_of_version_1_tells_what_it_knows_of_its_rounds(path: Path) -> None:
+    """Its reports had no version, gate, figures, declined and failed devices."""
+    with Journal.open(path) as journal:
+        state = STATE
+        for outcome in ("2", None, "3"):
+            journal.begin(state, SETTINGS)
+            journal.receive_all([reply(10 * state.round + n, state) for n in range(4)])
+            candidate, _ = journal.close()
+            state = candidate.released(outcome) if outcome else state.rejected(candidate)
+            if outcome != "3":  # that candidate still waits
+                journal.settle(state)
+        wanted = journal.reports()
+    added = ("version", "gate", "figures", "declined", "failed")
+    connection = sqlite3.connect(path)
+    for report in wanted:
+        body = report.to_dict() | {"received": report.received}
+        old = json.dumps({name: value for name, value in body.items() if name not in added})
+        connection.execute("UPDATE reports SET body = ? WHERE round = ?", (old, report.round))
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+    for _ in range(2):
+        with Journal.open(path) as journal:
+            assert journal.reports() == wanted
+    assert [report.version for report in wanted] == ["2", "2", None]
+    with Journal.open(path) as journal:
+        journal.settle(state)
+        assert journal.reports()[-1].version == "3"
 
 
 def test_a_skipped_round_leaves_no_candidate(path: Path) -> None:
@@ -186,7 +252,7 @@ def test_other_files_are_refused(path: Path) -> None:
     path.unlink()
     Journal.open(path).disconnect()
     newer = sqlite3.connect(path)
-    newer.execute("PRAGMA user_version = 2")
+    newer.execute("PRAGMA user_version = 3")
     newer.close()
     with pytest.raises(UnsupportedVersionError, match="upgrade"):
         Journal.open(path)
@@ -212,6 +278,17 @@ def test_damaged_rows_are_told(path: Path, damage: str) -> None:
     connection.close()
     with pytest.raises(CorruptArtifactError, match=str(path)):
         Journal.open(path)
+
+
+@pytest.mark.parametrize("body", ["x", "[]", "{}", '{"round": 1}'])
+def test_damaged_reports_are_told(path: Path, body: str) -> None:
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        journal.receive(reply(1))
+        journal.close()
+        journal._connection.execute("UPDATE reports SET body = ?", (body,))
+        with pytest.raises(CorruptArtifactError, match=f"{path}: the report of a round"):
+            journal.reports()
 
 
 def test_no_update_is_in_the_file_and_no_sum_after_the_round(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pocketquery.server.federation.round_row import RoundRow
+from pocketquery.server.federation.rounds.round_report import RoundReport
 
 GATE = {
     "accepted": True,
@@ -13,7 +13,7 @@ GATE = {
     "low": 0.01,
     "high": 0.03,
 }
-ACCEPTED = RoundRow(
+ACCEPTED = RoundReport(
     0,
     "1",
     asked=25,
@@ -25,7 +25,7 @@ ACCEPTED = RoundRow(
     gate=GATE,
     version="2",
 )
-REFUSED = RoundRow(
+REFUSED = RoundReport(
     1,
     "2",
     asked=25,
@@ -33,7 +33,7 @@ REFUSED = RoundRow(
     gate={**GATE, "accepted": False, "reason": "mean_fell", "before": 0.52, "after": 0.5},
     version="2",
 )
-NOT_FINITE = RoundRow(
+NOT_FINITE = RoundReport(
     2,
     "2",
     asked=25,
@@ -48,6 +48,8 @@ NOT_FINITE = RoundRow(
     },
     version="2",
 )
-SKIPPED = RoundRow(3, "2", asked=25, accepted=1, skipped="1 valid reply, <5> needed", version="2")
-RUNNING = RoundRow(4, "2", asked=25, accepted=3, figures={"loss": 0.5})
+SKIPPED = RoundReport(
+    3, "2", asked=25, accepted=1, skipped="1 valid reply, <5> needed", version="2"
+)
+RUNNING = RoundReport(4, "2", asked=25, accepted=3, figures={"loss": 0.5})
 OVER = (ACCEPTED, REFUSED, NOT_FINITE, SKIPPED)
