@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.sdk.bundle.signature import public_key_bytes
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check, one_of
 from pocketquery.server.federation.rounds.server_optimizers import optimizer_from_dict
@@ -36,7 +37,7 @@ class Option:
 
 _LOCAL = LocalConfig()
 _ROUND = RoundSettings()
-_SECURE = SecureSettings(federation="-")
+_SECURE = SecureSettings(federation="-", enrolment="0" * 64)
 
 OPTIONS = (
     Option("rounds", 20, "how many rounds"),
@@ -63,6 +64,7 @@ OPTIONS = (
     Option("seed", 0, "of the choice of devices"),
     Option("secure", "off", "on: the server learns masked sums alone (experimental)"),
     Option("federation", "", "secure: the name or id that devices are enrolled for"),
+    Option("enrolment", "", "secure: public key of the authority that enrols devices, or its PEM"),
     Option("secure-neighbours", _SECURE.neighbours, "secure: devices that one shares masks with"),
     Option("secure-least", _SECURE.least, "secure: devices in a group; 100 with noise"),
     Option("secure-groups", _SECURE.groups, "secure: sums a round; robust means need 5 or more"),
@@ -153,6 +155,11 @@ class FederationOptions:
                 raise InvalidInputError(
                     f"{one.name} is {v[one.name]!r} with secure on: {_REFUSED[one.name]}"
                 )
+        if not v["enrolment"]:
+            raise InvalidInputError(
+                "enrolment is empty, expected the public key of the authority that signs devices' "
+                "certificates (64 hexadecimal digits, or a PEM file); see pocketquery enrol"
+            )
         groups, aggregation = v["secure-groups"], self.settings.aggregation
         if groups == 1 and aggregation == _ROUND.aggregation:
             aggregation = "mean"  # that default is for rounds with shards
@@ -161,6 +168,7 @@ class FederationOptions:
             least = LEAST_COHORT
         secure = SecureSettings(
             federation=v["federation"],
+            enrolment=public_key_bytes(v["enrolment"]).hex(),
             neighbours=v["secure-neighbours"],
             least=least,
             groups=groups,

@@ -27,6 +27,7 @@ PrivacyMode = Literal["off", "devices", "server"]
 LEAST_COHORT = 100  # below it noise on devices leaves nothing to learn
 LEAST_GROUPS = 5  # of fewer means, one hostile group is not told from the others
 STEP_SLACK = 1.1  # times the clipping norm: what a round may change at most
+_KEY = re.compile(r"[0-9a-f]{64}")
 _SEASON = re.compile(r"[!-~]{1,64}")
 
 
@@ -37,6 +38,8 @@ class SecureSettings:
     Attributes:
         federation: a name, or an id of 32 hexadecimal digits: what the devices' certificates are
             signed for.
+        enrolment: the public key of the authority that signed them, 64 hexadecimal digits; not
+            the server's own. A certificate of another's would spoil its neighbours' round.
         neighbours: of a device, in the ring that masks are dealt along; a group of fewer is
             complete.
         least: devices in a group; with fewer that are ready, the round is skipped. It gives way to
@@ -58,6 +61,7 @@ class SecureSettings:
     """
 
     federation: str = ""
+    enrolment: str = ""
     neighbours: int = 84
     least: int = 20
     groups: int = 1
@@ -77,6 +81,7 @@ class SecureSettings:
         check_fields(
             self,
             federation=_FEDERATION_RULE,
+            enrolment=_ENROLMENT_RULE,
             neighbours=whole(2),
             least=whole(2),
             groups=whole(),
@@ -158,6 +163,10 @@ class SecureSettings:
 _FEDERATION_RULE = Rule(
     lambda value: isinstance(value, str) and bool(value),
     "the name or id that the devices' certificates are signed for (pocketquery enrol)",
+)
+_ENROLMENT_RULE = Rule(
+    lambda value: isinstance(value, str) and bool(_KEY.fullmatch(value)),
+    "64 hexadecimal digits, the public key of the authority that signs certificates",
 )
 _SEASON_RULE = Rule(
     lambda value: isinstance(value, str) and bool(_SEASON.fullmatch(value)),

@@ -66,7 +66,7 @@ def test_a_server_draws_its_shards_anew_and_does_not_show_them() -> None:
     assert str(first.settings.shard_seed) not in json.dumps(first.to_dict())
 
 
-SECURE: dict[str, Any] = {"secure": "on", "federation": "ab" * 16}
+SECURE: dict[str, Any] = {"secure": "on", "federation": "clinics", "enrolment": "ab" * 32}
 NOISY: dict[str, Any] = {**SECURE, "clients-per-round": 200, "privacy": "devices"}
 
 
@@ -77,8 +77,8 @@ def test_plain_rounds_know_nothing_of_secure_sums() -> None:
 
 def test_every_option_of_secure_sums_arrives() -> None:
     changed: dict[str, Any] = {
-        "federation": "cd" * 16, "secure-neighbours": 200, "secure-least": 150,
-        "secure-groups": 1, "stage-deadline": 30, "rest": 3, "privacy": "server",
+        "federation": "cd" * 16, "enrolment": "cd" * 32, "secure-neighbours": 200,
+        "secure-least": 150, "secure-groups": 1, "stage-deadline": 30, "rest": 3, "privacy": "server",
         "noise-multiplier": 4.0, "season": "2", "participations": 2, "season-rounds": 50,
         "epsilon": 1.0, "delta": 1e-7, "range": 0.5,
     }  # fmt: skip
@@ -95,7 +95,7 @@ def test_every_option_of_secure_sums_arrives() -> None:
 
 def test_one_group_is_the_default_and_its_mean_is_taken() -> None:
     options = FederationOptions.of(SECURE)
-    assert options.secure == SecureSettings(federation="ab" * 16)
+    assert options.secure == SecureSettings(federation="clinics", enrolment="ab" * 32)
     assert (options.settings.shards, options.settings.aggregation) == (1, "mean")
     robust = FederationOptions.of({**SECURE, "clients-per-round": 200, "secure-groups": 10})
     assert (robust.settings.shards, robust.settings.aggregation) == (10, "median")
@@ -115,6 +115,8 @@ def test_noise_needs_a_hundred_devices_in_a_group() -> None:
      ({**SECURE, "compress": False}, "encoding of their own"),
      ({**SECURE, "shards": 5}, "secure-groups"),
      ({**SECURE, "federation": ""}, "pocketquery enrol"),
+     ({**SECURE, "enrolment": ""}, "pocketquery enrol"),
+     ({**SECURE, "enrolment": "ab"}, "64 hexadecimal digits"),
      ({**SECURE, "aggregation": "trimmed_mean"}, "over one group"),
      ({**SECURE, "clients-per-round": 200, "secure-groups": 3}, "at least 5 for median"),
      ({**SECURE, "clients-per-round": 200, "secure-groups": 20}, "fewer groups"),
