@@ -78,7 +78,8 @@ def test_plain_rounds_know_nothing_of_secure_sums() -> None:
 def test_every_option_of_secure_sums_arrives() -> None:
     changed: dict[str, Any] = {
         "federation": "cd" * 16, "enrolment": "cd" * 32, "secure-neighbours": 200,
-        "secure-least": 150, "secure-groups": 1, "stage-deadline": 30, "rest": 3, "privacy": "server",
+        "secure-least": 150, "secure-groups": 1, "stage-deadline": 30, "rest": 3,
+        "privacy": "server",
         "noise-multiplier": 4.0, "season": "2", "participations": 2, "season-rounds": 50,
         "epsilon": 1.0, "delta": 1e-7, "range": 0.5,
     }  # fmt: skip
