@@ -15,10 +15,16 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["NodeKey", "ServerCertificate", "make_node_key", "make_server_certificate"]
+__all__ = [
+    "NodeKey",
+    "ServerCertificate",
+    "make_enrolment_authority",
+    "make_node_key",
+    "make_server_certificate",
+]
 
 _VALID = datetime.timedelta(days=30)
 
@@ -88,6 +94,24 @@ def make_node_key(folder: Path, name: str) -> NodeKey:
     return files
 
 
+def make_enrolment_authority(folder: Path) -> tuple[Path, Path]:
+    """The private and the public key of an authority that enrols devices for private rounds.
+
+    For a trial: the authority is to be another party than the server's operator, and its private
+    key never on the server.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    key = ed25519.Ed25519PrivateKey.generate()
+    private, public = folder / "authority.pem", folder / "authority.pub.pem"
+    _write_private(private, key, serialization.PrivateFormat.PKCS8)
+    public.write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    )
+    return private, public
+
+
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
 ) -> x509.CertificateBuilder:
@@ -122,7 +146,9 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _write_private(
-    path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat
+    path: Path,
+    key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey,
+    form: serialization.PrivateFormat,
 ) -> None:
     data = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

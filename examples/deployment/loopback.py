@@ -36,6 +36,9 @@ class Loopback:
         nodes: the configuration of each SuperNode, which its ClientApp finds in
             ``context.node_config``.
         seconds: how long the start may take.
+        in_memory: whether the SuperLink keeps messages in memory alone. Its database holds them
+            until they are delivered and then deletes rows without overwriting pages: what devices
+            send in private rounds is not to be found there later.
 
     Attributes:
         port: of the SuperLink.
@@ -43,11 +46,17 @@ class Loopback:
     """
 
     def __init__(
-        self, folder: Path, nodes: Sequence[Mapping[str, str]], *, seconds: float = 90.0
+        self,
+        folder: Path,
+        nodes: Sequence[Mapping[str, object]],
+        *,
+        seconds: float = 90.0,
+        in_memory: bool = False,
     ) -> None:
         self.folder = folder.resolve()
         self._nodes = list(nodes)
         self._seconds = seconds
+        self._in_memory = in_memory
         self.processes = Processes(self.folder / "logs")
         self.port = 0
 
@@ -117,7 +126,7 @@ class Loopback:
         command += ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
         database = self.folder / "superlink.sqlite"
         database.unlink(missing_ok=True)  # of an earlier start, with nodes that had other keys
-        command += ["--database", database]
+        command += ["--database", ":flwr-in-memory:" if self._in_memory else database]
         self.processes.start("superlink", command, self.environment("superlink"))
         trust = ssl.create_default_context(cafile=str(certificate.authority))
         self.processes.wait_for(
@@ -127,7 +136,7 @@ class Loopback:
     def _start_supernode(
         self,
         number: int,
-        config: Mapping[str, str],
+        config: Mapping[str, object],
         certificate: ServerCertificate,
         ports: tuple[int, int],
     ) -> None:
@@ -138,7 +147,7 @@ class Loopback:
         command += ["--superlink", f"{_HOST}:{ports[0]}", "--host", _HOST, "--port", f"{ports[1]}"]
         command += ["--root-certificates", certificate.authority]
         command += ["--auth-supernode-private-key", key.private]
-        command += ["--node-config", " ".join(f'{k}="{v}"' for k, v in config.items())]
+        command += ["--node-config", " ".join(f"{k}={json.dumps(v)}" for k, v in config.items())]
         self.processes.start(name, command, self.environment(name))
 
     def _all_online(self) -> bool:

@@ -78,6 +78,17 @@ class Processes:
                 )
             time.sleep(0.2)
 
+    def kill(self, name: str) -> None:
+        """Kill the process ``name``, and by their ids those that it started; nothing is cleared up,
+        as where a machine loses its power.
+        """
+        process = self._started.pop(name)
+        descendants = _descendants(process.pid)
+        process.kill()
+        process.wait()
+        for id_, birth in descendants:
+            _end_descendant(id_, birth, end=0.0)
+
     def stop(self) -> None:
         """Ask every process to end, in reverse order; kill, by its id, what does not."""
         started = list(reversed(self._started.values()))
