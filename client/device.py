@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
@@ -29,11 +32,21 @@ from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.files import sha256_bytes
 
-__all__ = ["Answer", "Contribution", "Declined", "Device", "Equipment", "ExampleStore", "Offer"]
+__all__ = [
+    "Answer",
+    "Contribution",
+    "Declined",
+    "Device",
+    "Equipment",
+    "ExampleStore",
+    "Offer",
+    "Training",
+]
 
 _LARGEST_FIGURE = 1000.0
 _NO_CONSENT = "the user has not consented, or has withdrawn the consent"
 _ERASED = "the user erased queries since the training began"
+_PRIVATE_ONLY = "this device takes part in private rounds alone, and a plain one was offered"
 
 
 @dataclass(frozen=True)
@@ -132,6 +145,30 @@ class Equipment:
         return cls(Encoder.of_bundle(bundle), LocalStep.open(bundle), documents, public_key)
 
 
+@dataclass(frozen=True)
+class Training:
+    """A training for a round that came to its end; nothing of it was kept or sent yet.
+
+    Attributes:
+        epoch: of the store that was trained on.
+        release: what it began from.
+        occasion: names encoder, release and round.
+        before: what the round before left.
+        result: the change and how it came about.
+    """
+
+    epoch: str
+    release: AdapterRelease
+    occasion: str
+    before: Keepsake
+    result: LocalResult
+
+    @property
+    def change(self) -> Mapping[str, NDArray[np.float32]]:
+        """New minus given value of every tensor that ships."""
+        return self.result.change
+
+
 class Device:
     """A device that takes part in rounds.
 
@@ -143,6 +180,8 @@ class Device:
         readings: what the device says of its battery, network and temperature; None: nothing.
         limits: what it accepts of an offer, whoever makes it.
         figures: whether the server is told how the training went, see :class:`Contribution`.
+        plain: whether it sends changes that the server can read; False: only private rounds
+            (:mod:`pocketquery.client.secure.participant`) train it.
     """
 
     def __init__(
@@ -155,6 +194,7 @@ class Device:
         readings: Readings | None,
         limits: OfferLimits | None = None,
         figures: bool = True,
+        plain: bool = True,
     ) -> None:
         self._equipment = equipment
         self._store = store
@@ -163,6 +203,7 @@ class Device:
         self._readings = readings
         self._limits = limits or OfferLimits()
         self._figures = figures
+        self._plain = plain
 
     def answer(self, offer: Offer) -> Answer:
         """Take part in a round, or decline.
@@ -177,12 +218,22 @@ class Device:
         queries meanwhile, and where the offer is for another encoder, was tampered with, or holds
         settings out of range.
         """
+        if not self._plain:
+            return Declined(_PRIVATE_ONLY)
         try:
             return self._answer(offer)
         except PocketQueryError as error:
             return Declined(str(error))
 
-    def _answer(self, offer: Offer) -> Answer:
+    def train(self, offer: Offer) -> Training | Declined:
+        """Train as ``offer`` says, where consent, limits and policy allow it: what plain and
+        private rounds have in common. Nothing of it is kept: before anything leaves the device,
+        :meth:`forgotten` must be asked.
+
+        Raises:
+            PocketQueryError: the offer is for another encoder, was tampered with, or holds settings
+                out of range.
+        """
         # 1. May it? A query counts once, however often it was searched for.
         if not self._consents():
             return Declined(_NO_CONSENT)
@@ -213,10 +264,25 @@ class Device:
             previous=before.adapter or None,
         )
         if result.stopped:
-            return Declined(self._forgotten(epoch) or result.stopped)
+            return Declined(self.forgotten(epoch) or result.stopped)
+        return Training(epoch, release, occasion, before, result)
+
+    def forgotten(self, epoch: str) -> str | None:
+        """Why what was read from the store in this epoch may not be used any more, or None; where
+        there is a reason, what was kept between rounds is forgotten, too.
+        """
+        reason = self._gone(epoch)
+        if reason is not None:
+            self._memory.erase()
+        return reason
+
+    def _answer(self, offer: Offer) -> Answer:
+        training = self.train(offer)
+        if isinstance(training, Declined):
+            return training
         # 4. Keep what the next round needs, and send, where the user has not erased it meanwhile.
-        contribution = self._contribution(offer, release, occasion, before, result)
-        if reason := self._forgotten(epoch):
+        contribution = self._contribution(offer, training)
+        if reason := self.forgotten(training.epoch):
             return Declined(reason)
         return contribution
 
@@ -229,33 +295,27 @@ class Device:
             return config
         return replace(config, opened_loss_weight=0.0)
 
-    def _contribution(
-        self,
-        offer: Offer,
-        release: AdapterRelease,
-        occasion: str,
-        before: Keepsake,
-        result: LocalResult,
-    ) -> Contribution:
+    def _contribution(self, offer: Offer, training: Training) -> Contribution:
+        release, result = training.release, training.result
         header = UpdateHeader(
             space_id=release.space_id,
             encoder_sha256=release.encoder_sha256,
             base_version=release.version,
             round=offer.round,
-            nonce=self._memory.nonce(occasion),
+            nonce=self._memory.nonce(training.occasion),
             weight=bounded_weight(result.examples, offer.largest_weight),
         )
         update, residual = encode_update(
             result.change,
             header=header,
             clip_norm=offer.clip_norm,
-            residual=before.residual or None,
+            residual=training.before.residual or None,
             compress=offer.compress,
         )
         ended = {}
         if offer.config.client_init == "ema":
             ended = {n: release.tensors[n] + change for n, change in result.change.items()}
-        self._memory.keep(occasion, Keepsake(residual, ended))
+        self._memory.keep(training.occasion, Keepsake(residual, ended))
         return Contribution(update, _figures(result) if self._figures else {})
 
     def _consents(self) -> bool:
@@ -269,13 +329,6 @@ class Device:
         if not self._store.consent:
             return _NO_CONSENT
         return None if self._store.epoch == epoch else _ERASED
-
-    def _forgotten(self, epoch: str) -> str | None:
-        """The same; where there is a reason, what was kept between rounds is forgotten, too."""
-        reason = self._gone(epoch)
-        if reason is not None:
-            self._memory.erase()
-        return reason
 
 
 def _figures(result: LocalResult) -> dict[str, float]:

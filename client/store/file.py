@@ -26,11 +26,14 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.files import remove_file
 from pocketquery.sdk.sqlite_file import distrust_schema
 
-__all__ = ["ROUNDS", "StoreFile", "destroy_file", "new_epoch"]
+__all__ = ["ROUNDS", "SECURE", "StoreFile", "destroy_file", "new_epoch"]
 
 ROUNDS = "rounds.safetensors"
 """What is kept between rounds, beside a store: it was made of the store's queries, and goes with
 them."""
+
+SECURE = "secure.safetensors"
+"""Where a private round stands, beside a store: the same holds for it."""
 
 _APPLICATION_ID = 0x50515153  # "PQQS", in the file's header
 _VERSION = 1
@@ -55,6 +58,7 @@ CREATE TABLE IF NOT EXISTS marks (
     one INTEGER PRIMARY KEY CHECK (one = 1), epoch TEXT NOT NULL, origin REAL, landed REAL
 );
 """
+_MADE_OF_QUERIES = (ROUNDS, SECURE)
 _SIBLINGS = ("-journal", "-wal", "-shm")
 
 
@@ -123,7 +127,8 @@ class StoreFile:
                 self._change_and_rewrite(change)
                 self._forget()  # with its journal in memory
             with self._explained():
-                remove_file(self.path.with_name(ROUNDS))
+                for name in _MADE_OF_QUERIES:
+                    remove_file(self.path.with_name(name))
 
     def rewrite(self) -> None:
         """Write the file anew, without anything that was deleted from it."""
@@ -191,10 +196,11 @@ def destroy_file(path: Path) -> None:
                 f"{file} cannot be erased ({error}); close what uses it, or remove it by hand"
             ) from error
 
-    try:
-        remove_file(path.with_name(ROUNDS))
-    except OSError as error:
-        raise ArtifactError(f"{path.with_name(ROUNDS)} cannot be erased ({error})") from error
+    for made in map(path.with_name, _MADE_OF_QUERIES):
+        try:
+            remove_file(made)
+        except OSError as error:
+            raise ArtifactError(f"{made} cannot be erased ({error})") from error
 
 
 def _files(path: Path) -> list[Path]:
