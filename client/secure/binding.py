@@ -54,8 +54,8 @@ class Privacy:
 
     Attributes:
         mode: "off"; "devices": they add noise before they mask; "server": it adds noise to sums.
-        noise_multiplier: z, the standard deviation of a sum's noise over a device's sensitivity;
-            0 where the mode is "off".
+        noise_multiplier: z, the standard deviation of a sum's noise over a device's sensitivity,
+            from 0.01; 0 where the mode is "off".
         counted_on: m, the honest survivors whose noise is counted on; at least 1 with "devices".
         season: its name, up to 64 printable ASCII characters; at least one where there is noise.
         participations: of a device in a season, at most.
@@ -78,7 +78,7 @@ class Privacy:
         check_fields(
             self,
             mode=one_of(*get_args(Mode)),
-            noise_multiplier=_fraction(number(0, 1e6, above=0 if noisy else None)),
+            noise_multiplier=_fraction(number(0.01, 1e6) if noisy else number(0, 0)),
             counted_on=whole(1 if self.mode == "devices" else 0, MOST_DEVICES),
             season=Rule(
                 lambda value: (
