@@ -1,0 +1,238 @@
+"""``pocketquery privacy``: a plan of private rounds, and the officer's page of what ran."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketquery.sdk.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pocketquery.server.federation.privacy.plan import Plan
+
+__all__ = ["EXPERIMENTAL", "privacy"]
+
+EXPERIMENTAL = "Experimental; not reviewed by an outside cryptographer."
+
+_EPILOG = f"""\
+{EXPERIMENTAL}
+
+examples:
+  pocketquery privacy plan --devices 10000 --cohort 1000 --rounds 10 --epsilon 2
+  pocketquery privacy plan --devices 5000 --cohort 200 --noise-multiplier 2.4 --adapter small --json
+  pocketquery privacy report --federation simulation --devices 10000 --output privacy.html
+
+Epsilon is told with its delta, its season and its adversary: H, a server that follows the protocol
+and keeps what it sees; M, one that deviates; R, whoever gets the releases. It never counts on
+devices being drawn at random. docs/privacy.md says what all of it means.
+"""
+_ADVERSARIES = {
+    "H": "a server that follows the protocol and keeps what it sees",
+    "M": "a server that deviates, device keys being enrolled by someone else",
+    "R": "whoever gets the releases",
+}
+
+
+def privacy(subparsers: Any) -> None:
+    """Add the sub-command to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "privacy",
+        help="plan private rounds, or write their report (experimental)",
+        description="What private rounds cost and carry, before they run and after.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(metavar="action", required=True)
+    _add_plan(actions)
+    _add_report(actions)
+
+
+def _add_plan(actions: Any) -> None:
+    parser = _action(
+        actions, "plan", "participations, noise, bytes and expected loss of a federation"
+    )
+    add = parser.add_argument
+    add("--devices", type=int, required=True, metavar="N", help="that may take part at all")
+    add("--cohort", type=int, required=True, metavar="N", help="devices a round, from 100")
+    add("--rounds", type=int, default=10, metavar="N", help="of the season (default: 10)")
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--epsilon", type=float, metavar="X", help="that a season may cost")
+    wanted.add_argument("--noise-multiplier", type=float, metavar="X", help="noise to plan with")
+    add("--delta", type=float, default=1e-6, metavar="X", help="of epsilon (default: 1e-06)")
+    add("--privacy", choices=("devices", "server"), default="devices", help="who adds the noise")
+    add("--participations", type=int, metavar="N", help="of a device (default: as few as do)")
+    add("--adapter", choices=("full", "small"), default="full", help="small: rank 1, up alone")
+    add("--neighbours", type=int, default=84, metavar="N", help="in the masks' graph (default: 84)")
+    add("--rest", type=int, default=8, metavar="N", help="rounds between two of a device")
+    add("--clip-norm", type=float, default=1.0, metavar="X", help="largest L2 norm of a change")
+    add("--steps", type=int, default=10, metavar="N", help="training steps on a device")
+    add("--learning-rate", type=float, default=1e-3, metavar="X", help="on the device")
+    parser.set_defaults(run=_plan)
+
+
+def _add_report(actions: Any) -> None:
+    parser = _action(actions, "report", "the page for a privacy officer, from what has run")
+    add = parser.add_argument
+    add("--federation", required=True, metavar="FOLDER", help="of the rounds: journal and settings")
+    add("--devices", type=int, metavar="N", help="that may take part at all")
+    add(
+        "--settings",
+        metavar="FILE",
+        help="simulation.json or the Flower app's pyproject.toml (default: FOLDER/simulation.json)",
+    )
+    add(
+        "--attacks",
+        metavar="FILE",
+        help="result of benchmarks/privacy_attacks.py (default: docs/results/privacy_attacks.json)",
+    )
+    add("--output", default="privacy.html", metavar="FILE", help="default: privacy.html")
+    parser.set_defaults(run=_report)
+
+
+def _action(actions: Any, name: str, description: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=description, description=f"{description.capitalize()}. {EXPERIMENTAL}"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    try:
+        from pocketquery.server.federation.privacy.plan import Wanted, plan
+    except ImportError as error:
+        raise MissingExtraError.of(error.name or "cryptography", "privacy") from error
+
+    found = plan(
+        Wanted(
+            fleet=arguments.devices,
+            cohort=arguments.cohort,
+            rounds=arguments.rounds,
+            mode=arguments.privacy,
+            epsilon=arguments.epsilon,
+            noise_multiplier=arguments.noise_multiplier,
+            delta=arguments.delta,
+            participations=arguments.participations,
+            adapter=arguments.adapter,
+            neighbours=arguments.neighbours,
+            rest=arguments.rest,
+            clip_norm=arguments.clip_norm,
+            steps=arguments.steps,
+            learning_rate=arguments.learning_rate,
+        )
+    )
+    if arguments.json:
+        print(json.dumps(found.to_dict()))
+        return 0
+    print(EXPERIMENTAL, file=sys.stderr)
+    print("\n".join(_lines(found)))
+    return 0
+
+
+def _lines(found: Plan) -> list[str]:
+    from pocketquery.server.federation.privacy.utility import ADAPTERS
+
+    wanted = found.wanted
+    rows = [
+        ("participations", f"{found.participations} of a device in the season, at most; "
+         f"the rounds need {found.share_used:.0%} of what the fleet may"),
+        ("noise", f"multiplier {found.noise_multiplier:g}, added by "
+         + (f"devices ({found.sigma_steps:.1f} steps of 2^-{found.step_exponent} each)"
+            if wanted.mode == "devices" else f"the server over {found.bands} rounds")),
+        *(
+            (f"epsilon, {who}", _bound(value, wanted.delta) + f": {_ADVERSARIES[who]}")
+            for who, value in found.epsilon.items()
+        ),
+        ("graph", f"{found.neighbours} neighbours, threshold {found.threshold}; no sum of fewer "
+         f"than {found.least_honest} honest devices, even where the server deviates"),
+        *(
+            ("", f"{float(share):.0%} of the devices collude: too many around one {_chance(p)}")
+            for share, p in found.overrun.items()
+        ),
+        *(
+            ("", f"{float(share):.0%} vanish in the short stages: round skipped {_chance(p)}")
+            for share, p in found.unrecoverable.items()
+        ),
+        ("bytes", f"{found.bytes_down:,} down, {found.bytes_up:,} up, of a device in a round"),
+        ("signal : noise", f"{found.signal_to_noise:.2g} in one round's mean, norm over norm"),
+        ("expected loss", _loss(found)),
+        ("", f"({ADAPTERS[wanted.adapter].source})"),
+    ]  # fmt: skip
+    lines = [
+        f"{wanted.rounds} rounds of {wanted.cohort:,} of {wanted.fleet:,} devices, "
+        f"{wanted.adapter} adapter"
+    ]
+    lines += [f"  {name:16} {text}" for name, text in rows]
+    lines += [f"  warning          {text}" for text in found.warnings]
+    return [*lines, "", "server:  " + _server_options(found), "devices: " + _device_options(found)]
+
+
+def _bound(value: float, delta: float) -> str:
+    return "no bound" if math.isinf(value) else f"{value:.2f} at delta {delta:g} a season"
+
+
+def _chance(probability: float) -> str:
+    return f"with p <= {probability:.1g}" if probability else "never"
+
+
+def _loss(found: Plan) -> str:
+    if found.expected_loss is None:
+        return "not known: more noise than was measured"
+    return f"{found.expected_loss:.1f} points of nDCG@10, of {found.gain:.1f} gained without noise"
+
+
+def _server_options(found: Plan) -> str:
+    wanted = found.wanted
+    limit = wanted.epsilon or math.ceil(100 * found.epsilon["R"]) / 100
+    values = {
+        "clients-per-round": wanted.cohort,
+        "rounds": wanted.rounds,
+        "clip-norm": wanted.clip_norm,
+        "secure": "on",
+        "federation": "NAME",
+        "enrolment": "authority.pub.pem",
+        "secure-neighbours": wanted.neighbours,
+        "privacy": wanted.mode,
+        "noise-multiplier": found.noise_multiplier,
+        "participations": found.participations,
+        "season-rounds": wanted.rounds,
+        "epsilon": limit,
+        "delta": wanted.delta,
+    }
+    return " ".join(f"--{name} {value}" for name, value in values.items())
+
+
+def _device_options(found: Plan) -> str:
+    wanted = found.wanted
+    limit = wanted.epsilon or math.ceil(100 * found.epsilon["R"]) / 100
+    privacy_of = "devices" if wanted.mode == "devices" else "any"
+    return (
+        f'secure="required" privacy="{privacy_of}" participations={found.participations} '
+        f"epsilon={limit} delta={wanted.delta} noise-least={found.noise_multiplier} "
+        f"rest={wanted.rest}"
+    )
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    try:
+        from pocketquery.server.federation.privacy.report import read_federation, write_page
+    except ImportError as error:
+        raise MissingExtraError.of(error.name or "flwr", "privacy") from error
+
+    path = Path(arguments.output)
+    found = read_federation(
+        Path(arguments.federation),
+        settings=None if arguments.settings is None else Path(arguments.settings),
+        attacks=None if arguments.attacks is None else Path(arguments.attacks),
+        devices=arguments.devices,
+    )
+    write_page(path, found)
+    if arguments.json:
+        print(json.dumps(found.summary() | {"output": str(path)}))
+    else:
+        print(f"Open {path}")
+    return 0

@@ -1,0 +1,316 @@
+"""What a private federation would cost and carry, before it begins: ``pocketquery privacy plan``.
+
+Epsilon, participations, noise and bytes are computed with the code that runs the rounds. Expected
+signal and loss come from one measurement (utility.py); another encoder or other users differ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from pocketquery.client.secure.encoding import Encoding, choose_encoding, value_range
+from pocketquery.client.secure.noise import counted_on, rho, sigma
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
+from pocketquery.server.federation.privacy.accounting import (
+    Mode,
+    epsilon,
+    epsilon_of_zcdp,
+    least_honest,
+    multiplier_for,
+    participations_needed,
+)
+from pocketquery.server.federation.privacy.banded_noise import bands_of, sensitivity
+from pocketquery.server.federation.privacy.round_costs import (
+    bytes_down,
+    bytes_up,
+    overrun_risk,
+    unrecoverable_risk,
+)
+from pocketquery.server.federation.privacy.utility import (
+    ADAPTERS,
+    expected_loss,
+    is_advised,
+    noise_after,
+)
+
+__all__ = ["LEAST_COHORT", "Plan", "Wanted", "plan"]
+
+LEAST_COHORT = 100
+
+_MANY_BYTES = 100_000
+_WEAK_EPSILON = 8.0
+_SPARE = 0.7  # of all allowed participations; the rest of the fleet is asleep, offline or declines
+_COLLUDING = (0.02, 0.05)
+_GONE = (0.1, 0.2, 0.3)
+_LIKELY = 2**-20
+_LONG_SEASON = 50  # rounds from which correlated noise pays
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a plan is made for.
+
+    Attributes:
+        fleet: devices that may take part at all.
+        cohort: devices a round.
+        rounds: of the season.
+        mode: who adds the noise.
+        epsilon: that the season may cost; or
+        noise_multiplier: z; one of the two.
+        delta: of (epsilon, delta).
+        participations: of a device; None for as few as do.
+        adapter: what is trained.
+        neighbours: of a device in the graph of masks.
+        rest: rounds between two of a device.
+        clip_norm: largest norm of a change.
+        steps, learning_rate: of the local training, from which the range of a value follows.
+
+    Raises:
+        InvalidInputError: a value out of its range, not one of epsilon and multiplier, or a cohort
+            below 100.
+    """
+
+    fleet: int
+    cohort: int
+    rounds: int = 10
+    mode: Mode = "devices"
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    delta: float = 1e-6
+    participations: int | None = None
+    adapter: Literal["full", "small"] = "full"
+    neighbours: int = 84
+    rest: int = 8
+    clip_norm: float = 1.0
+    steps: int = 10
+    learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        """Check each value, and those that depend on each other."""
+        check_fields(
+            self,
+            fleet=whole(),
+            cohort=whole(),
+            rounds=whole(),
+            mode=one_of(*get_args(Mode)),
+            epsilon=optional(number(above=0)),
+            noise_multiplier=optional(number(above=0)),
+            delta=number(above=0, below=1),
+            participations=optional(whole(1, self.rounds)),
+            adapter=one_of(*ADAPTERS),
+            neighbours=whole(2),
+            rest=whole(),
+            clip_norm=number(above=0),
+            steps=whole(),
+            learning_rate=number(above=0),
+        )
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise InvalidInputError(
+                "found both or neither of epsilon and noise_multiplier, expected one: the other "
+                "follows from it"
+            )
+        if self.cohort < LEAST_COHORT:
+            raise InvalidInputError(
+                f"cohort is {self.cohort}, expected at least {LEAST_COHORT} with noise: of fewer "
+                "devices the noise leaves nothing to learn, and sums of them hide little without"
+            )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What follows.
+
+    Attributes:
+        wanted: what it was made for.
+        participations: of a device in the season, at most.
+        share_used: of all participations that the fleet's ledgers allow, the share the rounds need.
+        noise_multiplier: z.
+        epsilon: by adversary; infinite where there is no bound.
+        neighbours, threshold: of the graph of masks.
+        least_honest: honest devices in any sum that a deviating server can learn.
+        step_exponent, bits: of the encoding; the step is 2**-step_exponent.
+        sigma_steps: standard deviation of one device's noise in steps; 0 with noise by the server.
+        bands: of the server's correlated noise, 1 with noise on devices.
+        overrun: by share of colluding devices, the probability that a device has more colluding
+            neighbours than ``threshold`` withstands, at most.
+        unrecoverable: by share of devices that vanish after dealing, the probability that the
+            round is skipped, at most.
+        bytes_down, bytes_up: of a device in a round, Flower's framing included.
+        signal_to_noise: of one round's mean, norm over norm.
+        final_noise: per value of the adapter after all rounds, over the clipping norm.
+        expected_loss: points of nDCG@10 the noise costs; None beyond what was measured.
+        gain: points gained without noise where that was measured.
+        warnings: sentences.
+    """
+
+    wanted: Wanted
+    participations: int
+    share_used: float
+    noise_multiplier: float
+    epsilon: dict[str, float]
+    neighbours: int
+    threshold: int
+    least_honest: int
+    overrun: dict[str, float]
+    unrecoverable: dict[str, float]
+    step_exponent: int
+    bits: int
+    sigma_steps: float
+    bands: int
+    bytes_down: int
+    bytes_up: int
+    signal_to_noise: float
+    final_noise: float
+    expected_loss: float | None
+    gain: float
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON values; an infinite epsilon is None."""
+        body = asdict(self)
+        body["epsilon"] = {
+            who: None if math.isinf(value) else value for who, value in self.epsilon.items()
+        }
+        body["source"] = ADAPTERS[self.wanted.adapter].source
+        return body
+
+
+def plan(wanted: Wanted) -> Plan:
+    """The plan for ``wanted``.
+
+    Raises:
+        InvalidInputError: no such federation can be: the noise of a device would be below two
+            steps, no step fits, or the fleet is too small for its participations.
+        MissingExtraError: dp-accounting is not installed.
+    """
+    adapter, cohort, rounds = ADAPTERS[wanted.adapter], wanted.cohort, wanted.rounds
+    times = _participations(wanted)
+    bands = bands_of(rounds, times) if wanted.mode == "server" else 1
+    reach = sensitivity(rounds, bands, times) if wanted.mode == "server" else None
+    z = wanted.noise_multiplier
+    if z is None:
+        assert wanted.epsilon is not None
+        z = multiplier_for(wanted.mode, wanted.epsilon, times, wanted.delta, sensitivity=reach)
+        z = math.ceil(z * 100) / 100  # two digits, to the safe side
+    encoding = choose_encoding(
+        adapter.values,
+        cohort,
+        wanted.clip_norm,
+        value_range(wanted.steps, wanted.learning_rate),
+        z if wanted.mode == "devices" else 0.0,
+    )
+    neighbours = min(cohort - 1, wanted.neighbours)
+    threshold = 3 * neighbours // 5 + 1
+    honest = (least_honest(neighbours, threshold), counted_on(cohort))
+    graph = (cohort, neighbours, threshold)
+    noise = [noise_after(t, wanted.mode, z, encoding, cohort, bands) for t in (1, rounds)]
+    found = Plan(
+        wanted=wanted,
+        participations=times,
+        share_used=rounds * cohort / (wanted.fleet * times),
+        noise_multiplier=z,
+        epsilon=_epsilons(wanted, encoding, z, times, honest, reach),
+        neighbours=neighbours,
+        threshold=threshold,
+        least_honest=honest[0],
+        overrun={f"{one:g}": overrun_risk(*graph, one) for one in _COLLUDING},
+        unrecoverable={f"{one:g}": unrecoverable_risk(*graph, one) for one in _GONE},
+        step_exponent=encoding.exponent,
+        bits=encoding.bits,
+        sigma_steps=sigma(z, encoding, honest[1]) if wanted.mode == "devices" else 0.0,
+        bands=bands,
+        bytes_down=bytes_down(adapter.release_bytes, *graph, encoding),
+        bytes_up=bytes_up(*graph, encoding),
+        signal_to_noise=adapter.signal / (noise[0] * math.sqrt(adapter.values)),
+        final_noise=noise[1],
+        expected_loss=expected_loss(adapter, noise[1]),
+        gain=adapter.gain,
+        warnings=(),
+    )
+    return Plan(**{**vars(found), "warnings": tuple(_warnings(found))})
+
+
+def _participations(wanted: Wanted) -> int:
+    """How often a device takes part, where its ledger and its rest allow that."""
+    needed = participations_needed(wanted.rounds, wanted.cohort, wanted.fleet)
+    times = wanted.participations or needed
+    possible = -(-wanted.rounds // wanted.rest)
+    if needed > min(times, possible):
+        most = wanted.fleet * min(times, possible) // wanted.rounds
+        raise InvalidInputError(
+            f"{wanted.rounds} rounds of {wanted.cohort} need {needed} participations of each of "
+            f"{wanted.fleet} devices, but {min(times, possible)} are possible ({wanted.rest} "
+            f"rounds apart); take cohorts of at most {most}, fewer rounds, or a larger fleet"
+        )
+    return times
+
+
+def _epsilons(
+    wanted: Wanted,
+    encoding: Encoding,
+    z: float,
+    times: int,
+    honest: tuple[int, int],
+    reach: float | None,
+) -> dict[str, float]:
+    if wanted.mode == "server":
+        against = epsilon("server", "R", z, times, wanted.delta, sensitivity=reach)
+        return {"H": math.inf, "M": math.inf, "R": against}
+    cost = times * rho(z, encoding, honest[1])
+    curious = epsilon_of_zcdp(cost, wanted.delta)
+    deviating = epsilon_of_zcdp(cost * max(1.0, honest[1] / honest[0]), wanted.delta)
+    return {"H": curious, "M": deviating, "R": curious}
+
+
+def _warnings(found: Plan) -> list[str]:
+    wanted, adapter = found.wanted, ADAPTERS[found.wanted.adapter]
+    said = []
+    if found.share_used > _SPARE:
+        said.append(
+            f"The rounds need {found.share_used:.0%} of all participations that the fleet's "
+            "ledgers allow; devices that are off, charging elsewhere or decline are missing then. "
+            "Allow more participations, or take smaller cohorts."
+        )
+    if wanted.adapter == "full" and not is_advised(adapter, found.final_noise):
+        said.append(
+            "The full adapter was not seen to gain under this noise; take the small one (export "
+            "--adapter-rank 1 --adapter-train up), larger cohorts, or less noise."
+        )
+    elif found.expected_loss is None:
+        said.append("Nothing was measured under this much noise; the loss is not known.")
+    spent = found.epsilon["R"]
+    if spent > _WEAK_EPSILON:
+        said.append(f"Epsilon {spent:.1f} promises little; {_WEAK_EPSILON:g} is much already.")
+    if wanted.mode == "devices" and found.epsilon["M"] > _WEAK_EPSILON:
+        said.append(
+            f"Against a server that deviates only {found.least_honest} devices' noise is certain, "
+            f"and epsilon is {found.epsilon['M']:.1f}: more neighbours (--neighbours 200) or a "
+            "smaller cohort with more noise lower it."
+        )
+    if (risk := found.overrun[f"{_COLLUDING[-1]:g}"]) > _LIKELY:
+        said.append(
+            f"With {_COLLUDING[-1]:.0%} of the devices colluding, some device has more colluding "
+            f"neighbours than the threshold withstands with a probability of up to {risk:.1g}; "
+            "more neighbours lower it."
+        )
+    if wanted.delta > 1 / wanted.fleet:
+        said.append(
+            f"Delta {wanted.delta:g} is above 1 / {wanted.fleet}: it would allow one device to be "
+            "disclosed altogether."
+        )
+    if wanted.mode == "server":
+        said.append(
+            "Noise by the server protects from who gets releases, not from the server: it adds the "
+            "noise itself, to sums it sees exactly."
+        )
+        if wanted.rounds < _LONG_SEASON:
+            said.append(
+                f"Correlated noise pays from {_LONG_SEASON} rounds on; here it hardly does."
+            )
+    for way, count in (("down", found.bytes_down), ("up", found.bytes_up)):
+        if count > _MANY_BYTES:
+            said.append(f"{count:,} bytes {way} a round are more than {_MANY_BYTES:,}.")
+    return said

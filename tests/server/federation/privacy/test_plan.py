@@ -1,0 +1,207 @@
+"""What a plan says: known figures of bytes, graph, signal and loss, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from pocketquery.client.secure.encoding import choose_encoding
+from pocketquery.sdk.cli import main
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.privacy.plan import Plan, Wanted, plan
+from pocketquery.server.federation.privacy.round_costs import (
+    bytes_down,
+    bytes_up,
+    overrun_risk,
+    unrecoverable_risk,
+)
+
+
+@pytest.mark.parametrize(
+    ("group", "neighbours", "threshold", "down", "up", "small_down", "small_up"),
+    [
+        (20, 19, 12, 81_152, 78_038, 16_836, 13_526),
+        (100, 84, 51, 96_640, 89_575, 32_324, 25_063),
+        (1_000, 84, 51, 96_864, 89_575, 32_548, 25_063),
+        (10_000, 84, 51, 99_114, 89_575, 34_798, 25_063),
+        (1_000, 200, 121, 124_474, 110_163, 60_158, 45_651),
+    ],
+)
+def test_bytes_of_a_round(
+    group: int, neighbours: int, threshold: int, down: int, up: int, small_down: int, small_up: int
+) -> None:
+    """As the specification's prototype, within the length of a binding: both adapters."""
+    graph = (group, neighbours, threshold)
+    full = choose_encoding(36_864, group, 1.0, 0.0125)
+    small = choose_encoding(2_304, group, 1.0, 0.0125)
+    assert bytes_down(74_816, *graph, full) == pytest.approx(down, abs=700)
+    assert bytes_up(*graph, full) == pytest.approx(up, abs=100)
+    assert bytes_down(10_500, *graph, small) == pytest.approx(small_down, abs=700)
+    assert bytes_up(*graph, small) == pytest.approx(small_up, abs=100)
+
+
+@pytest.mark.parametrize(
+    ("graph", "colluding", "gone"),
+    [
+        ((20, 19, 12), (None, None), (0, 0, 0)),
+        ((100, 84, 51), (None, None), (0, 0, 0)),
+        ((1_000, 84, 51), (-50, -16), (3.4e-12, 5.2e-3, 1)),
+        ((1_000, 200, 121), (None, -66), (1.1e-40, 1e-10, 0.49)),
+        ((10_000, 84, 51), (-31, -10), (1.6e-9, 0.13, 1)),
+        ((10_000, 200, 121), (-89, -37), (8.2e-26, 4.5e-7, 1)),
+    ],
+)
+def test_risks_of_a_graph(
+    graph: tuple[int, int, int], colluding: tuple[int | None, ...], gone: tuple[float, ...]
+) -> None:
+    """The specification's table: 2 and 5 % collude (powers of two); 10, 20, 30 % vanish."""
+    for share, power in zip((0.02, 0.05), colluding, strict=True):
+        risk = overrun_risk(*graph, share)
+        assert risk == 0 if power is None else math.log2(risk) == pytest.approx(power, abs=0.5)
+    for share, expected in zip((0.1, 0.2, 0.3), gone, strict=True):
+        assert unrecoverable_risk(*graph, share) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("cohort", "full", "small"), [(100, 0.12, 0.33), (1_000, 1.2, 3.3), (10_000, 9.6, 33)]
+)
+def test_signal_to_noise(cohort: int, full: float, small: float) -> None:
+    """At multiplier 2; at 10,000 the full adapter's step costs it a fifth, as Delta says."""
+    for adapter, expected in (("full", full), ("small", small)):
+        found = _plan(cohort=cohort, fleet=10**6, adapter=adapter)
+        assert found.signal_to_noise == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("cohort", "loss"), [(100, 4.55), (300, 0.47), (1_000, 0.15), (10_000, 0.0)]
+)
+def test_the_loss_is_the_measured_one_where_it_was_measured(cohort: int, loss: float) -> None:
+    """Ten rounds at multiplier 2; between, it is between."""
+    assert _plan(cohort=cohort, fleet=10**6).expected_loss == pytest.approx(loss, abs=0.03)
+    between = _plan(cohort=600, fleet=10**6).expected_loss
+    assert between is not None
+    assert 0.15 < between < 0.47
+
+
+def test_more_noise_than_was_measured_has_no_expected_loss() -> None:
+    """It says so, and says what to do."""
+    found = _plan(cohort=100, fleet=10**6, noise_multiplier=8.0)
+    assert found.expected_loss is None
+    assert any("take the small one" in text for text in found.warnings)
+    small = _plan(cohort=100, fleet=10**6, noise_multiplier=8.0, adapter="small")
+    assert small.expected_loss is None
+    assert any("loss is not known" in text for text in small.warnings)
+
+
+def test_an_epsilon_wanted_is_kept() -> None:
+    """The multiplier is rounded to the safe side; both adversaries are told."""
+    for mode in ("devices", "server"):
+        found = _plan(noise_multiplier=None, epsilon=2.0, fleet=10**6, mode=mode, rounds=20)
+        assert 1.97 < found.epsilon["R"] <= 2.0
+        assert (found.epsilon["H"] == found.epsilon["R"]) == (mode == "devices")
+        assert found.epsilon["M"] > found.epsilon["H"] or math.isinf(found.epsilon["M"])
+
+
+def test_correlated_noise_ends_lower_in_a_long_season() -> None:
+    """At the same epsilon, in the adapter at the end; it protects from releases alone."""
+    found = {
+        mode: _plan(noise_multiplier=None, epsilon=2.0, fleet=10**6, mode=mode, rounds=50)
+        for mode in ("devices", "server")
+    }
+    assert found["server"].final_noise < 0.5 * found["devices"].final_noise
+    assert found["server"].bands == 50
+    assert any("not from the server" in text for text in found["server"].warnings)
+
+
+def test_a_fleet_that_is_too_small_is_refused() -> None:
+    """Its devices rest; the message names a cohort that does."""
+    with pytest.raises(InvalidInputError, match="cohorts of at most 200"):
+        _plan(fleet=1_000, cohort=300)
+    assert _plan(fleet=1_000, cohort=200).participations == 2
+    with pytest.raises(InvalidInputError, match="but 1 are possible"):
+        _plan(fleet=1_000, cohort=200, participations=1)
+
+
+def test_warnings_name_what_is_weak() -> None:
+    """Delta, epsilon, the fleet's spare, bytes, and a server that deviates."""
+    said = " ".join(
+        _plan(fleet=1_000, cohort=100, delta=1e-2, noise_multiplier=0.3, neighbours=200).warnings
+    )
+    assert "above 1 / 1000" in said
+    assert "promises little" in said
+    assert "100% of all participations" in said
+    wide = " ".join(_plan(fleet=10**6, cohort=1_000, neighbours=200).warnings)
+    assert "bytes down a round are more than 100,000" in wide
+    deviating = " ".join(_plan(fleet=10**6, cohort=1_000).warnings)
+    assert "only 35 devices' noise is certain" in deviating
+    assert _plan(fleet=10**6, cohort=400, noise_multiplier=2.4).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cohort": 99}, "cohort is 99, expected at least 100"),
+        ({"epsilon": 2.0}, "both or neither"),
+        ({"noise_multiplier": None}, "both or neither"),
+        ({"mode": "off"}, "mode is 'off'"),
+        ({"adapter": "none"}, "adapter is 'none'"),
+        ({"fleet": 0}, "fleet is 0"),
+        ({"cohort": 2_000, "fleet": 1_000}, "cohort is 2000 of 1000"),
+        ({"noise_multiplier": 1e-3}, "expected at least 2; raise noise_multiplier"),
+    ],
+)
+def test_what_no_federation_can_be_is_refused(change: dict[str, Any], message: str) -> None:
+    """Each with what was found."""
+    with pytest.raises(InvalidInputError, match=message):
+        _plan(**({"fleet": 100_000} | change))
+
+
+def test_the_command_prints_settings_that_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """For people; the options named are those of the rounds."""
+    arguments = ["privacy", "plan", "--devices", "100000", "--cohort", "1000", "--epsilon", "2"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "not reviewed by an outside cryptographer" in printed.err
+    assert "--privacy devices" in printed.out
+    assert 'secure="required"' in printed.out
+    assert "epsilon, H" in printed.out
+    assert "delta 1e-06 a season" in printed.out
+    options = _options(printed.out)
+    from pocketquery.server.federation.rounds.options import FederationOptions
+
+    made = FederationOptions.of({**options, "enrolment": "00" * 32})
+    assert made.secure is not None
+    assert made.secure.budget().participations == 1
+
+
+def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """An infinite epsilon is null; the source of the figures stands in it."""
+    arguments = ["privacy", "plan", "--devices", "100000", "--cohort", "1000", "--rounds", "50"]
+    assert main([*arguments, "--noise-multiplier", "4", "--privacy", "server", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["epsilon"]["H"] is None
+    assert found["epsilon"]["R"] == pytest.approx(1.06 * 1.5, rel=0.2)
+    assert "measured once" in found["source"]
+    assert main(["privacy", "plan", "--devices", "1000", "--cohort", "50", "--epsilon", "2"]) == 2
+    assert "at least 100" in capsys.readouterr().err
+
+
+def _plan(**given: Any) -> Plan:
+    values: dict[str, Any] = {"fleet": 10**6, "cohort": 1_000, "noise_multiplier": 2.0}
+    return plan(Wanted(**(values | given)))
+
+
+def _options(printed: str) -> dict[str, Any]:
+    """The options of the line for the server, in their kinds."""
+    from pocketquery.server.federation.rounds.options import OPTIONS
+
+    line = next(line for line in printed.splitlines() if line.startswith("server:"))
+    words = line.removeprefix("server:").split()
+    kinds = {one.name: type(one.default) for one in OPTIONS}
+    given = {
+        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
+    return {name: kinds[name](value) for name, value in given.items()}
