@@ -108,20 +108,23 @@ class Ledger:
     Args:
         path: the file; None keeps them in this process alone.
 
-    Raises:
-        CorruptArtifactError: the file is damaged, or of a newer version. Rounds stay declined until
-            somebody removes it, and with it the account of what was spent.
-        OSError: it cannot be read.
+    A damaged file is an error at every call: rounds stay declined until somebody removes it, and
+    with it the account of what was spent.
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
         self._path = None if path is None else Path(path)
         self._accounts: dict[str, Account] = {}
-        if self._path is not None and self._path.is_file():
-            self._accounts = _read(self._path)
 
     def account(self, federation: bytes) -> Account:
-        """That of a federation; an empty one where there is none yet."""
+        """That of a federation; an empty one where there is none yet.
+
+        Raises:
+            CorruptArtifactError: the file is damaged, or of a newer version.
+            OSError: it cannot be read.
+        """
+        if self._path is not None:
+            self._accounts = _read(self._path)
         return self._accounts.get(federation.hex(), Account())
 
     def begin(self, binding: Binding) -> None:
@@ -209,10 +212,13 @@ _TEXT = Rule(lambda value: isinstance(value, str) and len(value) <= 64, "up to 6
 
 
 def _read(path: Path) -> dict[str, Account]:
-    if path.stat().st_size > _LARGEST:
-        _damaged(path, f"more than {_LARGEST} bytes")
     try:
-        found: Mapping[str, Any] = json.loads(path.read_bytes())
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except FileNotFoundError:
+        return {}
+    try:
+        found: Mapping[str, Any] = json.loads(data)
         body = found["accounts"]
         known = (found["format"], found["version"]) == (_FORMAT, _VERSION)
         accounts = {name: Account(**values) for name, values in body.items()}

@@ -155,34 +155,29 @@ class DeviceRules:
                 return str(error)
         return None
 
-    def of_collection(self, binding: Binding, boxes: int, now: float) -> str | None:
+    def of_collection(self, binding: Binding, boxes: int) -> str | None:
         """Why not to mask with ``boxes`` neighbours, or None."""
-        found = [*self._expired(binding, now)]
-        if boxes < binding.threshold:
-            found.append(f"boxes of {boxes} neighbours came, expected at least {binding.threshold}")
-        return found[0] if found else None
+        if boxes >= binding.threshold:
+            return None
+        return f"boxes of {boxes} neighbours came, expected at least {binding.threshold}"
 
     def of_confirmation(
-        self, binding: Binding, position: int, held: Sequence[int], said: Confirmation, now: float
+        self, binding: Binding, position: int, held: Sequence[int], said: Confirmation
     ) -> str | None:
         """Why not to confirm these survivors, or None; ``held`` are the neighbours, by position,
         whose boxes this device holds.
         """
-        return next(
-            iter((*self._expired(binding, now), *self._sets(binding, position, held, said))), None
-        )
+        return next(self._survivors(binding, position, held, said), None)
 
-    def of_unmasking(self, binding: Binding, confirmed: int, now: float) -> str | None:
-        """Why not to reveal shares where ``confirmed`` valid marks on this device's own view of the
-        survivors came, or None.
+    def of_unmasking(self, binding: Binding, confirmed: int) -> str | None:
+        """Why not to reveal shares where so many neighbours ``confirmed`` this device's own view of
+        the survivors, or None.
         """
-        found = [*self._expired(binding, now)]
-        if confirmed < binding.threshold:
-            found.append(
-                f"{confirmed} neighbours confirmed the survivors, expected at least "
-                f"{binding.threshold}"
-            )
-        return found[0] if found else None
+        if confirmed >= binding.threshold:
+            return None
+        return (
+            f"{confirmed} neighbours confirmed the survivors, expected at least {binding.threshold}"
+        )
 
     def least_survivors(self, binding: Binding) -> int:
         """How many of the group must have sent a masked change."""
@@ -197,8 +192,6 @@ class DeviceRules:
     def _trained(self, binding: Binding, trained: Trained) -> Iterator[str]:
         encoding = binding.encoding
         for name, found, wanted in (
-            ("federation", binding.federation.hex(), trained.federation.hex()),
-            ("round", binding.round, trained.round),
             ("release", binding.release_sha256, trained.release_sha256),
             ("settings", binding.settings_sha256, trained.settings_sha256),
             ("number of values", encoding.size, trained.size),
@@ -270,7 +263,7 @@ class DeviceRules:
         if now >= binding.expiry:
             yield f"the round expired at {binding.expiry} (Unix seconds), and it is {int(now)}"
 
-    def _sets(
+    def _survivors(
         self, binding: Binding, position: int, held: Sequence[int], said: Confirmation
     ) -> Iterator[str]:
         committed, survivors = set(said.committed), set(said.survivors)

@@ -30,11 +30,12 @@ from pocketquery.client.secure.keys import FEDERATION_BYTES, KEY_BYTES
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.rules import Trained
 from pocketquery.client.secure.sharing import SHARE_BYTES
+from pocketquery.client.secure.stages import Held
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
 
-__all__ = ["Held", "Progress", "SecureState", "StateFile"]
+__all__ = ["Progress", "SecureState", "StateFile"]
 
 _FORMAT = "pocketquery-secure-state"
 _VERSION = "1"
@@ -52,21 +53,6 @@ class Progress(IntEnum):
     MASKED = Stage.COLLECT
     CONFIRMED = Stage.CONFIRM
     REVEALED = Stage.UNMASK
-
-
-@dataclass(frozen=True)
-class Held:
-    """A neighbour whose box was opened, and the shares that were in it; revealed, one of the two
-    leaves the device.
-
-    Attributes:
-        position: the neighbour's.
-        self_share, mask_share: of its self seed and of its mask key, 32 bytes each.
-    """
-
-    position: int
-    self_share: bytes
-    mask_share: bytes
 
 
 @dataclass(frozen=True)
