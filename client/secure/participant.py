@@ -302,7 +302,7 @@ class Participant:
         binding, seat = self._seat(state)
         said = Confirmation.parse(body, binding)
         near = [one.position for one in state.held]
-        if reason := self._rules.of_confirmation(binding, seat.position, near, said, self._clock()):
+        if reason := self._rules.of_confirmation(binding, seat.position, near, said):
             return self._broken(reason)
         marks = confirm(seat, state.held, said.committed, said.survivors)
         return replace(
