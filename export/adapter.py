@@ -7,6 +7,10 @@ default values: a plain call needs token ids and mask only, and feeding others s
 a running session. ``up`` is zero by default, so the default output is the plain model's; ``down``
 is random, because with both at zero no gradient would ever reach either.
 
+``down`` may be fixed: a constant of the graph instead of an input, so that ``up`` alone is trained
+and travels, within the subspace that the random ``down`` spans (Li et al., "Measuring the Intrinsic
+Dimension of Objective Landscapes", ICLR 2018). A release is then half as large.
+
 The product stays in float next to the int8 trunk (``FusedMatMul`` is no operator the quantiser
 touches), which is what lets a round change it without quantising anything again.
 """
@@ -14,6 +18,7 @@ touches), which is what lets a round change it without quantising anything again
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +26,22 @@ import onnx
 
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
 
-__all__ = ["ADAPTER_PREFIX", "adapter_tensors", "add_adapter", "add_low_rank_path"]
+__all__ = [
+    "ADAPTER_PREFIX",
+    "adapter_tensors",
+    "add_adapter",
+    "add_low_rank_path",
+    "fixed_tensors",
+]
 
 ADAPTER_PREFIX = "adapter."
 
 FloatArray = npt.NDArray[np.float32]
 
 
-def add_adapter(editor: GraphEditor, rank: int, rng: np.random.Generator) -> None:
+def add_adapter(
+    editor: GraphEditor, rank: int, rng: np.random.Generator, *, fixed_down: bool = False
+) -> None:
     """Add adapters to the query and value projection of every attention layer.
 
     Their names are ``adapter.layers.<i>.query.down``, ``...query.up`` and the same for ``value``.
@@ -37,17 +50,24 @@ def add_adapter(editor: GraphEditor, rank: int, rng: np.random.Generator) -> Non
         editor: over a graph made by :func:`pocketquery.export.trunk.export_trunk`.
         rank: rank of the update, 1 or more.
         rng: draws the ``down`` tensors.
+        fixed_down: whether they are constants instead of inputs.
     """
     for layer, attention in enumerate(editor.nodes("MultiHeadAttention")):
         for position, part in ((0, "query"), (2, "value")):
             name = f"layers.{layer}.{part}"
             attention.input[position] = add_low_rank_path(
-                editor, attention.input[position], name, rank, rng
+                editor, attention.input[position], name, rank, rng, fixed_down=fixed_down
             )
 
 
 def add_low_rank_path(
-    editor: GraphEditor, projected: str, name: str, rank: int, rng: np.random.Generator
+    editor: GraphEditor,
+    projected: str,
+    name: str,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    fixed_down: bool = False,
 ) -> str:
     """Add ``(x down^T) up^T`` to ``projected``, the output of MatMul + Add; the sum's name."""
     bias_add = editor.producer(projected)
@@ -62,7 +82,8 @@ def add_low_rank_path(
     prefix = ADAPTER_PREFIX + name
     # Half precision halves the release file; rounding here keeps file and graph equal to the bit.
     down = rng.normal(0.0, d_in**-0.5, (rank, d_in)).astype(np.float16).astype(np.float32)
-    down_name = _add_input(editor, f"{prefix}.down", down)
+    store = editor.store if fixed_down else partial(_add_input, editor)
+    down_name = store(f"{prefix}.down", down)
     up_name = _add_input(editor, f"{prefix}.up", np.zeros((d_out, rank), np.float32))
     narrow = _matmul_transposed(editor, source, down_name, f"{prefix}.narrow")  # (..., rank)
     change = _matmul_transposed(editor, narrow, up_name, f"{prefix}.change")  # (..., d_out)
@@ -76,6 +97,16 @@ def adapter_tensors(model: onnx.ModelProto) -> Mapping[str, FloatArray]:
         value.name: editor.array(value.name).astype(np.float32)
         for value in model.graph.input
         if value.name.startswith(ADAPTER_PREFIX)
+    }
+
+
+def fixed_tensors(model: onnx.ModelProto) -> Mapping[str, FloatArray]:
+    """The low-rank tensors that are constants of the graph, float32; empty where all are inputs."""
+    editor, inputs = GraphEditor(model), {value.name for value in model.graph.input}
+    return {
+        tensor.name: editor.array(tensor.name).astype(np.float32)
+        for tensor in model.graph.initializer
+        if tensor.name.startswith(ADAPTER_PREFIX) and tensor.name not in inputs
     }
 
 

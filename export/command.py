@@ -32,6 +32,8 @@ examples:
   pocketquery export --student student --output bundle --queries queries.tsv \\
       --corpus corpus.jsonl --sentence-transformers student-onnx --json
   pocketquery export --student student --output bundle --queries queries.tsv --training-step
+  pocketquery export --student student --output bundle --queries queries.tsv --training-step \
+      --adapter-rank 1 --adapter-train up
   pocketquery export --student student --output bundle --queries queries.tsv --with-tokenizer
 
 The queries calibrate the int8 encoder. With a corpus, it must also rank the documents as the float
@@ -70,6 +72,13 @@ def export(subparsers: Any) -> None:
     add("--least-overlap", type=float, default=0.90, help="of the ten best (default: 0.90)")
     add("--most-ndcg-loss", type=float, default=0.01, help="of nDCG@10 (default: 0.01)")
     add("--adapter-rank", type=int, default=8, help="0 leaves the adapter out (default: 8)")
+    add(
+        "--adapter-train",
+        default="both",
+        choices=["both", "up"],
+        help="up: half of the adapter stays the random matrix it is exported with, which makes "
+        "changes and releases small (default: both)",
+    )
     add(
         "--training-step",
         nargs="?",
@@ -140,7 +149,9 @@ def _export(arguments: argparse.Namespace) -> int:
             arguments.training_step, arguments.training_part, arguments.training_views
         )
     options = ExportOptions(
-        graph=GraphOptions(adapter_rank=arguments.adapter_rank),
+        graph=GraphOptions(
+            adapter_rank=arguments.adapter_rank, adapter_train=arguments.adapter_train
+        ),
         thresholds=GateThresholds(arguments.least_overlap, arguments.most_ndcg_loss),
         training=training,
         with_tokenizer=arguments.with_tokenizer,

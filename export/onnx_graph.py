@@ -8,6 +8,7 @@ default values, the adapter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import onnx
@@ -17,11 +18,14 @@ from pocketquery.export.adapter import add_adapter, add_low_rank_path
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
 from pocketquery.export.trunk import STATES, export_trunk
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.validation import check_fields, one_of
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["OUTPUT", "GraphOptions", "build_graph"]
+__all__ = ["OUTPUT", "AdapterTrain", "GraphOptions", "build_graph"]
 
 OUTPUT = "sentence_embedding"
+
+AdapterTrain = Literal["both", "up"]
 
 _ACTIVATIONS = {nn.GELU: "Gelu", nn.Tanh: "Tanh", nn.ReLU: "Relu"}
 
@@ -34,17 +38,26 @@ class GraphOptions:
         opset: ONNX operator set, 17 or later.
         adapter_rank: rank of every adapter; 0 leaves adapters out.
         adapter_seed: seed of the adapter's random ``down`` tensors.
+        adapter_train: ``"both"``: the adapter is ``down`` and ``up``; ``"up"``: ``down`` is a
+            constant of the graph.
     """
 
     opset: int = 17
     adapter_rank: int = 8
     adapter_seed: int = 0
+    adapter_train: AdapterTrain = "both"
 
     def __post_init__(self) -> None:
         if self.opset < 17:
             raise InvalidInputError(f"opset is {self.opset}; expected 17 or later")
         if self.adapter_rank < 0:
             raise InvalidInputError(f"adapter_rank is {self.adapter_rank}; expected 0 or more")
+        check_fields(self, adapter_train=one_of(*get_args(AdapterTrain)))
+
+    @property
+    def fixed_down(self) -> bool:
+        """Whether ``down`` is a constant of the graph."""
+        return self.adapter_train == "up"
 
 
 def build_graph(
@@ -64,9 +77,9 @@ def build_graph(
     rng = np.random.default_rng(options.adapter_seed)
     editor = GraphEditor(export_trunk(student.backbone, opset=options.opset))
     if options.adapter_rank:
-        add_adapter(editor, options.adapter_rank, rng)
+        add_adapter(editor, options.adapter_rank, rng, fixed_down=options.fixed_down)
     pooled = _pool(editor, student.pooling)
-    vector = _head(editor, pooled, student.head, options.adapter_rank, rng)
+    vector = _head(editor, pooled, student.head, options, rng)
     _normalise(editor, vector)
     del editor.graph.output[:]
     shape = ["batch_size", student.dimension]
@@ -98,7 +111,7 @@ def _head(
     editor: GraphEditor,
     vector: str,
     head: nn.Sequential | None,
-    rank: int,
+    options: GraphOptions,
     rng: np.random.Generator,
 ) -> str:
     """Append the alignment head; its j-th linear layer gets the adapter ``adapter.head.<j>``."""
@@ -106,8 +119,11 @@ def _head(
     for index, module in enumerate(head or ()):
         if isinstance(module, nn.Linear):
             vector = _linear(editor, vector, module, f"head.{linear_layers}")
-            if rank:
-                vector = add_low_rank_path(editor, vector, f"head.{linear_layers}", rank, rng)
+            if options.adapter_rank:
+                name, rank = f"head.{linear_layers}", options.adapter_rank
+                vector = add_low_rank_path(
+                    editor, vector, name, rank, rng, fixed_down=options.fixed_down
+                )
             linear_layers += 1
         elif type(module) in _ACTIVATIONS:
             operator = _ACTIVATIONS[type(module)]

@@ -16,7 +16,7 @@ from typing import Any
 
 import onnx
 
-from pocketquery.export.adapter import adapter_tensors
+from pocketquery.export.adapter import adapter_tensors, fixed_tensors
 from pocketquery.export.bundle.bundle_files import publish
 from pocketquery.export.bundle.parity import (
     DIVERSE_TEXTS,
@@ -331,6 +331,7 @@ def _training_step(
         adapter_tensors(model),
         **dataclasses.asdict(training),
         encoder_sha256=sha256_bytes(model.SerializeToString(deterministic=True)),
+        fixed=fixed_tensors(model),
     )
 
 

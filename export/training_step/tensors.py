@@ -74,9 +74,14 @@ def dequantise(rows: npt.NDArray[np.int8], scales: FloatArray) -> FloatArray:
 
 
 def divide(
-    student: SentenceEncoder, adapter: Mapping[str, npt.NDArray[Any]], objective: str, part: str
+    student: SentenceEncoder,
+    adapter: Mapping[str, npt.NDArray[Any]],
+    objective: str,
+    part: str,
+    fixed: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> StepTensors:
-    """The tensors of a step over ``student`` with ``adapter``.
+    """The tensors of a step over ``student`` with ``adapter``; ``fixed`` are the low-rank tensors
+    that are constants of the encoder's graph.
 
     Raises:
         InvalidInputError: no such part, an adapter that does not fit the student, or none where
@@ -87,12 +92,14 @@ def divide(
         for name, value in student_parameters(student).items()
     }
     # In order of name: a file has its tensors in another order than a graph its inputs.
-    low_rank = {name: np.asarray(adapter[name], np.float32) for name in sorted(adapter)}
+    trainable = {name: np.asarray(adapter[name], np.float32) for name in sorted(adapter)}
+    low_rank = trainable | {n: np.asarray(v, np.float32) for n, v in sorted((fixed or {}).items())}
     _check_adapter(low_rank, own)
-    chosen = _chosen(part, own, low_rank)
+    chosen = _chosen(part, own, trainable)
     heads = initial_heads(student.dimension) if objective == "byol" else {}
-    if not any(value.any() for name, value in low_rank.items() if name.endswith(".up")):
-        low_rank = {name: value for name, value in low_rank.items() if name in chosen}
+    ups = (value for name, value in low_rank.items() if name.endswith(".up"))
+    if part != "adapter" and not any(value.any() for value in ups):
+        low_rank = {}
     rest = {name: value for name, value in (own | low_rank).items() if name not in chosen}
     stored = {
         name: quantise(value)

@@ -106,6 +106,7 @@ def build_training_step(
     part: str = "adapter",
     views: int = 2,
     encoder_sha256: str,
+    fixed: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> TrainingStep:
     """Build the step of ``student`` and check it against torch.
 
@@ -116,6 +117,8 @@ def build_training_step(
         part: what is trained: ``"adapter"``, ``"top"`` (last layer and head) or ``"all"``.
         views: of each query, 2, or 4 for byol's directional form.
         encoder_sha256: of the ``encoder.onnx`` it belongs to, hexadecimal.
+        fixed: the low-rank tensors that are constants of that graph
+            (:func:`pocketquery.export.adapter.fixed_tensors`); they stay as they are.
 
     Raises:
         InvalidInputError: no such objective, part or number of views, or an adapter of another
@@ -125,7 +128,7 @@ def build_training_step(
         MissingExtraError: the packages of the extra "export" are not installed.
     """
     student = student.eval()
-    tensors = divide(student, adapter, objective, part)
+    tensors = divide(student, adapter, objective, part, fixed)
     shape = StepShape(
         EncoderShape.of(student), objective, views, tuple(tensors.trained), tuple(tensors.target)
     )

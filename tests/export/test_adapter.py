@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import nn
 
-from pocketquery.export.adapter import adapter_tensors
+from pocketquery.export.adapter import adapter_tensors, fixed_tensors
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.sessions import GraphSession
 from pocketquery.server.modeling import SentenceEncoder
-from tests.tiny_models import sentences
+from tests.tiny_models import bert_teacher, sentences
 
 Tensors = Mapping[str, npt.NDArray[np.float32]]
 
@@ -94,6 +94,37 @@ def test_overridable_after_quantisation(
     plain = GraphSession(int8).encode(token_ids)
     assert np.einsum("nd,nd->n", with_float, with_int8).min() > 0.98
     assert np.einsum("nd,nd->n", with_float, plain).mean() < 0.98
+
+
+def test_with_down_fixed_the_adapter_is_up_alone_and_computes_the_same(
+    headed_student: SentenceEncoder, token_ids: list[list[int]]
+) -> None:
+    both = build_graph(headed_student, GraphOptions(adapter_rank=3))
+    small = build_graph(headed_student, GraphOptions(adapter_rank=3, adapter_train="up"))
+    adapter = _random_adapter(small)
+    fixed = fixed_tensors(small)
+    assert not fixed_tensors(both)
+    assert {name.rpartition(".")[2] for name in adapter} == {"up"}
+    assert {name.rpartition(".")[2] for name in fixed} == {"down"}
+    assert adapter.keys() | fixed.keys() == adapter_tensors(both).keys()
+    for name, value in fixed.items():
+        np.testing.assert_array_equal(value, adapter_tensors(both)[name])
+    found = GraphSession(small, adapter).encode(token_ids)
+    np.testing.assert_allclose(found, GraphSession(both, adapter).encode(token_ids), atol=1e-6)
+    assert np.abs(found - GraphSession(small).encode(token_ids)).max() > 1e-3
+    int8 = quantize(small)
+    assert adapter_tensors(int8).keys() == adapter.keys()
+    np.testing.assert_equal(dict(fixed_tensors(int8)), dict(fixed))
+
+
+def test_the_reference_student_has_2304_values_at_rank_1() -> None:
+    student = bert_teacher(layers=3, width=384)
+    options = GraphOptions(adapter_rank=1, adapter_train="up")
+    sizes = [tensor.size for tensor in adapter_tensors(build_graph(student, options)).values()]
+    assert sizes == [384] * 6
+    assert sum(sizes) == 2304
+    full = adapter_tensors(build_graph(student, GraphOptions()))
+    assert sum(tensor.size for tensor in full.values()) == 36_864
 
 
 def _random_adapter(model: onnx.ModelProto) -> Tensors:

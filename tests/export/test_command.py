@@ -52,6 +52,28 @@ def test_export_and_index_work_together(
         assert index.search(query, k=1, mode="dense")[0].text == query
 
 
+def test_a_small_adapter_is_exported(
+    student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "export",
+        "--student",
+        str(student_folder),
+        "--queries",
+        str(files / "queries.tsv"),
+    ]
+    sizes = {}
+    for name, extra in (("both", []), ("up", ["--adapter-rank", "1", "--adapter-train", "up"])):
+        assert main([*arguments, "--output", str(tmp_path / name), *extra]) == 0
+        bundle = Bundle.open(tmp_path / name)
+        sizes[name] = bundle.manifest.files["adapter.safetensors"].bytes
+        assert all(tensor.endswith(".up") for tensor in sdk.load(bundle.path).adapter) == (
+            name == "up"
+        )
+    assert sizes["up"] < sizes["both"] / 4
+    assert main([*arguments, "--output", str(tmp_path / "x"), "--adapter-rank", "0"]) == 0
+
+
 def test_an_index_is_signed_and_the_bundle_beside_it_checked(
     student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

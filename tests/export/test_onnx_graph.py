@@ -63,3 +63,7 @@ def test_options_are_validated() -> None:
         GraphOptions(opset=16)
     with pytest.raises(InvalidInputError, match="adapter_rank is -1"):
         GraphOptions(adapter_rank=-1)
+    with pytest.raises(
+        InvalidInputError, match="adapter_train is 'down', expected one of both, up"
+    ):
+        GraphOptions(adapter_train="down")  # type: ignore[arg-type]

@@ -24,7 +24,9 @@ from pocketquery.export.training_step.training_step import TrainingOptions
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 
-__all__ = ["tiny_student", "tiny_training_bundle"]
+__all__ = ["RANK_2", "tiny_student", "tiny_training_bundle"]
+
+RANK_2 = GraphOptions(adapter_rank=2)
 
 _ROOT = Path(__file__).parents[2]
 _SOURCES = ("export/*.py", "sdk/*.py", "server/modeling/*.py", "tests/tiny_models.py")
@@ -39,35 +41,37 @@ def tiny_student() -> SentenceEncoder:
 
 
 def tiny_training_bundle(
-    folder: Path | str, *, objective: str = "index_byol", part: str = "adapter", views: int = 2
+    folder: Path | str,
+    *,
+    objective: str = "index_byol",
+    part: str = "adapter",
+    views: int = 2,
+    graph: GraphOptions = RANK_2,
 ) -> Path:
     """Make ``folder`` a verified bundle of :func:`tiny_student` with a training step; the folder.
 
-    Adapters of rank 2 lie on query, value and both layers of the head; vectors have 48 dimensions.
+    Adapters, of rank 2 by default, lie on query, value and both layers of the head; vectors have
+    48 dimensions.
     """
     store = Path(tempfile.gettempdir()) / f"pocketquery-tests-{_fingerprint()}"
     store.mkdir(exist_ok=True)
-    kept = store / f"{objective}-{part}-{views}"
+    kept = store / f"{objective}-{part}-{views}-{graph.adapter_rank}-{graph.adapter_train}"
     with (store / f"{kept.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             unfinished = store / f"{kept.name}.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
-            _build(unfinished, objective, part, views)
+            _build(unfinished, TrainingOptions(objective, part, views), graph)
             unfinished.rename(kept)
     return Path(shutil.copytree(kept, folder))
 
 
-def _build(folder: Path, objective: str, part: str, views: int) -> None:
+def _build(folder: Path, training: TrainingOptions, graph: GraphOptions) -> None:
     export_bundle(
         tiny_student(),
         folder,
         calibration_texts=sentences(40),
-        options=ExportOptions(
-            GraphOptions(adapter_rank=2),
-            parity_texts=4,
-            training=TrainingOptions(objective, part, views),
-        ),
+        options=ExportOptions(graph, parity_texts=4, training=training),
         name="tiny",
         license="MIT",
     )

@@ -15,6 +15,7 @@ from typing import Any
 from pocketquery import sdk
 from pocketquery.client.device import Equipment
 from pocketquery.client.offer_limits import OfferLimits
+from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
@@ -23,7 +24,7 @@ from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
 from pocketquery.server.federation.simulation.users import read_clients
-from tests.export.training_bundle import tiny_training_bundle
+from tests.export.training_bundle import RANK_2, tiny_training_bundle
 from tests.tiny_models import sentences
 
 QUICK: dict[str, Any] = {
@@ -70,11 +71,11 @@ class Files:
         return self.folder / "qrels.tsv"
 
 
-def write_federation(folder: Path) -> Files:
+def write_federation(folder: Path, graph: GraphOptions = RANK_2) -> Files:
     """Make ``folder`` a federation: 120 documents, 12 users of 6 queries, 40 judged queries."""
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder)
-    tiny_training_bundle(files.bundle)
+    tiny_training_bundle(files.bundle, graph=graph)
     texts = sentences(120)
     encoder = sdk.load(files.bundle)
     with create_index(files.index, space_id=encoder.space_id, dimension=48) as builder:
