@@ -102,21 +102,29 @@ class BandedNoise:
         check("size", size, whole())
         return cls(bands, np.zeros((0, size)))
 
-    def next(self, key: bytes, deviation: float) -> tuple[NDArray[np.float64], BandedNoise]:
+    def next(
+        self, key: bytes, deviation: float, *, skipped: int = 0
+    ) -> tuple[NDArray[np.float64], BandedNoise]:
         """The next round's noise, float64 (size,), and where the season then stands.
 
         Args:
             key: 32 random bytes of this round alone, to be forgotten after it.
             deviation: s, of the independent part: the multiplier times the sensitivity of a sum to
                 one device, in the sum's unit.
+            skipped: rounds since the season's last noise that made none, as when too few devices
+                were ready; theirs is made and not used. Devices count rounds by their numbers, and
+                the columns of C must lie as far apart as a device's rounds.
         """
         check("deviation", deviation, number(0))
-        noise = gaussians(key, self.history.shape[1]) * deviation
-        weights = coefficients(self.bands)[1 : 1 + len(self.history)]
-        for weight, earlier in zip(weights, self.history, strict=True):
-            noise -= weight * earlier
-        kept = np.concatenate([noise[None], self.history])[: self.bands - 1]
-        return noise, BandedNoise(self.bands, kept)
+        check("skipped", skipped, whole(0))
+        drawn = gaussians(key, (skipped + 1) * self.history.shape[1]).reshape(skipped + 1, -1)
+        weights, history = coefficients(self.bands)[1:], self.history
+        for independent in drawn:
+            noise = independent * deviation
+            for weight, earlier in zip(weights, history, strict=False):
+                noise -= weight * earlier
+            history = np.concatenate([noise[None], history])[: self.bands - 1]
+        return noise, BandedNoise(self.bands, history)
 
     def to_bytes(self) -> bytes:
         """For the journal: a head of 20 bytes, then the history, little-endian."""

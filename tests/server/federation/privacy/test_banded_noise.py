@@ -97,6 +97,20 @@ def test_the_noise_undoes_the_matrix() -> None:
     np.testing.assert_array_equal(noise.history[0], made[-1])
 
 
+def test_skipped_rounds_make_noise_that_is_not_used() -> None:
+    """Two at once are the same season as one after the other with halves of one stream."""
+    key = hashlib.sha256(b"three rounds").digest()
+    _, begun = BandedNoise.start(3, 4).next(bytes(32), 1.0)
+    last, after = begun.next(key, 2.0, skipped=2)
+    drawn = gaussians(key, 12).reshape(3, 4) * 2.0
+    made = [begun.history[0]]
+    for independent in drawn:
+        noise = independent - 0.5 * made[-1] - (0.375 * made[-2] if len(made) > 1 else 0.0)
+        made.append(noise)
+    np.testing.assert_allclose(last, made[-1], atol=1e-12)
+    np.testing.assert_allclose(after.history, [made[-1], made[-2]], atol=1e-12)
+
+
 def test_a_resumed_season_makes_the_same_noise() -> None:
     """From the bytes in the journal, to the bit; one band keeps nothing."""
     for bands, steps in ((1, 3), (5, 2), (5, 9)):
