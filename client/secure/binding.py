@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -157,7 +158,7 @@ class Binding:
         return sha256(self.to_bytes()).digest()
 
     @cached_property
-    def ring(self) -> tuple[tuple[int, ...], ...]:
+    def ring(self) -> Sequence[tuple[int, ...]]:
         """The neighbours of each position, in ascending order."""
         return neighbours(self.ring_seed, self.size, self.neighbours)
 

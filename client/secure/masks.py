@@ -10,8 +10,10 @@ one of its keys. The graph of neighbours is that of Bell et al., CCS 2020 (ePrin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+import itertools
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -25,7 +27,8 @@ __all__ = ["Codes", "Keystream", "add_masks", "keystream", "neighbours", "pair_s
 # Residues modulo 2**16 or 2**32, the arithmetic of numpy's unsigned integers.
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
-_DRAW_BYTES = 8
+_FOUR = struct.Struct(">4Q")  # draws of a block of SHA-256
+_DRAWS = 2**64
 _NONCE = bytes(16)  # every key is used for one stream, so the nonce may be constant
 
 
@@ -99,8 +102,10 @@ def add_masks(
     return masked
 
 
-def neighbours(seed: bytes, size: int, degree: int) -> tuple[tuple[int, ...], ...]:
+def neighbours(seed: bytes, size: int, degree: int) -> Sequence[tuple[int, ...]]:
     """The neighbours of each of ``size`` positions, in ascending order; equal for equal seeds.
+
+    A device asks for its own alone, so they are worked out as they are asked for.
 
     Args:
         seed: of the ring's order.
@@ -112,20 +117,47 @@ def neighbours(seed: bytes, size: int, degree: int) -> tuple[tuple[int, ...], ..
     """
     if size < 2:
         raise InvalidInputError(f"a group of {size} has no neighbours, expected at least 2 devices")
-    if degree >= size - 1:
-        return tuple(tuple(j for j in range(size) if j != i) for i in range(size))
-    if degree < 2 or degree % 2:
+    if degree < size - 1 and (degree < 2 or degree % 2):
         raise InvalidInputError(
             f"found {degree} neighbours in a group of {size}, expected an even number from 2, "
             f"or {size - 1}"
         )
-    order = _shuffled(seed, size)
-    found: list[tuple[int, ...]] = [()] * size
-    for place, position in enumerate(order):
-        near = range(1, degree // 2 + 1)
-        ring = [order[(place + step) % size] for step in (*near, *(-step for step in near))]
-        found[position] = tuple(sorted(ring))
-    return tuple(found)
+    return _Ring(_shuffled(seed, size) if degree < size - 1 else range(size), degree)
+
+
+class _Ring(Sequence[tuple[int, ...]]):
+    """Positions in the order of their places on a ring, each joined to the nearest."""
+
+    def __init__(self, order: Sequence[int], degree: int) -> None:
+        self._order = order
+        self._places = {position: place for place, position in enumerate(order)}
+        self._half = min(degree // 2, len(order))
+        self._complete = degree >= len(order) - 1
+        self._found: dict[int, tuple[int, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[tuple[int, ...], ...]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        size = len(self._order)
+        if isinstance(index, slice):
+            return tuple(self[position] for position in range(size)[index])
+        position = range(size)[index]
+        if position not in self._found:
+            self._found[position] = self._near(position)
+        return self._found[position]
+
+    def _near(self, position: int) -> tuple[int, ...]:
+        size, place = len(self._order), self._places[position]
+        if self._complete:
+            return tuple(other for other in range(size) if other != position)
+        steps = range(1, self._half + 1)
+        near = (self._order[(place + step) % size] for step in (*steps, *(-one for one in steps)))
+        return tuple(sorted(near))
 
 
 def _shuffled(seed: bytes, size: int) -> list[int]:
@@ -134,7 +166,7 @@ def _shuffled(seed: bytes, size: int) -> list[int]:
     order = list(range(size))
     for last in range(size - 1, 0, -1):
         choices = last + 1
-        fair = 2**64 - 2**64 % choices  # above it, some remainders would be likelier
+        fair = _DRAWS - _DRAWS % choices  # above it, some remainders would be likelier
         draw = next(draws)
         while draw >= fair:
             draw = next(draws)
@@ -144,9 +176,7 @@ def _shuffled(seed: bytes, size: int) -> list[int]:
 
 
 def _draws(seed: bytes) -> Iterator[int]:
-    counter = 0
-    while True:
+    """Uniform integers of 64 bits."""
+    for counter in itertools.count():
         block = hashlib.sha256(seed + counter.to_bytes(8, "big")).digest()
-        for start in range(0, len(block), _DRAW_BYTES):
-            yield int.from_bytes(block[start : start + _DRAW_BYTES], "big")
-        counter += 1
+        yield from _FOUR.unpack(block)

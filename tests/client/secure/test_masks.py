@@ -47,7 +47,8 @@ def test_known_answer_of_the_ring() -> None:
 def test_a_ring_is_symmetric_and_of_one_degree(size: int, half: int, seed: bytes) -> None:
     degree = 2 * half
     ring = neighbours(seed, size, degree)
-    assert ring == neighbours(seed, size, degree)
+    assert list(ring) == list(neighbours(seed, size, degree))
+    assert len(ring) == size
     for position, near in enumerate(ring):
         assert len(near) == min(degree, size - 1)
         assert list(near) == sorted(set(near) - {position})
@@ -70,8 +71,18 @@ def test_what_is_no_ring_is_refused(size: int, degree: int) -> None:
 
 
 def test_a_small_group_is_complete_whatever_the_degree() -> None:
-    assert neighbours(b"", 4, 3) == neighbours(b"", 4, 84) == neighbours(b"x", 4, 5)
-    assert neighbours(b"", 3, 2) == ((1, 2), (0, 2), (0, 1))
+    for degree in (3, 5, 84):
+        ring = neighbours(b"x", 4, degree)
+        assert list(ring) == [(1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2)]
+    assert list(neighbours(b"", 3, 2)) == [(1, 2), (0, 2), (0, 1)]
+
+
+def test_a_ring_is_a_sequence_of_its_size() -> None:
+    ring = neighbours(b"x", 10, 4)
+    assert ring[-1] == ring[9]
+    assert ring[2:4] == (ring[2], ring[3])
+    with pytest.raises(IndexError):
+        ring[10]
 
 
 @pytest.mark.parametrize("bits", [16, 32])
