@@ -14,6 +14,15 @@ kept between rounds. Optional: ``public-key`` (releases must be signed by its pr
 ``most-steps``, ``least-batch``, ``most-repetitions``, ``largest-clip``, ``largest-learning-rate``,
 ``largest-weight-decay``, ``largest-proximal``, ``largest-opened-weight``, ``least-typo-rate``,
 ``least-temperature``, ``largest-drift`` and ``least-kept``.
+
+For private rounds (experimental) a device was enrolled: ``enrolment`` is the authority's public key
+(64 hexadecimal digits, or a PEM file), ``certificate`` a file with its word for the device's own
+key (``pocketquery enrol``), which lies in ``state``, as does where it is in a round and what rounds
+have cost it. What it insists on then, see :class:`pocketquery.client.secure.rules.DeviceRules`:
+``secure`` (``required``, the default, declines every offer of a plain round; ``allowed``),
+``least``, ``least-noisy``, ``neighbours``, ``collusion``, ``rest``, ``privacy``, ``noise-least``,
+``participations``, ``seasons``, ``epsilon``, ``delta``, and ``revoked``, a file of device keys in
+hexadecimal digits, one a line.
 """
 
 from __future__ import annotations
@@ -34,17 +43,28 @@ from pocketquery.client.policy import Policy
 from pocketquery.client.readings import SystemReadings
 from pocketquery.client.records import declining, read_offer, reply_to
 from pocketquery.client.round_memory import RoundMemory
-from pocketquery.client.store.file import ROUNDS
+from pocketquery.client.secure.keys import DEVICE_KEY, Certificate, DeviceKey
+from pocketquery.client.secure.ledger import LEDGER, Ledger
+from pocketquery.client.secure.participant import Participant
+from pocketquery.client.secure.rules import DeviceRules
+from pocketquery.client.secure.state_file import StateFile
+from pocketquery.client.secure.transport import handle_secure
+from pocketquery.client.store.file import ROUNDS, SECURE
 from pocketquery.client.store.store import QueryStore
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.index.index import open_index
 
-__all__ = ["app", "handle", "open_device"]
+__all__ = ["app", "handle", "open_device", "open_participant"]
 
 _PATHS = ("bundle", "index", "state")
 _NAMES = {one.name.replace("_", "-"): one.name for one in fields(OfferLimits)}
+_RULES = {
+    one.name.replace("_", "-"): one.name for one in fields(DeviceRules) if one.name != "revoked"
+}
+_ENROLLED = ("enrolment", "certificate")
 _KNOWN = {*_PATHS, "public-key", "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
+_KNOWN |= {*_ENROLLED, *_RULES, "revoked"}
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +88,17 @@ def train(message: Message, context: Context) -> Message:
             return handle(message, device)
     except Exception:
         _log.exception("round declined: the device cannot be opened")
+        return declining(message)
+
+
+@app.train("secure")
+def train_secure(message: Message, context: Context) -> Message:
+    """One stage of a private round, by :func:`train`'s rules."""
+    try:
+        with open_participant(context.node_config) as participant:
+            return handle_secure(message, participant)
+    except Exception:
+        _log.exception("private round declined: the device cannot be opened")
         return declining(message)
 
 
@@ -102,7 +133,7 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
         )
     paths = {name: Path(str(_setting(config, name))) for name in _PATHS}
     key = config.get("public-key")
-    policy, limits = _policy(config), _limits(config)
+    policy, limits, rules = _policy(config), _limits(config), _rules(config)
     figures = config.get("figures", True)
     if not isinstance(figures, bool):
         raise InvalidInputError(f"figures is {figures!r}, expected true or false")
@@ -123,7 +154,63 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
             readings=SystemReadings(),
             limits=limits,
             figures=figures,
+            plain=rules is None or rules.secure != "required",
         )
+
+
+@contextlib.contextmanager
+def open_participant(config: Mapping[str, Any]) -> Iterator[Participant]:
+    """The same device in private rounds.
+
+    Raises:
+        InvalidInputError: it was not enrolled; the certificate is of another key; or as
+            :func:`open_device`.
+        ArtifactError: what lies there cannot be used.
+    """
+    with open_device(config) as device:
+        if (rules := _rules(config)) is None:
+            raise InvalidInputError(
+                "found neither enrolment nor certificate in the SuperNode's configuration; private "
+                "rounds need both, see pocketquery enrol"
+            )
+        state = Path(str(config["state"]))
+        yield Participant(
+            device,
+            DeviceKey.open(state / DEVICE_KEY),
+            Certificate.parse(Path(str(config["certificate"])).read_bytes()),
+            str(config["enrolment"]),
+            rules=rules,
+            state=StateFile(state / SECURE),
+            ledger=Ledger(state / LEDGER),
+        )
+
+
+def _rules(config: Mapping[str, Any]) -> DeviceRules | None:
+    """What the device insists on in private rounds; None where it was not enrolled."""
+    given = {_RULES[name]: config[name] for name in _RULES if name in config}
+    rules = DeviceRules(**given | {"revoked": _revoked(config)})
+    missing = [name for name in _ENROLLED if not config.get(name)]
+    if not missing:
+        return rules
+    if given.get("secure") == "required" or len(missing) < len(_ENROLLED):
+        raise InvalidInputError(
+            f"found no {' and no '.join(missing)} in the SuperNode's configuration; private rounds "
+            "need both, see pocketquery enrol"
+        )
+    return None
+
+
+def _revoked(config: Mapping[str, Any]) -> frozenset[bytes]:
+    if not config.get("revoked"):
+        return frozenset()
+    path = Path(str(config["revoked"]))
+    try:
+        return frozenset(bytes.fromhex(line) for line in path.read_text("ascii").split())
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{path} is no list of revoked device keys ({error}); expected one a line, in "
+            "hexadecimal digits"
+        ) from error
 
 
 def _policy(config: Mapping[str, Any]) -> Policy:
