@@ -183,6 +183,11 @@ class FederationOptions:
             delta=v["delta"],
             range=v["range"],
         )
+        if self.local.client_init != "global":
+            raise InvalidInputError(
+                f"client-init is {self.local.client_init!r} with secure on, expected global: what "
+                "a device keeps of one round would be in its change of another"
+            )
         _check_secure(secure, self.settings, aggregation)
         settings = replace(self.settings, aggregation=aggregation, shards=groups)
         return replace(self, secure=secure, settings=settings)

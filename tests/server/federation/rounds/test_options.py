@@ -114,7 +114,7 @@ def test_noise_needs_a_hundred_devices_in_a_group() -> None:
      ({**SECURE, "largest-weight": 9.0}, "counts alike"),
      ({**SECURE, "weighting": "declared"}, "counts alike"),
      ({**SECURE, "compress": False}, "encoding of their own"),
-     ({**SECURE, "shards": 5}, "secure-groups"),
+     ({**SECURE, "shards": 5}, "secure-groups"), ({**SECURE, "client-init": "ema"}, "global"),
      ({**SECURE, "federation": ""}, "pocketquery enrol"),
      ({**SECURE, "enrolment": ""}, "pocketquery enrol"),
      ({**SECURE, "enrolment": "ab"}, "64 hexadecimal digits"),
