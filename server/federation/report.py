@@ -12,11 +12,11 @@ from pocketquery.server.federation.live_table import COLUMNS, cells
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 
-__all__ = ["federation_page", "summary", "write_report"]
+__all__ = ["STYLE", "federation_page", "summary", "write_report"]
 
 _NAMES = {"ndcg@10": "nDCG@10"}
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light; --line: #d5d9de; --soft: #5b6570; }
 body { font: 16px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
        color: #1c2126; background: #fff; }
@@ -82,7 +82,7 @@ def federation_page(
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>
 <body><h1>{escape(title)}</h1>
 <p class="lead">{escape(lead)}</p>
 <ul class="figures">{_figures(rows)}</ul>

@@ -219,7 +219,8 @@ def _device_options(found: Plan) -> str:
 
 def _report(arguments: argparse.Namespace) -> int:
     try:
-        from pocketquery.server.federation.privacy.report import read_federation, write_page
+        from pocketquery.server.federation.privacy.records import read_federation
+        from pocketquery.server.federation.privacy.report import write_page
     except ImportError as error:
         raise MissingExtraError.of(error.name or "flwr", "privacy") from error
 

@@ -1,0 +1,170 @@
+"""The report's part on attacks: what the benchmark's figures say, beside the rounds' own size."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from pocketquery.server.federation.privacy.page import table
+
+__all__ = ["attacks_part"]
+
+_CANDIDATES = 100
+# Okabe and Ito's palette, as in the report of the rounds.
+_MEASURED, _OURS, _CHANCE = "#0072B2", "#D55E00", "#5b6570"
+_ARMS = {
+    "plain": "one change",
+    "clipped_int8": "one change, clipped, in 8 bits",
+    "up_only": "one change of the small adapter's kind (up alone)",
+    "limit": "one change, trained at the device's limits",
+}
+
+
+def attacks_part(attacks: Mapping[str, Any] | None, group: int | None) -> str:
+    """HTML of a result of benchmarks/privacy_attacks.py.
+
+    Args:
+        attacks: the result; None where there is none.
+        group: devices in one of the rounds' sums, to be marked; None where changes are seen alone.
+    """
+    if attacks is None:
+        return (
+            "<p>No attack figures: run <code>python benchmarks/privacy_attacks.py</code> and name "
+            "its result with <code>--attacks</code>.</p>"
+        )
+    users = f", {attacks['users']:,} users" if isinstance(attacks.get("users"), int) else ""
+    return (
+        f"<p>Measured with this project's device code{escape(users)}"
+        f" (encoder {escape(str(attacks.get('encoder', 'not named')))}). The attacker has the "
+        "release, the settings, the index and every candidate's queries, and trains each "
+        "candidate itself. It is another fleet than this one: a figure here says what is possible "
+        "in rounds of such a size.</p>"
+        + _identification(group, attacks.get("identification", {}))
+        + _membership(attacks.get("membership", {}), attacks.get("bounds", {}))
+        + _inversion(attacks.get("inversion", {}))
+    )
+
+
+def _identification(group: int | None, arms: Mapping[str, Any]) -> str:
+    points = sorted(
+        (1 if name == "plain" else int(name.removeprefix("sum_")), *_values(arm))
+        for name, arm in arms.items()
+        if name == "plain" or name.removeprefix("sum_").isdecimal()
+    )
+    rows = [
+        [escape(_arm(name)), _share(arm.get("top1")), _span(arm), _share(arm.get("mrr"))]
+        for name, arm in arms.items()
+    ]
+    if not rows:
+        return ""
+    heads = ["the attacker sees", "right user first", "95 % interval", "mean reciprocal rank"]
+    text = f"<h3>Whose change is it, of {_CANDIDATES} users?</h3>"
+    if len(points) > 1:
+        text += _plot(points, group)
+    return text + table(heads, rows)
+
+
+def _plot(points: Sequence[tuple[int, float, float, float]], group: int | None) -> str:
+    """How often the right user is named, by the number of changes in a sum, as SVG text.
+
+    Args:
+        points: devices in the sum, the share named, and the interval's ends; ascending.
+        group: of the federation, marked; None for none.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:  # no extra of a server brings it
+        return '<p>For the plot: <code>pip install "pocketquery[demo]"</code></p>'
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pocketquery"}):
+        figure = Figure(figsize=(9.6, 3.2), layout="constrained")
+        axes = figure.subplots()
+        sizes = [size for size, *_ in points]
+        values = [value for _, value, _, _ in points]
+        errors = [
+            [max(0.0, value - low) for _, value, low, _ in points],
+            [max(0.0, high - value) for _, value, _, high in points],
+        ]
+        axes.errorbar(
+            sizes, values, yerr=errors, fmt="o-", color=_MEASURED, capsize=2, label="measured"
+        )
+        axes.axhline(1 / _CANDIDATES, color=_CHANCE, linestyle=":", label="guessing")
+        if group is not None:
+            axes.axvline(group, color=_OURS, linestyle="--", label=f"these rounds: {group:,}")
+        axes.set_xscale("log")
+        ticks = sorted({1, 10, 100, 1_000, 10_000} & set(range(max(sizes) + 1)) | {1})
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set_ylim(0, 1.04)
+        axes.set_xlabel("devices in a sum, without noise")
+        axes.set_ylabel("right user named")
+        axes.grid(visible=True, alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="upper center")
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()[buffer.getvalue().index("<svg") :]
+
+
+def _membership(arms: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
+    if not arms:
+        return ""
+    rows = []
+    for name, arm in arms.items():
+        bound = bounds.get(name) or bounds.get(name.removesuffix("_sum"))
+        rows.append(
+            [
+                escape(_arm(name)),
+                _share(arm.get("auc")),
+                _span({"interval": arm.get("auc_interval")}),
+                _share(arm.get("tpr_at_1")),
+                _share(bound.get("auc")) if isinstance(bound, dict) else "none",
+            ]
+        )
+    heads = ["the attacker sees", "AUC", "95 % interval", "true positives at 1 % false"]
+    heads.append("AUC, bound for every attacker")
+    return "<h3>Was this user in the round?</h3>" + table(heads, rows)
+
+
+def _inversion(arms: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            escape(name.replace("_", " ")),
+            _share(arm.get("token_f1")),
+            _share(arm.get("baseline_f1")),
+        ]
+        for name, arm in arms.items()
+    ]
+    if not rows:
+        return ""
+    heads = ["one device's change", "token F1", "F1 of the most frequent words"]
+    return "<h3>Which words were asked?</h3>" + table(heads, rows)
+
+
+def _arm(name: str) -> str:
+    """An arm of the benchmark in words."""
+    if name in _ARMS:
+        return _ARMS[name]
+    kind, _, rest = name.partition("_")
+    if kind == "sum" and rest.isdecimal():
+        return f"sum of {int(rest):,}"
+    if kind == "dp":
+        noise, _, what = rest.removeprefix("z").partition("_")
+        seen = "a sum of 1,000" if what else "all other devices' changes beside it"
+        return f"noise, multiplier {noise}: {seen}"
+    return name.replace("_", " ")
+
+
+def _values(arm: Mapping[str, Any]) -> tuple[float, float, float]:
+    low, high = arm.get("interval") or (arm["top1"], arm["top1"])
+    return float(arm["top1"]), float(low), float(high)
+
+
+def _share(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, int | float) else "not measured"
+
+
+def _span(arm: Mapping[str, Any]) -> str:
+    found = arm.get("interval")
+    return f"{found[0]:.3f} to {found[1]:.3f}" if found else ""

@@ -1,0 +1,242 @@
+"""What may be said of private rounds, and nothing beyond it: sentences of the officer's page.
+
+Each promise names what it needs: a share of colluding neighbours, someone else who enrols device
+keys, noise with its epsilon, delta, unit and season. docs/privacy.md repeats them word for word,
+and a test holds both, the README and the report to it.
+"""
+
+from __future__ import annotations
+
+from pocketquery.server.federation.privacy.accounting import Adversary
+from pocketquery.server.federation.privacy.budget import Season
+from pocketquery.server.federation.privacy.page import rounded_up
+from pocketquery.server.federation.secure.settings import SecureSettings
+
+__all__ = [
+    "COLUMNS",
+    "EXPERIMENTAL",
+    "NOT_PROMISED",
+    "NOT_REVIEWED",
+    "STORED",
+    "WHO_SEES_WHAT",
+    "WITHDRAWING",
+    "column_of",
+    "promises",
+]
+
+EXPERIMENTAL = "Experimental; not reviewed by an outside cryptographer."
+
+COLUMNS = ("plain", "plain, TLS", "secure sums", "noise by devices", "noise by server")
+
+_SUMS = "no: sums of at least <i>least</i> devices"
+_DEVIATING = "no: no sum of fewer than t − c + 1 honest devices, if keys are enrolled by others"
+
+# Who and what, then an answer a column; <i> marks settings.
+WHO_SEES_WHAT: tuple[tuple[str, ...], ...] = (
+    ("Somebody on the network reads or alters traffic", "yes", "no", "no", "no", "no"),
+    (
+        "The server, following the protocol, sees one device's change",
+        "<b>yes</b>",
+        "<b>yes</b>",
+        _SUMS,
+        "no; and the sum itself is (ε, δ)-differentially private",
+        "no; the sum is exact",
+    ),
+    (
+        "A server that deviates sees one device's change",
+        "yes",
+        "yes",
+        _DEVIATING,
+        "the same, and ε of adversary M against what it does see",
+        "as secure sums",
+    ),
+    (
+        "A server that deviates sends each device another model",
+        "possible",
+        "possible",
+        "masks do not cancel: the sum is noise",
+        "the same",
+        "the same",
+    ),
+    (
+        "Whoever gets releases learns what a device held",
+        "possible",
+        "possible",
+        "possible, weakly",
+        "bounded by (ε, δ)",
+        "bounded by (ε, δ), if the server adds its noise",
+    ),
+    (
+        "Hostile devices poison the mean",
+        "validation, norm bound, shards, gate",
+        "the same",
+        "weaker: single changes cannot be looked at",
+        "weaker",
+        "weaker",
+    ),
+    (
+        "The server sees that a device took part, when and how often",
+        "yes",
+        "yes",
+        "yes",
+        "yes",
+        "yes",
+    ),
+)
+
+# What, where, until when.
+STORED: tuple[tuple[str, str, str], ...] = (
+    (
+        "queries, and results that were opened",
+        "the device, queries.sqlite",
+        "the age and number the app set; or until the user erases them or withdraws consent. They "
+        "are not sent",
+    ),
+    (
+        "the change of a round, its secret",
+        "the device, beside the store, readable by its owner alone",
+        "the end of the round, whatever that was; or until the queries are erased",
+    ),
+    (
+        "the device's key and certificate",
+        "the device, device.key, readable by its owner alone",
+        "the certificate expires (90 days by default)",
+    ),
+    (
+        "the budget: participations, what was spent",
+        "the device, privacy.json",
+        "the app is deleted. It holds no query",
+    ),
+    (
+        "encrypted boxes, marks",
+        "the server's journal",
+        "the stage is over that needs them",
+    ),
+    (
+        "the masked sum of a group",
+        "the server's journal; a single masked change is never written",
+        "the round is closed or skipped",
+    ),
+    (
+        "shares of the round's secrets",
+        "the server's journal",
+        "the round is closed or skipped; erased pages are overwritten",
+    ),
+    (
+        "counts of a round, the gate's findings, the ledger of ε",
+        "the server's journal",
+        "the operator deletes the journal",
+    ),
+    (
+        "releases",
+        "the registry, and every device",
+        "the operator deletes them; a release keeps its share of what it was made of",
+    ),
+    (
+        "messages under way",
+        "Flower's SuperLink; run it with --database :flwr-in-memory:, or on an erasable volume",
+        "they are delivered; its database deletes rows without overwriting them",
+    ),
+)
+
+WITHDRAWING: tuple[str, ...] = (
+    "Withdrawing consent on the device (QueryStore.withdraw_consent) erases the queries, and with "
+    "them the change and the secret of a round that is under way. The device then declines rounds.",
+    "A round whose masked change has been sent goes on with it: the server cannot take one "
+    "change out of a sum. Nothing of it is kept once the round is closed.",
+    "A release that was made before keeps its share of the sum. With noise, the bound (ε, δ) is "
+    "what remains of it; without noise, nothing bounds it.",
+    "The device's ledger stays, so that giving consent again does not begin a new budget.",
+    "The authority that enrolled the device lets its certificate expire; other devices can pin its "
+    "key as revoked.",
+)
+
+NOT_PROMISED: tuple[str, ...] = (
+    "It stays visible that a device took part, with its node id and network address.",
+    "The server, or more than 40 % of a device's neighbours, can always spoil a round.",
+    "Nothing helps against a compromised device, or a bundle that lies: who signs code decides.",
+    "What several devices of one person hold adds up: ε is that of one device.",
+    "Recorded rounds fall with X25519, should it be broken.",
+    "A server that is also the enrolment authority can surround a device with its own; only the "
+    "share of the noise that the device adds itself is left then.",
+    "Secure sums without noise hide little: tests of membership on sums work, and the attack "
+    "figures say how well.",
+)
+
+NOT_REVIEWED: tuple[str, ...] = (
+    "No outside cryptographer has looked at the protocol's confirm and held marks, its boxes under "
+    "static keys, marks in the place of signatures, or the power of two as modulus.",
+    "No outside party has looked at the code.",
+    "The attacks are ours: another attacker may do better. Where noise is added, the bounds hold "
+    "against every attacker.",
+    "Expected losses were measured on one encoder and one kind of users.",
+)
+
+_QUERIES = "Queries are not sent; the change is computed on the device."
+
+
+def column_of(secure: SecureSettings | None) -> tuple[int, ...]:
+    """Which of :data:`COLUMNS` a configuration is; both plain ones where that is not known."""
+    if secure is None:
+        return (0, 1)
+    return ({"off": 2, "devices": 3, "server": 4}[secure.privacy],)
+
+
+def promises(
+    secure: SecureSettings | None,
+    *,
+    collusion: float,
+    least_honest: int | None = None,
+    season: Season | None = None,
+    epsilon: dict[Adversary, float] | None = None,
+) -> list[str]:
+    """The sentences that may be said of a configuration.
+
+    Args:
+        secure: its settings; None for plain rounds.
+        collusion: share of a device's neighbours that may collude, as devices enforce it.
+        least_honest: t − c + 1 of its groups, where that is known.
+        season: that epsilon is of.
+        epsilon: of the season when it is over, by adversary.
+    """
+    if secure is None:
+        return [
+            _QUERIES,
+            "The rounds are plain: the server sees the change of every device, and a change says "
+            "much of the queries it was computed from (docs/federation.md).",
+        ]
+    said = [
+        _QUERIES,
+        "The server receives masked updates and learns only sums over at least "
+        f"{secure.least} devices, if it follows the protocol and at most {collusion:.0%} of a "
+        "device's neighbours collude with it.",
+    ]
+    if least_honest is not None:
+        said.append(
+            f"Even a server that deviates learns no sum over fewer than {least_honest} honest "
+            "devices, provided device keys are enrolled by someone else."
+        )
+    if season is not None and epsilon is not None and season.mode == "devices":
+        said.append(
+            "With noise on devices, a season gives every device (ε, δ) = "
+            f"({rounded_up(epsilon['H'])}, {season.delta:g}) user-level zCDP-based DP against "
+            "anyone who sees the sums or the releases, without relying on random sampling; the "
+            f"device keeps its own budget and stops. {_unit(season)} Against a server that "
+            f"deviates ε is {rounded_up(epsilon['M'])} at the same δ."
+        )
+    if season is not None and epsilon is not None and season.mode == "server":
+        said.append(
+            "With noise added by the server, a season gives every device (ε, δ) = "
+            f"({rounded_up(epsilon['R'])}, {season.delta:g}) user-level DP against whoever gets "
+            "the releases, and none against the server, without relying on random sampling. "
+            + _unit(season)
+        )
+    return [*said, EXPERIMENTAL]
+
+
+def _unit(season: Season) -> str:
+    times = "once" if season.participations == 1 else f"{season.participations} times"
+    return (
+        f"The unit is all that one device contributes in the season {season.name!r}, of "
+        f"{season.rounds} rounds, in which it takes part at most {times}."
+    )

@@ -1,0 +1,382 @@
+"""The officer's page: what it says of each configuration, and that it says nothing more."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sqlite3
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketquery.client.secure.binding import Binding, Privacy
+from pocketquery.client.secure.encoding import Encoding
+from pocketquery.client.secure.ledger import Ledger
+from pocketquery.client.secure.noise import counted_on
+from pocketquery.sdk.cli import main
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorruptArtifactError,
+    InvalidInputError,
+    PocketQueryError,
+)
+from pocketquery.server.federation.privacy.budget import Charge, charge
+from pocketquery.server.federation.privacy.records import (
+    Federation,
+    read_attacks,
+    read_federation,
+)
+from pocketquery.server.federation.privacy.report import privacy_page
+from pocketquery.server.federation.privacy.statements import (
+    EXPERIMENTAL,
+    NOT_PROMISED,
+    NOT_REVIEWED,
+    WITHDRAWING,
+    promises,
+)
+from pocketquery.server.federation.rounds.federation import JOURNAL
+from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.round_report import RoundReport
+
+ROOT = Path(__file__).parents[4]
+
+ATTACKS: dict[str, Any] = {
+    "encoder": "demo <student>",
+    "users": 200,
+    "identification": {
+        "plain": {"top1": 1.0, "mrr": 1.0, "interval": [1.0, 1.0]},
+        "sum_100": {"top1": 0.08, "mrr": 0.15, "interval": [0.05, 0.11]},
+        "sum_10": {"top1": 0.33, "mrr": 0.42, "interval": [0.28, 0.39]},
+        "dp_z2_sum": {"top1": 0.015, "mrr": 0.05, "interval": [0.0, 0.03]},
+    },
+    "membership": {"dp_z2_sum": {"auc": 0.52, "auc_interval": [0.5, 0.55], "tpr_at_1": 0.012}},
+    "inversion": {"ten_steps_up": {"token_f1": 0.22, "baseline_f1": 0.2}},
+    "bounds": {"dp_z2": {"auc": 0.638}},
+}
+
+# Of the specification: phrases that may stand nowhere.
+_FORBIDDEN = re.compile(
+    r"anonymou|anonymi[sz]ed|cannot be reconstructed|GDPR|zero-knowledge|end-to-end encrypted"
+    r"|the server learns nothing|military-grade|secure against a malicious server"
+    r"|secure aggregation protects",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("privacy", ["plain", "off", "devices", "server"])
+def test_nothing_forbidden_is_said(privacy: str) -> None:
+    """In any configuration; no amplification by sampling is shown, and it is one file."""
+    page = privacy_page(_federation(privacy))
+    assert not _FORBIDDEN.search(page)
+    assert "Poisson" not in page
+    assert EXPERIMENTAL in page
+    assert not re.search(r"<script|https?://(?!www\.w3\.org/|purl\.org/)|src=|@import", page)
+    assert _Balance.of(page) == []
+
+
+def test_nothing_forbidden_is_said_in_the_documents() -> None:
+    """README and docs."""
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        found = _FORBIDDEN.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path.name}: {found and found.group()}"
+
+
+@pytest.mark.parametrize(
+    ("privacy", "marked"),
+    [
+        ("plain", ["plain", "plain, TLS"]),
+        ("off", ["secure sums"]),
+        ("devices", ["noise by devices"]),
+        ("server", ["noise by server"]),
+    ],
+)
+def test_only_the_columns_of_the_configuration_are_marked(privacy: str, marked: list[str]) -> None:
+    """Of the table of who sees what."""
+    page = privacy_page(_federation(privacy))
+    assert re.findall(r'<th scope="col" class="own">([^<]*)</th>', page) == marked
+    assert len(re.findall(r'<td class="own">', page)) == 7 * len(marked)
+
+
+def test_epsilon_is_never_told_alone() -> None:
+    """With delta, season, unit, participations and adversary; the ledger's rows decide."""
+    found = _federation("devices")
+    said = " ".join(_promises(found))
+    assert "(ε, δ) = (1.99, 1e-06)" in said
+    assert "season 'spring', of 10 rounds, in which it takes part at most once" in said
+    assert "without relying on random sampling" in said
+    assert "Against a server that deviates ε is 10.19 at the same δ" in said
+    assert "provided device keys are enrolled by someone else" in said
+    assert "(ε, δ)" not in " ".join(_promises(_federation("off")))
+    page = privacy_page(found)
+    for sentence in _promises(found):
+        assert sentence.replace("'", "&#x27;") in page
+    server = " ".join(_promises(_federation("server")))
+    assert "none against the server" in server
+
+
+def test_the_budget_follows_from_the_ledger() -> None:
+    """Dearer rows than declared, two seasons, and a season that is over."""
+    found = _federation("devices")
+    season = found.season
+    assert season is not None
+    rows = [_row(found, number, rho=0.2) for number in range(2)]
+    dear = dataclasses.replace(found, charges=tuple(rows))
+    figures = dear.summary()["seasons"]
+    assert [one["rounds"] for one in figures] == [2]
+    assert figures[0]["epsilon"]["H"] > 3
+    other = dataclasses.replace(rows[0], season="winter", round=9)
+    both = dataclasses.replace(found, charges=(*rows, other)).summary()["seasons"]
+    assert [one["season"] for one in both] == ["spring", "winter", "spring, winter"]
+    assert both[2]["epsilon"]["H"] > both[0]["epsilon"]["H"]
+    over = dataclasses.replace(found, charges=tuple(_row(found, n) for n in range(10)))
+    assert "The next round is refused: season" in privacy_page(over)
+    assert "Left: 8 rounds" in privacy_page(dear)
+
+
+def test_histogram_drops_and_quarantine_are_shown() -> None:
+    """From devices' ledgers and from the rounds' records."""
+    page = privacy_page(_federation("devices"))
+    assert "16,000" in page
+    assert "below_threshold" in page
+    assert re.search(r"<td>bad_share</td><td>3</td>", page)
+    assert "keeps no list of who took part" in privacy_page(
+        dataclasses.replace(_federation("devices"), participations=None)
+    )
+
+
+def test_attack_figures_are_shown_beside_the_groups_size() -> None:
+    """Names are escaped, arms told in words, the bound beside what it bounds."""
+    page = privacy_page(dataclasses.replace(_federation("devices"), attacks=ATTACKS))
+    assert "demo &lt;student&gt;" in page
+    assert "these rounds: 1,000" in page
+    assert "noise, multiplier 2: a sum of 1,000" in page
+    assert "0.638" in page
+    assert "sum of 100" in page
+    assert "No attack figures" in privacy_page(_federation("devices"))
+
+
+def test_a_folder_is_read_as_it_was_left(tmp_path: Path) -> None:
+    """Journal, settings and ledgers of a simulation; the command writes the page."""
+    folder = _folder(tmp_path, "devices")
+    found = read_federation(folder, devices=20_000)
+    assert found.secure is not None
+    assert [one.round for one in found.charges] == [0, 1]
+    assert found.rounds == ()
+    output = tmp_path / "officer.html"
+    arguments = ["privacy", "report", "--federation", str(folder), "--output", str(output)]
+    assert main(arguments) == 0
+    assert "season spring, so far" in output.read_text(encoding="utf-8")
+
+
+def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's figures."""
+    folder = _folder(tmp_path, "server")
+    output = tmp_path / "officer.html"
+    arguments = ["privacy", "report", "--federation", str(folder), "--output", str(output)]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["seasons"][0]["epsilon"]["H"] is None
+    assert found["experimental"] is True
+    assert found["output"] == str(output)
+
+
+def test_a_flower_apps_settings_are_read(tmp_path: Path) -> None:
+    """The example's, and with a private round switched on."""
+    path = ROOT / "examples" / "deployment" / "flower_app" / "pyproject.toml"
+    (tmp_path / "rounds").mkdir()
+    found = read_federation(tmp_path / "rounds", settings=path)
+    assert found.cohort >= 1
+    config = {**_given("devices"), "unknown-place": "x"}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
+    (tmp_path / "app.toml").write_text("\n".join(["[tool.flwr.app.config]", *lines]))
+    private = read_federation(tmp_path / "rounds", settings=tmp_path / "app.toml")
+    assert private.season is not None
+    assert private.season.name == "spring"
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """Folder, settings and figures; each with what to do."""
+    with pytest.raises(ArtifactNotFoundError, match="is no folder"):
+        read_federation(tmp_path / "none")
+    with pytest.raises(ArtifactNotFoundError, match="--settings"):
+        read_federation(tmp_path)
+    bad = tmp_path / "bad.json"
+    for text in ("{", "[]", '{"options": 3}', '{"options": {"settings": {}}}'):
+        bad.write_text(text)
+        with pytest.raises(CorruptArtifactError):
+            read_federation(tmp_path, settings=bad)
+    for text in ("[tool", "x = 1"):
+        (tmp_path / "bad.toml").write_text(text)
+        with pytest.raises(CorruptArtifactError, match=r"tool\.flwr\.app\.config"):
+            read_federation(tmp_path, settings=tmp_path / "bad.toml")
+    with pytest.raises(ArtifactNotFoundError, match=r"privacy_attacks\.py"):
+        read_attacks(tmp_path / "none.json")
+    for text in ("{}", '{"identification": 3}', '{"membership": {"plain": 3}}', "[" * 100_000):
+        bad.write_text(text)
+        with pytest.raises(CorruptArtifactError):
+            read_attacks(bad)
+
+
+def test_a_damaged_ledger_of_a_device_is_told(tmp_path: Path) -> None:
+    """A histogram without it would say too little."""
+    folder = _folder(tmp_path, "devices")
+    ledger = folder / "devices" / "7" / "privacy.json"
+    ledger.parent.mkdir(parents=True)
+    ledger.write_text("{}")
+    with pytest.raises(CorruptArtifactError, match="ledger of a simulated device"):
+        read_federation(folder)
+    ledger.unlink()
+    assert read_federation(folder).participations is None
+    with pytest.raises(PocketQueryError):
+        read_federation(folder / "simulation.json")
+
+
+def test_the_documents_say_the_same() -> None:
+    """docs/privacy.md has the page's fixed sentences word for word."""
+    text = " ".join((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8").split())
+    for sentence in (EXPERIMENTAL, *NOT_PROMISED, *NOT_REVIEWED, *WITHDRAWING):
+        assert sentence in text, sentence
+
+
+def test_a_fleet_smaller_than_its_ledgers_is_refused(tmp_path: Path) -> None:
+    """--devices counts all of them."""
+    folder = _folder(tmp_path, "devices")
+    found = read_federation(folder)
+    assert found.secure is not None
+    for number in range(3):
+        path = folder / "devices" / f"{number}" / "privacy.json"
+        path.parent.mkdir(parents=True)
+        Ledger(path).charge(_binding(found.secure.federation_id))
+    assert read_federation(folder, devices=10).participations == {0: 7, 1: 3}
+    with pytest.raises(InvalidInputError, match="ledgers of 3 devices"):
+        read_federation(folder, devices=2)
+
+
+def _given(privacy: str) -> dict[str, Any]:
+    given: dict[str, Any] = {"clients-per-round": 1000, "rounds": 10}
+    if privacy != "plain":
+        given |= {"secure": "on", "federation": "clinics", "enrolment": "00" * 32}
+        given |= {"privacy": privacy, "clip-norm": 1.0, "season": "spring"}
+    if privacy == "server":
+        given |= {"season-rounds": 50}
+    return given
+
+
+def _federation(privacy: str) -> Federation:
+    """Four rounds, one of them skipped."""
+    options = FederationOptions.of(_given(privacy))
+    rounds = tuple(
+        RoundReport(
+            round=number,
+            base_version=str(number),
+            asked=1250,
+            accepted=1000,
+            declined=100,
+            quarantined={"bad_share": 1} if number else {},
+            skipped="below_threshold" if number == 2 else None,
+            version=str(number + 1),
+        )
+        for number in range(4)
+    )
+    found = Federation(
+        folder=Path("rounds"),
+        options=json.loads(json.dumps(options.to_dict())),
+        secure=options.secure,
+        cohort=1000,
+        rounds=rounds,
+        devices=20_000,
+    )
+    if found.season is None:
+        return found
+    charges = tuple(_row(found, number) for number in range(4))
+    return dataclasses.replace(found, charges=charges, participations={0: 16_000, 1: 4_000})
+
+
+def _binding(federation: bytes) -> Binding:
+    return Binding(
+        federation=federation,
+        round=1,
+        nonce=bytes(32),
+        group=0,
+        size=100,
+        neighbours=84,
+        threshold=51,
+        ring_seed=bytes(32),
+        roster_sha256="0" * 64,
+        release_sha256="0" * 64,
+        settings_sha256="0" * 64,
+        encoding=Encoding(2_304, 32, 10, 0.0125, 1.0),
+        privacy=Privacy("devices", 2.4, 64, "spring", 1),
+        expiry=1,
+    )
+
+
+def _row(found: Federation, number: int, rho: float | None = None) -> Charge:
+    assert found.season is not None
+    assert found.least_honest is not None
+    honest = {"counted_on": counted_on(found.group), "least_honest": found.least_honest}
+    return found.season.charge(number, rho=rho, **honest)
+
+
+def _promises(found: Federation) -> list[str]:
+    planned, season = found.planned(), found.season
+    epsilon = None
+    if planned is not None and season is not None:
+        epsilon = {who: planned.epsilon(who, season.delta) for who in planned.rho}
+    return promises(
+        found.secure,
+        collusion=found.rules.collusion,
+        least_honest=found.least_honest,
+        season=season,
+        epsilon=epsilon,
+    )
+
+
+def _folder(tmp_path: Path, privacy: str) -> Path:
+    """A simulation's folder after two charged rounds."""
+    folder = tmp_path / "simulation"
+    folder.mkdir()
+    options = FederationOptions.of(_given(privacy)).to_dict()
+    del options["rounds"]
+    (folder / "simulation.json").write_text(json.dumps({"files": {}, "options": options}))
+    Journal.open(folder / JOURNAL).disconnect()
+    found = _federation(privacy)
+    with sqlite3.connect(folder / JOURNAL) as connection:
+        for number in range(2):
+            charge(connection, _row(found, number))
+    connection.close()
+    return folder
+
+
+class _Balance(HTMLParser):
+    """Tags that are open at the end, or were closed out of order."""
+
+    _VOID = ("meta", "path", "use", "br", "image")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+
+    @classmethod
+    def of(cls, page: str) -> list[str]:
+        parser = cls()
+        parser.feed(page)
+        return parser.wrong + parser.open
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in self._VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        return
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
