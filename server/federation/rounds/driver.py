@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.records import Reply
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
 from pocketquery.server.federation.rounds.journal import Journal
@@ -23,6 +24,8 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Valid, validate
+from pocketquery.server.federation.secure.driver import SecureDriver
+from pocketquery.server.federation.secure.settings import SecureSettings
 
 __all__ = ["Decision", "Driver", "Publisher"]
 
@@ -71,6 +74,7 @@ class Driver:
         local: how devices train.
         compress: whether updates travel in 8 bits.
         clock: this machine's, or a simulation's.
+        secure: where rounds are private ones, how, and what drives their stages.
         show: told of every change of the running round's report.
     """
 
@@ -85,6 +89,7 @@ class Driver:
         local: LocalConfig,
         clock: Clock,
         compress: bool = True,
+        secure: tuple[SecureSettings, SecureDriver] | None = None,
         show: Callable[[RoundReport], None] = lambda report: None,
     ) -> None:
         self._exchange = exchange
@@ -95,6 +100,7 @@ class Driver:
         self._local = local
         self._clock = clock
         self._compress = compress
+        self._secure = secure
         self._show = show
 
     @property
@@ -120,11 +126,10 @@ class Driver:
         opened = self._journal.open_round or self._begin(len(nodes))
         heard = RoundReport(opened.state.round, opened.state.version, asked=opened.asked)
         self._show(heard)
-        # 3. Ask.
-        offer = self._offer(opened)
-        self._exchange.ask(offer, nodes, opened.asked, opened.settings.deadline_seconds)
-        # 4. Take replies as they come.
-        heard = replace(self._collect(heard, known), seconds=self._clock.now() - started)
+        # 3. Ask, and take replies as they come.
+        heard = self._hear(heard, opened, nodes, known)
+        # 4. That took so long.
+        heard = replace(heard, seconds=self._clock.now() - started)
         # 5. Close.
         _, report = self._journal.close(heard)
         if report.skipped is not None:
@@ -134,19 +139,39 @@ class Driver:
         return self._decide()
 
     def _begin(self, connected: int) -> OpenRound:
-        state = self._publisher.in_force(self._journal.state or self._first)
+        state, settings = self._publisher.in_force(self._journal.state or self._first), None
         asked = min(self._settings.asked(), connected)
-        return self._journal.begin(state, self._settings, asked=asked, now=self._clock.now())
+        if self._secure is not None:
+            settings, driver = self._secure
+            size = sum(value.size for value in state.adapter.values())
+            offer = self._offer(state, self._settings)
+            driver.check_budget(settings, offer, size, self._settings.clients_per_round)
+        now = self._clock.now()
+        return self._journal.begin(state, self._settings, asked=asked, now=now, secure=settings)
 
-    def _offer(self, opened: OpenRound) -> Offer:
+    def _offer(self, state: FederationState, settings: RoundSettings) -> Offer:
         return Offer(
-            round=opened.state.round,
-            release=self._publisher.release(opened.state.version),
+            round=state.round,
+            release=self._publisher.release(state.version),
             config=self._local,
-            clip_norm=opened.settings.clip_norm,
-            largest_weight=opened.settings.largest_weight,
+            clip_norm=settings.clip_norm,
+            largest_weight=settings.largest_weight,
             compress=self._compress,
         )
+
+    def _hear(
+        self, heard: RoundReport, opened: OpenRound, nodes: list[int], known: set[str]
+    ) -> RoundReport:
+        """What came of asking ``nodes``, which is in the journal when this returns."""
+        offer = self._offer(opened.state, opened.settings)
+        if opened.secure is None:
+            self._exchange.ask(offer, nodes, opened.asked, opened.settings.deadline_seconds)
+            return self._collect(heard, known)
+        if self._secure is None:
+            raise InvalidInputError(
+                f"round {opened.state.round} was begun as a private one; go on with secure on"
+            )
+        return self._secure[1].run(heard, offer, nodes)
 
     def _already_in(self) -> set[str]:
         """The nonces in the sum of a round that is resumed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,11 +17,15 @@ from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery.server.federation.secure.driver import BANNER, SecureDriver
+from pocketquery.server.federation.secure.secure_round import Environment
 
 __all__ = ["JOURNAL", "finished_rounds", "run_rounds"]
 
 JOURNAL = "rounds.sqlite"
 """The journal's name in a federation's folder."""
+
+_log = logging.getLogger(__name__)
 
 
 def run_rounds(
@@ -31,6 +36,7 @@ def run_rounds(
     grid: Grid,
     clock: Clock,
     *,
+    environment: Environment | None = None,
     show: Callable[[RoundReport], None] = lambda report: None,
 ) -> list[RoundReport]:
     """Run the rounds that are left of ``options.rounds``; the reports of all of them.
@@ -42,14 +48,21 @@ def run_rounds(
         options: how many rounds, and how.
         grid: how devices are reached.
         clock: for deadlines and waiting.
+        environment: of private rounds; None: this machine's.
         show: told of every change of the running round's report.
 
     Raises:
         ArtifactError: too few devices connect, or the disk fails; call again to go on.
     """
     with Journal.open(folder / JOURNAL, clock=clock.now) as journal:
+        exchange, secure = Exchange(grid, clock, seed=options.seed), None
+        if options.secure is not None:
+            _log.warning("%s", BANNER)
+            environment = environment or Environment()
+            stages = SecureDriver(exchange, journal, clock, environment, show)
+            secure = (options.secure, stages)
         driver = Driver(
-            Exchange(grid, clock, seed=options.seed),
+            exchange,
             journal,
             publisher,
             first,
@@ -57,6 +70,7 @@ def run_rounds(
             local=options.local,
             compress=options.compress,
             clock=clock,
+            secure=secure,
             show=show,
         )
         while True:

@@ -33,6 +33,9 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.sqlite_file import distrust_schema
+from pocketquery.server.federation.privacy import budget
+from pocketquery.server.federation.privacy.banded_noise import BandedNoise
+from pocketquery.server.federation.privacy.budget import Charge
 from pocketquery.server.federation.rounds.journal_tables import (
     clear_round,
     create_tables,
@@ -49,6 +52,9 @@ from pocketquery.server.federation.rounds.round import Receipt, close_round, rec
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery.server.federation.secure.secure_round import SecureRound
+from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.federation.secure.tables import read_noise, write_noise, write_secure
 
 __all__ = ["Journal"]
 
@@ -102,7 +108,9 @@ class Journal:
                 connection.execute("PRAGMA secure_delete = ON")  # a sum of one is one's own
                 with _transaction(connection):
                     create_tables(connection)
-                return cls(path, connection, clock)
+                journal = cls(path, connection, clock)
+                journal._truncate()  # a kill may have come before that of the last erasure
+                return journal
             except BaseException:
                 connection.close()
                 raise
@@ -114,6 +122,7 @@ class Journal:
         *,
         asked: int | None = None,
         now: float | None = None,
+        secure: SecureSettings | None = None,
     ) -> OpenRound:
         """Open a round on ``state``, which settles what was a candidate.
 
@@ -122,6 +131,7 @@ class Journal:
             settings: how it is run; kept with the round.
             asked: how many devices are asked, where fewer are there than the settings ask.
             now: the clock's reading, from where the deadline counts.
+            secure: how it is run as a private round; None: it is a plain one.
 
         Raises:
             InvalidInputError: a round is open, ``state`` is older than what the journal holds, or
@@ -130,6 +140,8 @@ class Journal:
         """
         self._check_next(state)
         opened = open_round(state, settings, asked=asked, now=self._now(now))
+        if secure is not None:
+            opened = replace(opened, secure=SecureRound(secure))
         with self._writing() as connection:
             self._write_decision(connection, state, None)
             write_counts(connection, opened)
@@ -166,6 +178,57 @@ class Journal:
         self.open_round = opened
         return receipts
 
+    def advance(
+        self,
+        opened: OpenRound,
+        *,
+        charge: Charge | None = None,
+        noise: tuple[str, BandedNoise] | None = None,
+    ) -> None:
+        """Make ``opened`` the open round: what differs is written, and what is over erased, in one
+        transaction; for private rounds, whose steps are functions of values.
+
+        Args:
+            opened: what became of ``open_round``.
+            charge: the row that the privacy ledger gets with it.
+            noise: a season, and where its correlated noise then stands.
+
+        Raises:
+            InvalidInputError: no round is open; the round was charged otherwise.
+            ArtifactError: the disk is full or fails; nothing was changed.
+        """
+        before = self._opened()
+        assert before.secure is not None
+        assert opened.secure is not None
+        changed = {
+            number: one
+            for number, one in enumerate(opened.shards)
+            if one is not before.shards[number]
+        }
+        with self._writing() as connection:
+            erased = write_secure(connection, before.secure, opened.secure)
+            write_reply(connection, changed, [])
+            write_counts(connection, opened)
+            if charge is not None:
+                budget.charge(connection, charge)
+            if noise is not None:
+                write_noise(connection, *noise)
+            if changed:
+                budget.set_state(connection, opened.state.round, "unmasked")
+        self.open_round = opened
+        if erased:
+            self._truncate()
+
+    def charges(self) -> list[Charge]:
+        """The rows of the privacy ledger, in order of their rounds."""
+        with _explained(self.path):
+            return budget.rows(self._connection)
+
+    def noise(self, season: str) -> BandedNoise | None:
+        """Where the correlated noise of a season stands; None before its first round."""
+        with _explained(self.path):
+            return read_noise(self._connection, season)
+
     def is_finished(self, now: float | None = None) -> bool:
         """Whether the open round has nothing to wait for; see :meth:`OpenRound.is_finished`.
 
@@ -187,7 +250,8 @@ class Journal:
             InvalidInputError: no round is open.
             ArtifactError: the disk is full or fails; the round is still open.
         """
-        candidate, report = close_round(self._opened())
+        opened = self._opened()
+        candidate, report = close_round(opened)
         report = report if heard is None else report.with_heard(heard)
         state = candidate if report.skipped else self.state
         pending = None if report.skipped else candidate
@@ -195,7 +259,12 @@ class Journal:
             clear_round(connection)
             write_states(connection, state, pending)
             write_report(connection, report)
-        self.state, self.candidate, self.open_round = state, pending, None
+            if report.skipped:
+                budget.set_state(connection, report.round, "skipped")
+        was_secure, self.open_round = opened.secure is not None, None
+        self.state, self.candidate = state, pending
+        if was_secure:
+            self._truncate()
         return candidate, report
 
     def settle(self, state: FederationState, report: RoundReport | None = None) -> None:
@@ -240,6 +309,13 @@ class Journal:
     ) -> None:
         self.disconnect()
 
+    def _truncate(self) -> None:
+        """Copy the write-ahead log into the file and cut it to nothing: what was erased from the
+        tables stands in it still.
+        """
+        with _explained(self.path):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def _now(self, now: float | None) -> float:
         return self._clock() if now is None else now
 
@@ -270,6 +346,8 @@ class Journal:
             report = report or read_reports(connection)[-1]
             version = report.version or state.version
             write_report(connection, replace(report, version=version))
+            accepted = version != report.base_version
+            budget.set_state(connection, report.round, "released" if accepted else "rejected")
         write_states(connection, state, None)
 
     @contextlib.contextmanager

@@ -6,6 +6,9 @@
     nonces      of the updates accepted in the open round
     reports     one JSON object a closed round
 
+Private rounds have tables of their own (secure/tables.py), and the privacy ledger is one more
+(privacy/budget.py).
+
 An update is in none of them: once received it is a share of a sum.
 """
 
@@ -18,13 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
+from pocketquery.sdk.errors import (
+    CorruptArtifactError,
+    InvalidInputError,
+    UnsupportedVersionError,
+)
+from pocketquery.server.federation.privacy import budget
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery.server.federation.secure import tables as secure
+from pocketquery.server.federation.secure.secure_round import SecureRound
 
 __all__ = [
     "clear_round",
@@ -39,7 +49,7 @@ __all__ = [
 ]
 
 _APPLICATION_ID = 0x50514A4E  # "PQJN", in the file's header
-_VERSION = 2
+_VERSION = 3
 _TABLES = (
     "CREATE TABLE states (kind TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE open_round (id INTEGER PRIMARY KEY CHECK (id = 0), body TEXT NOT NULL)",
@@ -48,6 +58,7 @@ _TABLES = (
     "CREATE TABLE nonces (nonce BLOB PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE reports (round INTEGER PRIMARY KEY, body TEXT NOT NULL)",
 )
+_SINCE_3 = (*secure.TABLES, budget.TABLE)
 _COUNTS = ("asked", "quarantined", "clipped", "norms", "elapsed")
 
 
@@ -61,7 +72,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == 0 and tables == 0:
-        for table in _TABLES:
+        for table in (*_TABLES, *_SINCE_3):
             connection.execute(table)
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {_VERSION}")
@@ -78,6 +89,10 @@ def create_tables(connection: sqlite3.Connection) -> None:
         )
     if version == 1:
         _complete_reports(connection)
+    if version < 3:
+        for table in _SINCE_3:
+            connection.execute(table)
+    if version < _VERSION:
         connection.execute(f"PRAGMA user_version = {_VERSION}")
 
 
@@ -115,6 +130,8 @@ def write_counts(connection: sqlite3.Connection, opened: OpenRound) -> None:
     """Write what changes with every reply, good or bad."""
     body: dict[str, Any] = {name: getattr(opened, name) for name in _COUNTS}
     body |= {"settings": opened.settings.to_dict(), "quarantined": dict(opened.quarantined)}
+    if opened.secure is not None:
+        body["secure"] = opened.secure.to_dict()
     connection.execute("INSERT OR REPLACE INTO open_round VALUES (0, ?)", (json.dumps(body),))
 
 
@@ -135,6 +152,7 @@ def clear_round(connection: sqlite3.Connection) -> None:
     """Remove the open round."""
     for table in ("open_round", "shards", "nonces"):
         connection.execute(f"DELETE FROM {table}")
+    secure.clear(connection)
 
 
 def write_report(connection: sqlite3.Connection, report: RoundReport) -> None:
@@ -176,8 +194,10 @@ def read_round(connection: sqlite3.Connection, state: FederationState) -> OpenRo
         for number, *row in connection.execute("SELECT * FROM shards"):
             shards[number] = _sum(row, opened.shards[number])
         nonces = NonceSet.of(nonce for (nonce,) in connection.execute("SELECT nonce FROM nonces"))
+        if (values := body.pop("secure", None)) is not None:
+            body["secure"] = secure.read_secure(connection, SecureRound.from_dict(values))
         return dataclasses.replace(opened, shards=tuple(shards), nonces=nonces, **body)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, InvalidInputError) as error:
         raise CorruptArtifactError(
             f"its open round cannot be read ({error}); restore the file from a backup"
         ) from error

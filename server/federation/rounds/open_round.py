@@ -12,6 +12,7 @@ from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Expected
+from pocketquery.server.federation.secure.secure_round import SecureRound
 
 __all__ = ["OpenRound", "open_round"]
 
@@ -34,6 +35,7 @@ class OpenRound:
         norms: sum of the accepted norms x 2**40, an integer so that their order does not matter.
         elapsed: seconds it has been open.
         last_now: the clock's reading at the last reply; None before the first and after a restart.
+        secure: what is known of it besides where it is a private round; else None.
     """
 
     state: FederationState
@@ -47,6 +49,7 @@ class OpenRound:
     norms: int = 0
     elapsed: float = 0.0
     last_now: float | None = None
+    secure: SecureRound | None = None
 
     @property
     def accepted(self) -> int:

@@ -37,6 +37,9 @@ class RoundReport:
         step_norm: L2 norm of the optimizer's step: new adapter minus old.
         aggregation, optimizer: how the step was made.
         filled_shards: how many shards had updates.
+        stages: of a private round, how many devices came how far; empty of a plain one.
+        privacy: what the season has cost with this round, where noise was added: ``season``,
+            ``mode``, ``rounds``, ``epsilon``, ``delta``; else None.
     """
 
     round: int
@@ -60,6 +63,8 @@ class RoundReport:
     aggregation: str = "mean"
     optimizer: str = "fedavg"
     filled_shards: int = 0
+    stages: Mapping[str, int] = field(default_factory=dict)
+    privacy: Mapping[str, Any] | None = None
 
     @property
     def received(self) -> int:
@@ -108,11 +113,16 @@ class RoundReport:
             quarantined=heard.quarantined,
             figures=heard.figures,
             seconds=heard.seconds,
+            stages=heard.stages,
+            privacy=heard.privacy,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return asdict(self)
+        found = asdict(self)
+        if not self.stages:  # of a plain round there is nothing to tell
+            del found["stages"], found["privacy"]
+        return found
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> RoundReport:

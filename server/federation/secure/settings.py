@@ -6,6 +6,7 @@ The settings are a server's wishes. What protects a device it enforces itself, b
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,19 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.secure.encoding import value_range
 from pocketquery.client.secure.keys import federation_id
+from pocketquery.client.secure.rules import SURVIVING_PERCENT
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 
 if TYPE_CHECKING:
     from pocketquery.server.federation.privacy.budget import Season
 
-__all__ = ["LEAST_COHORT", "LEAST_GROUPS", "STEP_SLACK", "SecureSettings"]
+__all__ = ["LEAST_COHORT", "LEAST_GROUPS", "SecureSettings"]
 
 PrivacyMode = Literal["off", "devices", "server"]
 
 LEAST_COHORT = 100  # below it noise on devices leaves nothing to learn
 LEAST_GROUPS = 5  # of fewer means, one hostile group is not told from the others
-STEP_SLACK = 1.1  # times the clipping norm: what a round may change at most
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SEASON = re.compile(r"[!-~]{1,64}")
 
@@ -116,6 +117,13 @@ class SecureSettings:
     def federation_id(self) -> bytes:
         """The id of the federation, 16 bytes."""
         return federation_id(self.federation)
+
+    def least_survivors(self, size: int) -> int:
+        """Of a group of ``size``, how many changes must be in the sum: where devices add the noise,
+        that of four fifths."""
+        if self.privacy != "devices":
+            return self.least
+        return max(self.least, math.ceil(size * SURVIVING_PERCENT / 100))
 
     def budget(self) -> Season:
         """The season that these settings declare.

@@ -32,6 +32,9 @@ shipped encoder finds first for the query as it was. Only what is shown to find 
 The output folder gets releases/ (see pocketquery releases), report.html, rounds.json and the
 journal. Killed and run again with the same options, the simulation goes on where it was; run again
 with more --rounds, it goes on from its end. One --seed gives the same bits.
+
+--secure on simulates private rounds, whose devices a simulated authority enrols. They are
+experimental: no outside cryptographer has reviewed them.
 """
 
 
@@ -120,9 +123,13 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.report import summary, write_report
     from pocketquery.server.federation.rounds.federation import finished_rounds
     from pocketquery.server.federation.rounds.options import FederationOptions
+    from pocketquery.server.federation.simulation.enrolment import with_enrolment
     from pocketquery.server.federation.simulation.simulation import open_simulation
 
-    options = FederationOptions.of(vars(arguments))
+    given = vars(arguments)
+    if arguments.secure == "on":  # simulated devices are enrolled by a simulated authority
+        given = with_enrolment(given, arguments.seed)
+    options = FederationOptions.of(given)
     output = Path(arguments.output)
     limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
     with open_simulation(

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from flwr.app import Message
 
 from pocketquery.client.app import handle
 from pocketquery.client.device import Device, Equipment
@@ -17,7 +18,9 @@ from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.round_memory import RoundMemory
 from pocketquery.client.secure.messages import Stage
+from pocketquery.client.secure.transport import MESSAGE_TYPE, handle_secure
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
 from pocketquery.server.federation.simulation.users import SimulatedStore
 
@@ -39,6 +42,7 @@ class SimulatedDevices(Mapping[int, Client]):
         folder: gets what each device keeps between rounds.
         seed: of their secrets, and so of their nonces and of all randomness in their training.
         limits: what they accept of an offer.
+        enrolment: where rounds are private ones, what makes them take part.
     """
 
     equipment: Equipment
@@ -46,11 +50,12 @@ class SimulatedDevices(Mapping[int, Client]):
     folder: Path
     seed: int
     limits: OfferLimits = field(default_factory=OfferLimits)
+    enrolment: SimulatedEnrolment | None = None
 
     def __getitem__(self, node: int) -> Client:
         if node not in range(_FIRST_NODE, _FIRST_NODE + len(self.stores)):
             raise KeyError(node)
-        return lambda message: handle(message, self.device(node - _FIRST_NODE))
+        return lambda message: self._answer(message, node - _FIRST_NODE)
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(_FIRST_NODE, _FIRST_NODE + len(self.stores)))
@@ -72,7 +77,15 @@ class SimulatedDevices(Mapping[int, Client]):
             policy=policy,
             readings=None,
             limits=self.limits,
+            plain=self.enrolment is None,
         )
+
+    def _answer(self, message: Message, place: int) -> Message:
+        device = self.device(place)
+        if message.metadata.message_type != MESSAGE_TYPE or self.enrolment is None:
+            return handle(message, device)
+        name = self._names[place]
+        return handle_secure(message, self.enrolment.participant(device, name, place))
 
     @cached_property
     def _names(self) -> list[str]:

@@ -55,10 +55,15 @@ def simulate_with_ray(
 
     Raises:
         MissingExtraError: Ray is not installed.
-        InvalidInputError: the simulation has faults.
+        InvalidInputError: the simulation has faults, or private rounds.
     """
     if simulation.fault_share:
         raise InvalidInputError("faults are simulated by the local engine alone; leave them out")
+    if simulation.options.secure is not None:
+        raise InvalidInputError(
+            "private rounds are simulated by the local engine alone: Ray's nodes get other ids in "
+            "every run, and a round that goes on would not find its devices; leave out --engine"
+        )
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if importlib.util.find_spec("ray") is None:

@@ -28,6 +28,10 @@ from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices, random_faults
+from pocketquery.server.federation.simulation.enrolment import (
+    SimulatedEnrolment,
+    simulated_environment,
+)
 from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
@@ -104,12 +108,15 @@ def open_simulation(
         given["limits"] = None if limits == OfferLimits() else asdict(limits)
         del given["rounds"]  # more of them may follow
         _claim(folder, {"files": files.fingerprints(), "options": given})
+        enrolment = None
+        if options.secure is not None:
+            enrolment = SimulatedEnrolment(options.secure, options.seed, folder / "devices")
         yield Simulation(
             files=files,
             folder=folder,
             options=options,
             devices=SimulatedDevices(
-                equipment, users.stores, folder / "devices", options.seed, limits
+                equipment, users.stores, folder / "devices", options.seed, limits, enrolment
             ),
             publisher=RegistryPublisher(bundle, folder / "releases", gate),
             first=FederationState.of_bundle(bundle),
@@ -135,6 +142,7 @@ def simulate(
             simulation.devices, random_faults(simulation.fault_share, simulation.options.seed)
         ),
         VirtualClock(),
+        environment=simulated_environment(simulation.options.seed),
         show=show,
     )
 

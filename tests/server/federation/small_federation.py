@@ -23,6 +23,7 @@ from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
+from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment, with_enrolment
 from pocketquery.server.federation.simulation.users import read_clients
 from tests.export.training_bundle import RANK_2, tiny_training_bundle
 from tests.tiny_models import sentences
@@ -95,7 +96,10 @@ def write_federation(folder: Path, graph: GraphOptions = RANK_2) -> Files:
 @contextmanager
 def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
     """The parts of a run of the federation in the folder ``work``, without a gate."""
-    bundle, chosen = Bundle.open(files.bundle), FederationOptions.of({**QUICK, **options})
+    given = {**QUICK, **options}
+    if given.get("secure") == "on":
+        given = with_enrolment(given, given.get("seed", 0))
+    bundle, chosen = Bundle.open(files.bundle), FederationOptions.of(given)
     work.mkdir(parents=True, exist_ok=True)
     with sdk.open_index(files.index) as index:
         equipment = Equipment.of_bundle(bundle, index)
@@ -104,9 +108,23 @@ def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
             work,
             bundle,
             chosen,
-            SimulatedDevices(equipment, users, work / "devices", chosen.seed, OfferLimits.none()),
+            SimulatedDevices(
+                equipment,
+                users,
+                work / "devices",
+                chosen.seed,
+                OfferLimits.none(),
+                enrolment_of(chosen, work / "devices"),
+            ),
             RegistryPublisher(bundle, work / "releases", None),
         )
+
+
+def enrolment_of(options: FederationOptions, folder: Path) -> SimulatedEnrolment | None:
+    """What makes devices those of private rounds, where ``options`` are of some."""
+    if options.secure is None:
+        return None
+    return SimulatedEnrolment(options.secure, options.seed, folder)
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,32 @@ def test_a_report_is_complete_once_it_is_decided_what_became_of_the_round(path: 
     assert found == [(0, "release 2"), (1, "skipped"), (2, "rejected"), (3, "release 3")]
 
 
+def _drop_what_is_newer_than(version: int, connection: sqlite3.Connection) -> None:
+    """Make the journal one of an earlier release: tables of private rounds came with version 3."""
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (name,) in names:
+        if name.startswith(("secure_", "privacy_")):
+            connection.execute(f"DROP TABLE {name}")
+    connection.execute(f"PRAGMA user_version = {version}")
+
+
+def test_a_journal_of_version_2_gets_the_tables_of_private_rounds(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.begin(STATE, SETTINGS)
+        journal.receive_all([reply(1), reply(2)])
+        wanted = journal.open_round
+    connection = sqlite3.connect(path)
+    _drop_what_is_newer_than(2, connection)
+    connection.commit()
+    connection.close()
+    for _ in range(2):
+        with Journal.open(path) as journal:
+            assert journal.open_round is not None
+            assert wanted is not None
+            assert journal.open_round.accepted == wanted.accepted == 2
+            assert (journal.open_round.secure, journal.charges()) == (None, [])
+
+
 def test_a_journal_of_version_1_tells_what_it_knows_of_its_rounds(path: Path) -> None:
     """Its reports had no version, gate, figures, declined and failed devices."""
     with Journal.open(path) as journal:
@@ -158,7 +184,7 @@ def test_a_journal_of_version_1_tells_what_it_knows_of_its_rounds(path: Path) ->
         body = report.to_dict() | {"received": report.received}
         old = json.dumps({name: value for name, value in body.items() if name not in added})
         connection.execute("UPDATE reports SET body = ? WHERE round = ?", (old, report.round))
-    connection.execute("PRAGMA user_version = 1")
+    _drop_what_is_newer_than(1, connection)
     connection.commit()
     connection.close()
     for _ in range(2):
@@ -252,7 +278,7 @@ def test_other_files_are_refused(path: Path) -> None:
     path.unlink()
     Journal.open(path).disconnect()
     newer = sqlite3.connect(path)
-    newer.execute("PRAGMA user_version = 3")
+    newer.execute("PRAGMA user_version = 4")
     newer.close()
     with pytest.raises(UnsupportedVersionError, match="upgrade"):
         Journal.open(path)

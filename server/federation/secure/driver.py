@@ -1,0 +1,376 @@
+"""The five stages of a private round over an exchange: what rounds/driver.py asks where it may not
+see single changes.
+
+Every step is a function of values (secure_round.py, coordinator.py) and is in the journal before
+the next message leaves. Killed at any moment and called again, it asks those who are missing in the
+stage it was in; devices answer with the same bytes. Masked changes alone are asked for anew, for
+none of them is ever written.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pocketquery.client.device import Offer
+from pocketquery.client.secure.messages import Stage
+from pocketquery.client.secure.noise import counted_on, delta, rho
+from pocketquery.client.secure.transport import SecureReply, secure_records
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.privacy import budget
+from pocketquery.server.federation.privacy.accounting import least_honest
+from pocketquery.server.federation.privacy.banded_noise import BandedNoise
+from pocketquery.server.federation.privacy.budget import Charge
+from pocketquery.server.federation.rounds.clock import Clock
+from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
+from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.rounds.open_round import OpenRound
+from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.rounds.running_sum import RunningSum
+from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
+from pocketquery.server.federation.secure.secure_round import (
+    Environment,
+    SecureRound,
+    announcement,
+    close_stage,
+    deal,
+    planned_encoding,
+    ready,
+    receive,
+)
+from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.federation.secure.unmasking import (
+    Unmasked,
+    can_unmask,
+    norm_limit,
+    unmask,
+)
+
+__all__ = ["BANNER", "SecureDriver"]
+
+BANNER = "private rounds are experimental: no outside cryptographer has reviewed them"
+
+_STEP_TAIL = 6.5  # standard deviations of the server's noise that a step has room for
+
+_log = logging.getLogger(__name__)
+
+
+class SecureDriver:
+    """Drives the stages of private rounds.
+
+    Args:
+        exchange: how devices are asked.
+        journal: what is known of the rounds.
+        clock: for deadlines.
+        environment: random bytes and the time of day.
+        show: told of every change of the running round's report.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        journal: Journal,
+        clock: Clock,
+        environment: Environment,
+        show: Callable[[RoundReport], None],
+    ) -> None:
+        self._exchange = exchange
+        self._journal = journal
+        self._clock = clock
+        self._environment = environment
+        self._show = show
+
+    def check_budget(self, settings: SecureSettings, offer: Offer, size: int, cohort: int) -> None:
+        """Refuse a round that the season's budget has no room for, before it is begun.
+
+        Args:
+            settings: of the round.
+            offer: what devices would train on.
+            size: values of a change.
+            cohort: devices wanted.
+
+        Raises:
+            InvalidInputError: it would pass epsilon, or the season is over or another.
+            MissingExtraError: dp-accounting is not installed.
+        """
+        if not settings.is_noisy:
+            return
+        row = _charge(settings, offer, size, cohort)
+        if reason := budget.refusal(self._journal.charges(), settings.budget(), row):
+            raise InvalidInputError(reason)
+
+    def run(self, heard: RoundReport, offer: Offer, nodes: Sequence[int]) -> RoundReport:
+        """Take the open round to its end, from where it is; what was heard.
+
+        Args:
+            heard: the report so far.
+            offer: what devices train on.
+            nodes: those connected.
+        """
+        if not self._secure.stages and not self._secure.finished:
+            heard = self._train(heard, offer, nodes)
+        while self._secure.groups and self._secure.stage is not Stage.UNMASK:
+            self._run_stage(offer)
+            self._show(self._heard(heard))
+        if not self._secure.finished:
+            self._finish(self._reveal())
+        return self._heard(heard)
+
+    # Stage 1
+
+    def _train(self, heard: RoundReport, offer: Offer, nodes: Sequence[int]) -> RoundReport:
+        """Ask who is ready, and deal them to groups; without enough of them the round ends."""
+        opened, announced = self._opened, announcement(self._secure.settings).to_bytes()
+        content = secure_records(Stage.OFFER, announced, offer)
+        enough = min(opened.settings.clients_per_round, opened.asked)
+        if len(self._secure.ready) < enough:
+            chosen = self._exchange.drawn(offer.round, nodes, opened.asked)
+            asked = [(node, content) for node in chosen if node not in self._secure.ready]
+            self._exchange.ask_stage(asked, offer.round, 1, opened.settings.deadline_seconds)
+            for arrival in self._exchange.stage_arrivals(self._is_over):
+                heard = self._take_ready(heard, arrival)
+                self._show(replace(heard, accepted=len(self._secure.ready)))
+                if len(self._secure.ready) >= enough:
+                    break
+        found = replace(self._secure, declined=heard.declined, failed=heard.failed)
+        if len(found.ready) >= found.settings.least:
+            size = sum(value.size for value in opened.state.adapter.values())
+            found = deal(found, offer, size, self._environment)
+        else:
+            _log.info("round %d: %d devices were ready", offer.round, len(found.ready))
+            found = replace(found, ready={}, stages={"ready": len(found.ready)})
+        self._journal.advance(replace(self._opened, secure=found))
+        return heard
+
+    def _take_ready(self, heard: RoundReport, arrival: Arrival[SecureReply]) -> RoundReport:
+        reply, opened = arrival.reply, self._opened
+        if arrival.late:  # of the round before
+            return heard
+        if reply.body is None:
+            if reply.failed is None:
+                return replace(heard, declined=heard.declined + 1)
+            return replace(heard, failed=heard.failed + 1)
+        body = reply.body if reply.stage == Stage.OFFER else b""
+        found, reason = ready(self._secure, arrival.node, body, self._environment.wall())
+        now = self._clock.now()
+        opened = replace(opened, secure=found, elapsed=opened.elapsed_at(now), last_now=now)
+        self._journal.advance(opened if reason is None else _left_out(opened, reason))
+        return heard
+
+    # Stages 2 to 4
+
+    def _run_stage(self, offer: Offer) -> None:
+        """One stage from the question to its close."""
+        stage, settings = self._secure.stage, self._secure.settings
+        after = self._collect(stage, self._deadline(settings.stage_deadline), lambda found: False)
+        found, skipped = close_stage(after.secure or self._secure)
+        for number, one in skipped.items():
+            group = self._secure.groups[number]
+            after = _skip(after, number, len(group.nodes), one)
+        charge = None
+        if stage is Stage.INVITE and found.groups and settings.is_noisy:
+            (group,) = found.groups.values()
+            size = group.sum.binding.encoding.size
+            charge = _charge(settings, offer, size, len(group.nodes))
+        self._journal.advance(replace(after, secure=found), charge=charge)
+
+    def _collect(
+        self, stage: Stage, is_over: Callable[[], bool], is_enough: Callable[[SecureRound], bool]
+    ) -> OpenRound:
+        """Ask who is missing in ``stage``; the round with the replies that came."""
+        opened = self._opened
+        found, number = self._secure, opened.state.round
+        messages = (
+            (group.nodes[place], secure_records(stage, group.sum.message(place)))
+            for group in found.groups.values()
+            for place in group.sum.waiting
+        )
+        seconds = found.settings.stage_deadline * (2 if stage is Stage.UNMASK else 1)
+        self._exchange.ask_stage(messages, number, stage, seconds)
+        for arrival in self._exchange.stage_arrivals(is_over):
+            reply = arrival.reply
+            if arrival.late or reply.body is None:
+                _log.info("round %d: in stage %d a device declined or was too late", number, stage)
+                continue
+            after, reason = receive(found, arrival.node, reply.stage, reply.body)
+            if reason is not None:
+                _log.info("round %d: in stage %d a reply is %s", number, stage, reason.value)
+                opened = _left_out(opened, reason)
+            found = after
+            opened = replace(opened, secure=found)
+            if stage is not Stage.COLLECT:  # no masked change is written: see tables.py
+                self._journal.advance(opened)
+            if is_enough(found):
+                break
+        return opened
+
+    # Stage 5
+
+    def _reveal(self) -> Mapping[int, Unmasked | Skipped]:
+        """What became of each group that got here, by number."""
+        if not self._secure.groups:
+            return {}
+        wait = _Shares(self._secure)
+        if not wait.is_enough(self._secure):
+            seconds = self._secure.settings.stage_deadline
+            once, twice = self._deadline(seconds), self._deadline(2 * seconds)
+            self._collect(Stage.UNMASK, lambda: once() if wait.results else twice(), wait.is_enough)
+        if all(isinstance(one, Unmasked) for one in wait.results.values()) and wait.results:
+            return wait.results
+        return {number: unmask(group.sum) for number, group in self._secure.groups.items()}
+
+    def _finish(self, results: Mapping[int, Unmasked | Skipped]) -> None:
+        """Keep the sums and erase all that they were made of, in one transaction."""
+        opened, found = self._opened, self._secure
+        stages = dict(found.stages)
+        limits = []
+        for number, result in results.items():
+            group = found.groups[number]
+            stages["revealed"] = stages.get("revealed", 0) + len(group.sum.shares)
+            for place in result.blamed:  # named: that is what the authority needs to revoke it
+                key = group.sum.certificates[place].key.hex()
+                _log.warning("round %d: the device %s gave wrong shares", opened.state.round, key)
+                opened = _left_out(opened, SecureReason.BAD_SHARE)
+            if isinstance(result, Skipped):
+                opened = _skip(opened, number, len(group.sum.survivors), result)
+                continue
+            opened = _with_sum(opened, number, result, group.sum.binding.encoding.exponent)
+            limits.append(norm_limit(group.sum))
+        opened, noise = self._with_noise(opened, limits)
+        if limits:
+            settings = replace(opened.settings, largest_step=max(limits))
+            opened = replace(opened, settings=settings)
+        done = replace(found, groups={}, stages=stages, finished=True)
+        self._journal.advance(replace(opened, secure=done), noise=noise)
+
+    def _with_noise(
+        self, opened: OpenRound, limits: list[float]
+    ) -> tuple[OpenRound, tuple[str, BandedNoise] | None]:
+        """The round with the season's correlated noise on its sum, where the server adds it; drawn
+        for a skipped round, too. Raises the limits by what it adds."""
+        settings = self._secure.settings
+        if settings.privacy != "server":
+            return opened, None
+        season, size = settings.budget(), opened.shards[0].totals.size
+        before = self._journal.noise(season.name) or BandedNoise.start(season.bands, size)
+        key = self._environment.source.draw(f"round {opened.state.round} noise", 32)
+        groups = self._secure.groups.values()
+        most = max((delta(group.sum.binding.encoding) for group in groups), default=0.0)
+        deviation = settings.noise_multiplier * (most or opened.settings.clip_norm)
+        noise, after = before.next(key, deviation)
+        if limits:
+            sum_ = opened.shards[0]
+            added = np.rint(np.ldexp(noise, sum_.bits)).astype(np.int64)
+            reach = sum_.reach + int(np.abs(added).max())
+            noisy = replace(sum_, totals=sum_.totals + added, reach=reach)
+            opened = replace(opened, shards=(noisy, *opened.shards[1:]))
+            spread = deviation / opened.settings.clients_per_round
+            limits[0] += (math.sqrt(size) + _STEP_TAIL) * spread
+        return opened, (season.name, after)
+
+    # Where the round stands
+
+    @property
+    def _opened(self) -> OpenRound:
+        opened = self._journal.open_round
+        assert opened is not None
+        return opened
+
+    @property
+    def _secure(self) -> SecureRound:
+        found = self._opened.secure
+        assert found is not None
+        return found
+
+    def _is_over(self) -> bool:
+        return self._opened.is_over(self._clock.now())
+
+    def _deadline(self, seconds: float) -> Callable[[], bool]:
+        """Whether so much time has passed since this was called."""
+        end = self._clock.now() + seconds
+        return lambda: self._clock.now() > end
+
+    def _heard(self, heard: RoundReport) -> RoundReport:
+        """``heard`` with what the journal knows, which a kill does not change."""
+        found = self._secure
+        return replace(
+            heard,
+            accepted=found.stages.get("survivors", found.stages.get("ready", 0)),
+            declined=found.declined,
+            failed=found.failed,
+            quarantined=dict(sorted(self._opened.quarantined.items())),
+            stages=found.stages,
+        )
+
+
+class _Shares:
+    """Whether the shares that came give every sum.
+
+    That is looked at after every twentieth part of a group's replies: it takes a look at each pair
+    of neighbours. Where a share was wrong, all that come are waited for.
+
+    Attributes:
+        results: of the groups, from when they were first unmasked.
+    """
+
+    def __init__(self, found: SecureRound) -> None:
+        sizes = [len(group.sum.survivors) for group in found.groups.values()]
+        self._every = max(1, sum(sizes) // 20)
+        self._calls = 0
+        self.results: dict[int, Unmasked | Skipped] = {}
+
+    def is_enough(self, found: SecureRound) -> bool:
+        """Whether nothing needs to be waited for."""
+        sums = {number: group.sum for number, group in found.groups.items()}
+        awaited = any(one.waiting for one in sums.values())
+        self._calls += 1
+        if self.results or (awaited and self._calls % self._every):
+            return False
+        if not all(can_unmask(one) for one in sums.values()):
+            return False
+        self.results = {number: unmask(one) for number, one in sums.items()}
+        return all(isinstance(one, Unmasked) for one in self.results.values())
+
+
+def _charge(settings: SecureSettings, offer: Offer, size: int, group: int) -> Charge:
+    """What a round with a group of so many devices costs."""
+    neighbours = min(group - 1, settings.neighbours)
+    honest = least_honest(neighbours, 3 * neighbours // 5 + 1)
+    if settings.privacy == "server":
+        return settings.budget().charge(offer.round, least_honest=honest)
+    many, encoding = counted_on(group), planned_encoding(settings, offer, size, group)
+    spent = rho(settings.noise_multiplier, encoding, many)
+    return settings.budget().charge(offer.round, counted_on=many, least_honest=honest, rho=spent)
+
+
+def _left_out(opened: OpenRound, reason: SecureReason, count: int = 1) -> OpenRound:
+    known = opened.quarantined.get(reason.value, 0)
+    return replace(opened, quarantined={**opened.quarantined, reason.value: known + count})
+
+
+def _skip(opened: OpenRound, number: int, count: int, skipped: Skipped) -> OpenRound:
+    """The round without a group of ``count`` devices."""
+    _log.warning(
+        "round %d: group %d is left out, %s: %s",
+        opened.state.round,
+        number,
+        skipped.reason.value,
+        skipped.detail,
+    )
+    return _left_out(opened, skipped.reason, count)
+
+
+def _with_sum(opened: OpenRound, number: int, found: Unmasked, exponent: int) -> OpenRound:
+    """The round with a group's sum; with noise, the mean is over the devices that were wanted, for
+    how many survived is not to change what one of them can move."""
+    assert opened.secure is not None
+    wanted = opened.settings.clients_per_round if opened.secure.settings.is_noisy else None
+    bits = opened.settings.bits()
+    count = len(found.survivors)
+    shards = list(opened.shards)
+    shards[number] = RunningSum.of_totals(found.totals, exponent, count, shares=wanted, bits=bits)
+    return replace(opened, shards=tuple(shards))

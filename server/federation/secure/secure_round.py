@@ -1,0 +1,293 @@
+"""A private round as values: devices that are ready, groups they are dealt to, and their sums.
+
+Everything random comes from a :class:`Source`, everything timed from the caller; tables.py keeps
+the values, driver.py carries the messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from pocketquery.client.device import Offer
+from pocketquery.client.secure.binding import Binding, Privacy, roster_digest, settings_digest
+from pocketquery.client.secure.encoding import Encoding, choose_encoding
+from pocketquery.client.secure.keys import Certificate, check_certificate
+from pocketquery.client.secure.messages import Announcement, Stage
+from pocketquery.client.secure.noise import counted_on
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.server.federation.secure.coordinator import SecureReason, SecureSum, Skipped
+from pocketquery.server.federation.secure.settings import SecureSettings
+
+__all__ = [
+    "Environment",
+    "Group",
+    "SecureRound",
+    "SeededSource",
+    "Source",
+    "SystemSource",
+    "announcement",
+    "close_stage",
+    "deal",
+    "planned_encoding",
+    "ready",
+    "receive",
+]
+
+_STAGES_LEFT = 8.0  # times the deadline of one: four, and the last extended, and to spare
+_NAMES = {Stage.INVITE: "committed", Stage.COLLECT: "survivors", Stage.CONFIRM: "confirmed"}
+_COUNTED = {"committed": "committed", "survivors": "survivors", "confirmed": "confirms"}
+
+
+class Source(Protocol):
+    """Where the server's random bytes come from."""
+
+    def draw(self, purpose: str, count: int) -> bytes:
+        """``count`` random bytes."""
+
+
+class SystemSource:
+    """The operating system's."""
+
+    def draw(self, purpose: str, count: int) -> bytes:
+        """``count`` bytes that nobody can foresee."""
+        return os.urandom(count)
+
+
+@dataclass(frozen=True)
+class SeededSource:
+    """A simulation's: the same purpose gives the same bytes.
+
+    Attributes:
+        seed: decides all of them.
+    """
+
+    seed: int
+
+    def draw(self, purpose: str, count: int) -> bytes:
+        """``count`` bytes, the same for the same purpose and seed."""
+        key = f"{self.seed}".encode()
+        blocks = (
+            hmac.digest(key, f"{purpose}\n{number}".encode(), hashlib.sha256)
+            for number in range(math.ceil(count / 32))
+        )
+        return b"".join(blocks)[:count]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a private round depends on besides its messages; a simulation gives its own.
+
+    Attributes:
+        source: of random bytes.
+        wall: Unix seconds, as devices read them too.
+    """
+
+    source: Source = field(default_factory=SystemSource)
+    wall: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True)
+class Group:
+    """Devices whose changes become one sum.
+
+    Attributes:
+        nodes: their node ids, by position.
+        sum: what is known of it.
+    """
+
+    nodes: tuple[int, ...]
+    sum: SecureSum
+
+
+@dataclass(frozen=True)
+class SecureRound:
+    """A private round; immutable.
+
+    Attributes:
+        settings: how it is run.
+        ready: certificates of devices that trained, by node id, in the order they came; none any
+            more once they are dealt to groups.
+        groups: those that a sum is still awaited of, by number, all in the same stage.
+        declined, failed: how many devices were not ready, counted as the first stage ends.
+        stages: how many devices came how far, counted as stages end: ``ready``, ``committed`` (to
+            boxes), ``survivors`` (whose masked change came), ``confirmed`` and ``revealed``.
+        finished: whether nothing is awaited any more.
+    """
+
+    settings: SecureSettings
+    ready: Mapping[int, Certificate] = field(default_factory=dict)
+    groups: Mapping[int, Group] = field(default_factory=dict)
+    declined: int = 0
+    failed: int = 0
+    stages: Mapping[str, int] = field(default_factory=dict)
+    finished: bool = False
+
+    @property
+    def stage(self) -> Stage:
+        """The one that replies are taken of."""
+        if not self.groups:
+            return Stage.OFFER
+        return next(iter(self.groups.values())).sum.stage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Settings and counts as JSON values; devices and groups have tables of their own."""
+        found = {name: getattr(self, name) for name in ("declined", "failed", "finished")}
+        return {**found, "settings": self.settings.to_dict(), "stages": dict(self.stages)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> SecureRound:
+        """The round that :meth:`to_dict` described, without devices and groups."""
+        return cls(**{**found, "settings": SecureSettings.from_dict(found["settings"])})
+
+
+def announcement(settings: SecureSettings) -> Announcement:
+    """What devices are told with the offer."""
+    return Announcement(settings.federation_id, _privacy(settings, settings.least))
+
+
+def ready(
+    found: SecureRound, node: int, body: bytes, now: float
+) -> tuple[SecureRound, SecureReason | None]:
+    """``found`` after a device said that it has trained, or why that does not count.
+
+    Args:
+        found: the round, in its first stage; it stays as it is.
+        node: the device's node id.
+        body: bytes from it: its certificate.
+        now: Unix seconds.
+    """
+    settings = found.settings
+    try:
+        certificate = Certificate.parse(body)
+        check_certificate(certificate, settings.enrolment, settings.federation_id, now)
+    except InvalidInputError:
+        return found, SecureReason.BAD_CERTIFICATE
+    known = {one.key for one in found.ready.values()}
+    if node in found.ready or certificate.key in known:
+        return found, SecureReason.DUPLICATE
+    return replace(found, ready={**found.ready, node: certificate}), None
+
+
+def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment) -> SecureRound:
+    """The round with its devices dealt to groups, by a permutation that no device can foresee.
+
+    Args:
+        found: the round, in its first stage; at least ``least`` devices are ready.
+        offer: what they trained on.
+        size: values of a change.
+        surroundings: of the permutation, the rings, the nonce and the expiry.
+
+    Raises:
+        InvalidInputError: no encoding fits so many devices and such noise.
+    """
+    settings, source = found.settings, surroundings.source
+    purpose = f"round {offer.round} "
+    ranks = {node: source.draw(f"{purpose}place of {node}", 32) for node in found.ready}
+    ranked = sorted(found.ready, key=lambda node: ranks[node])
+    count = min(settings.groups, len(ranked) // settings.least)
+    cuts = [len(ranked) * number // count for number in range(count + 1)]
+    nonce = source.draw(purpose + "nonce", 32)
+    expiry = math.ceil(surroundings.wall() + _STAGES_LEFT * settings.stage_deadline)
+    groups = {}
+    for number in range(count):
+        nodes = tuple(ranked[cuts[number] : cuts[number + 1]])
+        certificates = tuple(found.ready[node] for node in nodes)
+        neighbours = min(len(nodes) - 1, settings.neighbours)
+        binding = Binding(
+            federation=settings.federation_id,
+            round=offer.round,
+            nonce=nonce,
+            group=number,
+            size=len(nodes),
+            neighbours=neighbours,
+            threshold=3 * neighbours // 5 + 1,
+            ring_seed=source.draw(f"{purpose}ring {number}", 32),
+            roster_sha256=roster_digest(tuple(one.key for one in certificates)),
+            release_sha256=sha256_bytes(offer.release),
+            settings_sha256=settings_digest(offer.config),
+            encoding=planned_encoding(settings, offer, size, len(nodes)),
+            privacy=_privacy(settings, len(nodes)),
+            expiry=expiry,
+        )
+        least = settings.least_survivors(len(nodes))
+        groups[number] = Group(nodes, SecureSum.begin(binding, certificates, least))
+    stages = {"ready": len(ranked)}
+    return replace(found, ready={}, groups=groups, stages=stages)
+
+
+def receive(
+    found: SecureRound, node: int, stage: int, body: bytes
+) -> tuple[SecureRound, SecureReason | None]:
+    """``found`` after a reply in one of the stages that follow, or why it does not count.
+
+    Args:
+        found: the round; it stays as it is.
+        node: who was asked.
+        stage: that the reply says it answers.
+        body: bytes from it.
+    """
+    if stage not in Stage.__members__.values():
+        return found, SecureReason.MALFORMED
+    for number, group in found.groups.items():
+        if node in group.nodes:
+            position = group.nodes.index(node)
+            after, reason = group.sum.receive(Stage(stage), position, body)
+            groups = {**found.groups, number: replace(group, sum=after)}
+            return replace(found, groups=groups), reason
+    return found, SecureReason.TOO_LATE
+
+
+def close_stage(found: SecureRound) -> tuple[SecureRound, dict[int, Skipped]]:
+    """The round in its next stage, and the groups that ended here, by number.
+
+    Args:
+        found: in a stage from INVITE to CONFIRM; who has not replied is gone.
+    """
+    groups, skipped = {}, {}
+    for number, group in found.groups.items():
+        after = group.sum.close()
+        if isinstance(after, Skipped):
+            skipped[number] = after
+        else:
+            groups[number] = replace(group, sum=after)
+    sums = [group.sum for group in groups.values()]
+    name = _NAMES[found.stage]
+    counts = {name: sum(len(getattr(one, _COUNTED[name])) for one in sums)}
+    return replace(found, groups=groups, stages={**found.stages, **counts}), skipped
+
+
+def planned_encoding(settings: SecureSettings, offer: Offer, size: int, group: int) -> Encoding:
+    """How the changes of ``group`` devices would become codes.
+
+    Raises:
+        InvalidInputError: none fits them.
+    """
+    return choose_encoding(
+        size,
+        group,
+        offer.clip_norm,
+        settings.largest_value(offer.config),
+        settings.noise_multiplier if settings.privacy == "devices" else 0.0,
+    )
+
+
+def _privacy(settings: SecureSettings, group: int) -> Privacy:
+    if not settings.is_noisy:
+        return Privacy()
+    server = settings.privacy == "server"
+    return Privacy(
+        mode=settings.privacy,
+        noise_multiplier=settings.noise_multiplier,
+        counted_on=0 if server else counted_on(group),
+        season=settings.season,
+        participations=settings.participations,
+        bands=settings.budget().bands if server else 1,
+    )
