@@ -93,9 +93,15 @@ STORED: tuple[tuple[str, str, str], ...] = (
         "are not sent",
     ),
     (
-        "the change of a round, its secret",
+        "the change of a round, and the round's secret",
         "the device, beside the store, readable by its owner alone",
-        "the end of the round, whatever that was; or until the queries are erased",
+        "the masked change is made; or the round is given up, after a day at most; or the queries "
+        "are erased",
+    ),
+    (
+        "the masked change, shares of the neighbours' secrets",
+        "the same file",
+        "the device revealed its shares; or the round is given up, after a day at most",
     ),
     (
         "the device's key and certificate",

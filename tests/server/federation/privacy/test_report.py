@@ -23,6 +23,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     PocketQueryError,
 )
+from pocketquery.server.federation.privacy.accounting import epsilon
 from pocketquery.server.federation.privacy.budget import Charge, charge
 from pocketquery.server.federation.privacy.records import (
     Federation,
@@ -242,6 +243,20 @@ def test_the_documents_say_the_same() -> None:
         assert sentence in text, sentence
 
 
+def test_the_documents_table_of_epsilon_is_computed() -> None:
+    """docs/privacy.md: every cell, from its noise multiplier and participations."""
+    text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d.]+)(?: \(default\))? \|((?: [\d.]+ / [\d.]+ \|){4})$", text, re.M)
+    assert [float(multiplier) for multiplier, _ in rows] == [1, 2, 2.4, 4]
+    for multiplier, cells in rows:
+        pairs = re.findall(r"([\d.]+) / ([\d.]+)", cells)
+        for times, (devices, server) in zip((1, 2, 5, 10), pairs, strict=True):
+            by_devices = epsilon("devices", "H", float(multiplier), times, 1e-6)
+            by_server = epsilon("server", "R", float(multiplier), times, 1e-6)
+            assert float(devices) == pytest.approx(by_devices, abs=0.0051)
+            assert float(server) == pytest.approx(by_server, abs=0.0051)
+
+
 def test_a_fleet_smaller_than_its_ledgers_is_refused(tmp_path: Path) -> None:
     """--devices counts all of them."""
     folder = _folder(tmp_path, "devices")
@@ -324,15 +339,15 @@ def _row(found: Federation, number: int, rho: float | None = None) -> Charge:
 
 def _promises(found: Federation) -> list[str]:
     planned, season = found.planned(), found.season
-    epsilon = None
+    told = None
     if planned is not None and season is not None:
-        epsilon = {who: planned.epsilon(who, season.delta) for who in planned.rho}
+        told = {who: planned.epsilon(who, season.delta) for who in planned.rho}
     return promises(
         found.secure,
         collusion=found.rules.collusion,
         least_honest=found.least_honest,
         season=season,
-        epsilon=epsilon,
+        epsilon=told,
     )
 
 
