@@ -17,10 +17,9 @@ def to_bitmap(members: Iterable[int], size: int) -> bytes:
     """The bitmap of ``members``, whole numbers from 0 to below ``size``: ceil(size / 8) bytes,
     member j at bit j % 8 (1 is the least) of byte j // 8.
     """
-    bits = bytearray(bitmap_bytes(size))
-    for member in members:
-        bits[member // 8] |= 1 << member % 8
-    return bytes(bits)
+    bits = np.zeros(size, np.bool_)
+    bits[np.fromiter(members, np.int64)] = True
+    return np.packbits(bits, bitorder="little").tobytes()
 
 
 def members_of(bitmap: bytes, source: str, size: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -102,10 +103,12 @@ def add_masks(
     return masked
 
 
+@lru_cache(maxsize=2)
 def neighbours(seed: bytes, size: int, degree: int) -> Sequence[tuple[int, ...]]:
     """The neighbours of each of ``size`` positions, in ascending order; equal for equal seeds.
 
-    A device asks for its own alone, so they are worked out as they are asked for.
+    A device asks for its own alone, so they are worked out as they are asked for; and in every
+    stage again, so the last rings are kept.
 
     Args:
         seed: of the ring's order.

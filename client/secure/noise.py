@@ -75,9 +75,8 @@ def rho(noise_multiplier: float, encoding: Encoding, counted_on: int) -> float:
     the sum of discrete ones may differ from a discrete one.
     """
     deviation = sigma(noise_multiplier, encoding, counted_on)
-    off = 10 * sum(
-        math.exp(-2 * (math.pi * deviation) ** 2 * j / (j + 1)) for j in range(1, counted_on)
-    )
+    j = np.arange(1, counted_on)
+    off = 10 * float(np.exp(-2 * (math.pi * deviation) ** 2 * j / (j + 1)).sum())
     ratio = delta(encoding) / encoding.step / (math.sqrt(counted_on) * deviation)
     size = encoding.size
     return min(math.sqrt(ratio**2 + off * size / 2), ratio + off * math.sqrt(size)) ** 2 / 2

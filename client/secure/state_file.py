@@ -171,13 +171,13 @@ def _written(state: SecureState) -> bytes:
         "binding": None if binding is None else binding.to_bytes().decode("ascii"),
         "position": state.position,
         "holds": [one.position for one in state.held],
-        "committed": list(state.committed),
-        "survivors": list(state.survivors),
     }
     tensors: dict[str, NDArray[Any]] = {
         "change": state.change,
         "secret": _array(state.secret),
         "keys": _array(b"".join(state.keys)),
+        "committed": np.array(state.committed, np.int32),
+        "survivors": np.array(state.survivors, np.int32),
         "shares": _array(b"".join(one.self_share + one.mask_share for one in state.held)),
     }
     tensors |= {f"reply:{stage}": _array(reply) for stage, reply in state.replies.items()}
@@ -238,8 +238,8 @@ def _state(fields: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> SecureSt
             Held(position, pair[:SHARE_BYTES], pair[SHARE_BYTES:])
             for position, pair in zip(fields["holds"], shares, strict=True)
         ),
-        committed=tuple(fields["committed"]),
-        survivors=tuple(fields["survivors"]),
+        committed=tuple(tensors["committed"].tolist()),
+        survivors=tuple(tensors["survivors"].tolist()),
     )
 
 
