@@ -24,7 +24,7 @@ from pocketquery.client.secure.messages import Announcement, Stage
 from pocketquery.client.secure.noise import Table, draw, sigma
 from pocketquery.client.secure.participant import Participant
 from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.state_file import StateFile
+from pocketquery.client.secure.state_file import SecureState, StateFile
 from pocketquery.client.store.file import SECURE
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.files import sha256_bytes
@@ -99,6 +99,12 @@ class Member:
             clock=lambda: self.now[0],
             draw_secret=self.secret,
         )
+
+    def back_to(self, state: SecureState) -> None:
+        """As it stood in ``state``, with an empty ledger."""
+        self.ledger = Ledger()
+        self.restart()
+        self.file.keep(state)
 
 
 def member(

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery.client.secure.encoding import Encoding
-from pocketquery.client.secure.ledger import Ledger
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.state_file import SecureState
 from pocketquery.server.federation.secure.coordinator import SecureReason, SecureSum, Skipped
@@ -92,9 +91,7 @@ def at(name: str, seed: int, stage: Stage) -> Group:
     group, found = snapshots(name, seed)
     total, states = found[stage]
     for one, state in zip(group.members, states, strict=True):
-        one.file.keep(state)
-        one.ledger = Ledger()
-        one.restart()
+        one.back_to(state)
     return Group(group.members, total)
 
 
