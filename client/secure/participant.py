@@ -41,6 +41,7 @@ from pocketquery.client.secure.stages import (
     confirm,
     count_confirms,
     deal,
+    holders,
     mask,
     open_boxes,
     reveal,
@@ -321,7 +322,9 @@ class Participant:
         confirmed = count_confirms(seat, state.held, state.committed, state.survivors, said)
         if reason := self._rules.of_unmasking(binding, confirmed):
             return self._broken(reason)
-        shares = reveal(seat, state.held, state.survivors, said)
+        near = [one.position for one in state.held]
+        named = self._rules.of_self_shares(near, holders(seat, said))
+        shares = reveal(seat, state.held, set(state.survivors), named)
         return replace(
             state,
             progress=Progress.REVEALED,

@@ -13,7 +13,7 @@ change.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -178,6 +178,12 @@ class DeviceRules:
         return (
             f"{confirmed} neighbours confirmed the survivors, expected at least {binding.threshold}"
         )
+
+    def of_self_shares(self, held: Collection[int], holders: Collection[int]) -> set[int]:
+        """Of which neighbours a share of the self seed may be revealed, if they survived: of those
+        of the ``held`` whose own mark tells that they hold this device's box, the ``holders``.
+        """
+        return set(held) & set(holders)
 
     def least_survivors(self, binding: Binding) -> int:
         """How many of the group must have sent a masked change."""

@@ -5,7 +5,7 @@ That a round keeps the device's rules is asked elsewhere, before (participant.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -46,6 +46,7 @@ __all__ = [
     "confirm",
     "count_confirms",
     "deal",
+    "holders",
     "mask",
     "open_boxes",
     "reveal",
@@ -212,25 +213,32 @@ def count_confirms(
     )
 
 
-def reveal(seat: Seat, held: Sequence[Held], survivors: Sequence[int], said: Unmasking) -> Shares:
-    """Stage 5: of each neighbour one share: of its self seed where it survived and its held mark
-    names this device, of its mask key where it is gone. Of no neighbour there are both.
-    """
-    beta, alive = seat.binding.digest, set(survivors)
+def holders(seat: Seat, said: Unmasking) -> set[int]:
+    """The neighbours whose held mark names this device: its mask is in their change."""
+    beta = seat.binding.digest
     marks = zip((seat.neighbours[place] for place in said.holders), said.held, strict=True)
-    named = {
+    return {
         neighbour
         for neighbour, value in marks
         if is_mark(_key(seat, held_label, neighbour, sent=False), beta, value)
     }
+
+
+def reveal(
+    seat: Seat, held: Sequence[Held], survivors: Container[int], named: Container[int]
+) -> Shares:
+    """Stage 5: of each neighbour one share: of its self seed where it survived and is one of
+    ``named``, of its mask key where it is gone. Of no neighbour there are both.
+    """
     shares = {}
     for one in held:
-        if one.position not in alive:
+        if one.position not in survivors:
             shares[one.position] = Share(Kind.MASK, one.mask_share)
         elif one.position in named:
             shares[one.position] = Share(Kind.SELF, one.self_share)
     nothing = Share(Kind.NONE)
-    return Shares(beta, seat.position, tuple(shares.get(one, nothing) for one in seat.neighbours))
+    revealed = tuple(shares.get(one, nothing) for one in seat.neighbours)
+    return Shares(seat.binding.digest, seat.position, revealed)
 
 
 def _key(
