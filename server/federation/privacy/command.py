@@ -190,6 +190,7 @@ def _server_options(found: Plan) -> str:
     limit = wanted.epsilon or math.ceil(100 * found.epsilon["R"]) / 100
     values = {
         "clients-per-round": wanted.cohort,
+        "over-selection": math.floor(found.over_selection * 100) / 100,
         "rounds": wanted.rounds,
         "clip-norm": wanted.clip_norm,
         "secure": "on",

@@ -43,9 +43,11 @@ LEAST_COHORT = 100
 _MANY_BYTES = 100_000
 _WEAK_EPSILON = 8.0
 _SPARE = 0.7  # of all allowed participations; the rest of the fleet is asleep, offline or declines
+_COMFORTABLE = 125  # of which devices insist on four fifths, and on 100
 _COLLUDING = (0.02, 0.05)
 _GONE = (0.1, 0.2, 0.3)
 _LIKELY = 2**-20
+_SPARE_DEVICES = 1.25
 _LONG_SEASON = 50  # rounds from which correlated noise pays
 
 
@@ -127,6 +129,8 @@ class Plan:
         wanted: what it was made for.
         participations: of a device in the season, at most.
         share_used: of all participations that the fleet's ledgers allow, the share the rounds need.
+        over_selection: how many times the cohort to ask, for devices that rest or have spent their
+            participations decline, which the server does not know beforehand.
         noise_multiplier: z.
         epsilon: by adversary; infinite where there is no bound.
         neighbours, threshold: of the graph of masks.
@@ -149,6 +153,7 @@ class Plan:
     wanted: Wanted
     participations: int
     share_used: float
+    over_selection: float
     noise_multiplier: float
     epsilon: dict[str, float]
     neighbours: int
@@ -211,6 +216,7 @@ def plan(wanted: Wanted) -> Plan:
         wanted=wanted,
         participations=times,
         share_used=rounds * cohort / (wanted.fleet * times),
+        over_selection=_over_selection(wanted, times, max(wanted.rest, bands)),
         noise_multiplier=z,
         epsilon=_epsilons(wanted, encoding, z, times, honest, reach),
         neighbours=neighbours,
@@ -248,6 +254,15 @@ def _participations(wanted: Wanted) -> int:
     return times
 
 
+def _over_selection(wanted: Wanted, times: int, rest: int) -> float:
+    """A quarter more than the cohort among those that may take part in the last round."""
+    share = wanted.cohort / wanted.fleet
+    spent = (wanted.rounds - 1) * share / times
+    resting = (min(wanted.rounds, rest) - 1) * share
+    willing = 1.0 - max(spent, resting)
+    return min(_SPARE_DEVICES / willing if willing > 0 else math.inf, 1 / share)
+
+
 def _epsilons(
     wanted: Wanted,
     encoding: Encoding,
@@ -273,6 +288,12 @@ def _warnings(found: Plan) -> list[str]:
             f"The rounds need {found.share_used:.0%} of all participations that the fleet's "
             "ledgers allow; devices that are off, charging elsewhere or decline are missing then. "
             "Allow more participations, or take smaller cohorts."
+        )
+    lost = wanted.cohort - max(LEAST_COHORT, -(-8 * wanted.cohort // 10))
+    if lost < wanted.cohort // 10:
+        said.append(
+            f"Devices insist on {LEAST_COHORT} survivors, so the round is skipped where more than "
+            f"{lost} of {wanted.cohort} are lost after training; ask for {_COMFORTABLE}."
         )
     if wanted.adapter == "full" and not is_advised(adapter, found.final_noise):
         said.append(

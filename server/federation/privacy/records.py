@@ -245,7 +245,7 @@ def _participations(
 ) -> dict[int, int] | None:
     if federation is None or season is None:
         return None
-    paths = sorted((folder / "devices").glob("**/privacy.json"))
+    paths = sorted((folder / "devices").glob("**/*privacy.json"))
     if not paths:
         return None
     counts: Counter[int] = Counter()

@@ -7,7 +7,6 @@ come from the journal, the devices' ledgers of a simulation, and a result of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
@@ -36,7 +35,7 @@ _WHO = {
     "M": "M: a server that deviates, device keys being enrolled by someone else",
     "R": "R: whoever gets the releases",
 }
-_STAGES = ("offer", "invite", "collect", "confirm", "unmask")
+_STAGES = ("ready", "committed", "survivors", "confirmed", "revealed")  # as rounds report them
 
 
 def write_page(path: Path, found: Federation) -> None:
@@ -90,8 +89,8 @@ def _figures(found: Federation, planned: Spent | None) -> list[tuple[str, str]]:
         items.append(
             (
                 rounded_up(planned.epsilon(who, season.delta)),
-                f"ε of a season at δ = {season.delta:g} against {who}, a device taking part "
-                f"{season.participations} times in {season.rounds} rounds",
+                f"ε of a season at δ = {season.delta:g} against {who}; participations of a device "
+                f"in its {season.rounds} rounds: {season.participations}",
             )
         )
         if season.mode == "devices":
@@ -216,8 +215,8 @@ def _left(found: Federation) -> str:
     over = min((one.round for one in known), default=following.round) + season.rounds
     return (
         f"Allowed: ε = {season.epsilon:g} at δ = {season.delta:g} a season and device. Left: "
-        f"{over - following.round} rounds of the season {escape(repr(season.name))}, whose cost "
-        f"for a device that takes part {season.participations} times is in the table. Every figure "
+        f"rounds {following.round} to {over - 1} of the season {escape(repr(season.name))}; what "
+        "it costs a device that takes part as often as it may is in the table. Every figure "
         "follows from the ledger's rows; rounds that were killed, skipped or rejected count. "
         "Nothing is claimed from drawing devices at random."
     )
@@ -249,35 +248,36 @@ def _participations(found: Federation) -> str:
 def _left_out(found: Federation) -> str:
     if not found.rounds:
         return "<p>No round is over.</p>"
+    staged = _STAGES if any(one.stages for one in found.rounds) else ()
     rows, quarantined = [], Counter[str]()
     for one in found.rounds:
         quarantined.update(one.quarantined)
-        stages = getattr(one, "stages", None) or {}
         rows.append(
             [
-                str(one.round),
-                *(str(value) for value in (one.asked, one.declined, one.failed)),
-                *(escape(str(stages.get(name, ""))) for name in _STAGES[1:] if _staged(found)),
-                str(one.accepted),
-                escape(_counts(one.quarantined)),
+                *(str(value) for value in (one.round, one.asked, one.declined, one.failed)),
+                *(str(one.stages.get(name, 0)) for name in staged),
+                *([] if staged else [str(one.accepted)]),
+                escape(", ".join(f"{reason} {count}" for reason, count in one.quarantined.items())),
                 escape(one.skipped or ""),
             ]
         )
-    heads = ["round", "asked", "declined", "failed"]
-    heads += [f"lost in {name}" for name in _STAGES[1:]] if _staged(found) else []
-    heads += ["in the sum", "quarantined", "skipped because"]
-    reasons = table(
-        ["reason", "replies"], [[escape(name), str(n)] for name, n in sorted(quarantined.items())]
-    )
+    heads = ["round", "asked", "declined", "failed", *(staged or ("in the sum",))]
+    said = "Why a device declines it does not say."
+    if staged:
+        said += (
+            " Ready devices have trained; committed ones dealt their boxes; survivors sent their "
+            "masked change in time and are the sum; of these so many confirmed, and revealed "
+            "shares."
+        )
+    reasons = [[escape(name), str(count)] for name, count in sorted(quarantined.items())]
     return (
-        table(heads, rows)
-        + "<p>Why a device declines it does not say.</p>"
-        + (f"<h3>Quarantined, by reason</h3>{reasons}" if quarantined else "")
+        table([*heads, "quarantined", "skipped because"], rows)
+        + f"<p>{said}</p>"
+        + (
+            f"<h3>Quarantined, by reason</h3>{table(['reason', 'replies'], reasons)}"
+            * bool(reasons)
+        )
     )
-
-
-def _staged(found: Federation) -> bool:
-    return any(getattr(one, "stages", None) for one in found.rounds)
 
 
 def _stored() -> str:
@@ -293,7 +293,3 @@ def _settings(found: Federation) -> str:
     shown = {name: value for name, value in flat.items() if not isinstance(value, dict)}
     rows = [[escape(name), f"<code>{escape(str(value))}</code>"] for name, value in shown.items()]
     return table(["setting", "value"], rows)
-
-
-def _counts(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{reason} {count}" for reason, count in found.items())

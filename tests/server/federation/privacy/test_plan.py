@@ -125,6 +125,15 @@ def test_a_fleet_that_is_too_small_is_refused() -> None:
         _plan(fleet=1_000, cohort=200, participations=1)
 
 
+def test_enough_devices_are_asked_where_many_must_decline() -> None:
+    """Of 20,000 devices 9,000 have taken part before the last of ten rounds of 1,000; of a fleet
+    that rests for 8 rounds, seven rounds' devices; never more than there are."""
+    assert _plan(fleet=20_000).over_selection == pytest.approx(1.25 / 0.55)
+    assert _plan(fleet=20_000, participations=2).over_selection == pytest.approx(1.25 / 0.65)
+    assert _plan(fleet=10_000).over_selection == 10
+    assert _plan(fleet=10**6, rounds=1).over_selection == 1.25
+
+
 def test_warnings_name_what_is_weak() -> None:
     """Delta, epsilon, the fleet's spare, bytes, and a server that deviates."""
     said = " ".join(
@@ -137,6 +146,9 @@ def test_warnings_name_what_is_weak() -> None:
     assert "bytes down a round are more than 100,000" in wide
     deviating = " ".join(_plan(fleet=10**6, cohort=1_000).warnings)
     assert "only 35 devices' noise is certain" in deviating
+    tight = " ".join(_plan(fleet=10**6, cohort=105, adapter="small").warnings)
+    assert "skipped where more than 5 of 105 are lost" in tight
+    assert _plan(fleet=10**6, cohort=125, adapter="small").warnings == ()
     assert _plan(fleet=10**6, cohort=400, noise_multiplier=2.4).warnings == ()
 
 

@@ -38,10 +38,14 @@ from pocketquery.server.federation.privacy.statements import (
     WITHDRAWING,
     promises,
 )
-from pocketquery.server.federation.rounds.federation import JOURNAL
+from pocketquery.server.federation.rounds.clock import VirtualClock
+from pocketquery.server.federation.rounds.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.simulation.enrolment import simulated_environment
+from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from tests.server.federation.small_federation import Files, opened
 
 ROOT = Path(__file__).parents[4]
 
@@ -135,7 +139,7 @@ def test_the_budget_follows_from_the_ledger() -> None:
     assert both[2]["epsilon"]["H"] > both[0]["epsilon"]["H"]
     over = dataclasses.replace(found, charges=tuple(_row(found, n) for n in range(10)))
     assert "The next round is refused: season" in privacy_page(over)
-    assert "Left: 8 rounds" in privacy_page(dear)
+    assert "Left: rounds 2 to 9 of" in privacy_page(dear)
 
 
 def test_histogram_drops_and_quarantine_are_shown() -> None:
@@ -171,6 +175,27 @@ def test_a_folder_is_read_as_it_was_left(tmp_path: Path) -> None:
     arguments = ["privacy", "report", "--federation", str(folder), "--output", str(output)]
     assert main(arguments) == 0
     assert "season spring, so far" in output.read_text(encoding="utf-8")
+
+
+def test_the_page_of_a_private_round_that_ran(federation: Files, tmp_path: Path) -> None:
+    """With real devices: how many came how far, and no epsilon where no noise was added."""
+    given = {"secure": "on", "secure-least": 4, "clients-per-round": 8, "rest": 1, "rounds": 1}
+    with opened(federation, tmp_path / "work", **given) as parts:
+        run_rounds(
+            parts.work,
+            parts.publisher,
+            parts.first,
+            parts.options,
+            LocalGrid(parts.devices),
+            VirtualClock(),
+            environment=simulated_environment(0),
+        )
+        options = parts.options.to_dict()
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps({"options": options}))
+    page = privacy_page(read_federation(tmp_path / "work", settings=settings))
+    assert "<td>8</td><td>8</td><td>8</td><td>8</td>" in page
+    assert "there is no ε" in page
 
 
 def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
