@@ -13,6 +13,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -304,7 +305,28 @@ class SecureDriver:
             failed=found.failed,
             quarantined=dict(sorted(self._opened.quarantined.items())),
             stages=found.stages,
+            privacy=self._spent(),
         )
+
+    def _spent(self) -> dict[str, Any] | None:
+        """What the season has cost, against who sees the releases, and the sums too where devices
+        add the noise; None without noise."""
+        settings = self._secure.settings
+        if not settings.is_noisy:
+            return None
+        seasons = budget.spent(self._journal.charges())
+        if settings.season not in seasons:
+            return None
+        spent = seasons[settings.season]
+        epsilon = spent.epsilon("R" if settings.privacy == "server" else "H", settings.delta)
+        return {
+            "season": settings.season,
+            "mode": settings.privacy,
+            "rounds": spent.rounds,
+            "participations": spent.participations,
+            "epsilon": round(epsilon, 4),
+            "delta": settings.delta,
+        }
 
 
 class _Shares:
