@@ -20,9 +20,9 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.sqlite_file import is_new
 from pocketquery.server.federation.releases.database import (
     create_tables,
-    is_empty,
     reading,
     writing,
 )
@@ -90,7 +90,7 @@ class Registry:
         registry = cls(Path(folder), clock)
         registry.folder.mkdir(parents=True, exist_ok=True)
         with writing(registry._path, create=True) as connection:
-            if is_empty(connection):
+            if is_new(connection):
                 create_tables(connection)
                 registry._write_first(connection, bundle, signing_key)
             registry._check_bundle(connection, bundle.manifest)
