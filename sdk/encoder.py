@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from pocketquery.sdk.bundle.adapter import read_adapter
 from pocketquery.sdk.bundle.adapter_tensors import Tensors
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
-from pocketquery.sdk.bundle.safetensors import parse
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.graph import Graph
@@ -90,11 +89,7 @@ class Encoder:
             bundle = bundle.checked_by(public_key)
         public_key = bundle.public_key
         manifest = bundle.manifest
-        own = (
-            parse(bundle.read(ADAPTER_FILE, verify_hash=verify_hashes), ADAPTER_FILE)
-            if ADAPTER_FILE in bundle
-            else {}
-        )
+        own = bundle.adapter(verify_hash=verify_hashes)
         chosen = _Adapter(own, manifest.encoder_version)
         if adapter is not None:
             chosen = _resolved(adapter, manifest, public_key)

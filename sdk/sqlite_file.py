@@ -1,105 +1,190 @@
-"""An SQLite file that came from elsewhere: what is looked at before it is trusted with a query.
+"""The kinds of SQLite file we write: opened, recognised, changed in transactions, errors explained.
 
-A file can do more than hold wrong rows. A view or an expression in its schema is code that runs
-inside a query; a journal beside it is written into it when it is opened, and can name any file,
-which SQLite then deletes; a ``-wal`` file is read in its place. So the bytes of its header and what
-lies beside it come first, then the schema, which must be the one we write, to the letter; and every
-connection has the limits of :func:`harden`.
+A file carries its kind's application id and version in its header. Connections begin and end
+transactions by statements alone (``isolation_level=None``) and run nothing that a schema says.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 import sqlite3
-import struct
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from io import FileIO
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from pocketquery.sdk.errors import (
-    ArtifactError,
-    CorruptArtifactError,
-    UnsupportedVersionError,
-)
-from pocketquery.sdk.plain_files import check_own_file, has_one_name, plain_size
+from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, UnsupportedVersionError
 
-__all__ = [
-    "Connection",
-    "Schema",
-    "check_beside",
-    "check_schema",
-    "connect",
-    "explain",
-    "harden",
-    "identity",
-    "sha256_of_first",
-    "distrust_schema",
-]
+__all__ = ["SqliteKind", "distrust_schema", "error_code", "identity", "is_new", "transaction"]
 
-Schema = Mapping[str, Sequence[str]]
-"""Tables by name, each with the SQL it may have: first what is written, then earlier releases'."""
+_Connection = TypeVar("_Connection", bound=sqlite3.Connection)
 
-_WAIT_SECONDS = 60.0
-_PIECE = 1 << 20
-_MAGIC = b"SQLite format 3\0"
-_ROLLBACK_JOURNAL, _UTF8 = (1, 1), 1
-_HEADER = struct.Struct(">16s2xBB36xII4xI28x")  # what is checked of the first 100 bytes
-_SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another file
-_MOST_OF_SCHEMA = 200  # tables and indexes; ours are a dozen, and one that is not ours is enough
-_LIMITS = {
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1_000_000,
-    sqlite3.SQLITE_LIMIT_COLUMN: 32,
-    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 8,
-    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
-}
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 # What our own statements can meet in a damaged file alone: their SQL is right, and what callers
 # give is checked before.
-_DAMAGED = (
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_FORMAT,
+_DAMAGED_BY_OTHERS = (
+    *_DAMAGED,
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CONSTRAINT,
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_TOOBIG,
     sqlite3.SQLITE_INTERRUPT,
 )
+_MISUSED = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
 
 
-@dataclass
-class _Readers:
-    """Our connections to one file, and the plain handles that were used to read it beside them."""
-
-    connections: int = 0
-    idle: list[FileIO] = field(default_factory=list)
-
-
-_readers: dict[tuple[int, int], _Readers] = {}
-_readers_lock = threading.Lock()
-
-
-class Connection(sqlite3.Connection):
-    """A connection that knows which file it has open.
+@dataclass(frozen=True)
+class SqliteKind:
+    """One kind of file.
 
     Attributes:
-        file: the file's identity, whatever path leads to it.
-        place: its path without links; SQLite's own files lie beside it there.
+        name: with its article, as errors call it: "a query store".
+        application_id: in the file's header.
+        version: the newest that is read, and the one that is written.
+        mend: what to do where it is damaged.
+        elsewhere: what to do where the file is not of this kind.
+        busy: what to do where somebody else keeps it locked.
+        trusted: whether it is our own process's; one that came from elsewhere is damaged where
+            our statements fail, too.
     """
 
-    file: tuple[int, int] | None = None
-    place: str = ""
+    name: str
+    application_id: int
+    version: int
+    mend: str
+    elsewhere: str
+    busy: str = "wait for whoever uses it, and try again"
+    trusted: bool = True
 
-    def close(self) -> None:
-        """Close the file."""
-        super().close()
-        file, self.file = self.file, None
-        if file is not None:
-            _let_go(file)
+    def open(
+        self,
+        path: Path,
+        mode: str,
+        *,
+        seconds: float = 60.0,
+        any_thread: bool = True,
+        factory: type[sqlite3.Connection] = sqlite3.Connection,
+    ) -> sqlite3.Connection:
+        """A connection to the file at ``path``.
+
+        Args:
+            path: where it lies.
+            mode: "ro", "rw", or "rwc", which makes it where it is not there.
+            seconds: how long to wait for others' transactions.
+            any_thread: whether threads other than this one may use it (one at a time).
+            factory: the connection's class.
+        """
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=seconds,
+            isolation_level=None,
+            check_same_thread=not any_thread,
+            factory=factory,
+        )
+        try:
+            distrust_schema(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def create(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+        """Make a new file one of this kind, by the statements ``tables``; in a transaction."""
+        for statement in tables:
+            connection.execute(statement)
+        self.mark(connection)
+
+    def mark(self, connection: sqlite3.Connection) -> None:
+        """Write application id and version into the header."""
+        connection.execute(f"PRAGMA application_id = {self.application_id}")
+        connection.execute(f"PRAGMA user_version = {self.version}")
+
+    def prepare(self, connection: sqlite3.Connection, path: Path, tables: Sequence[str]) -> int:
+        """Make a new file one of this kind, or see that it is one; in a transaction.
+
+        Returns:
+            The version it has, or had.
+
+        Raises:
+            CorruptArtifactError: another program's.
+            UnsupportedVersionError: of a newer release.
+        """
+        if is_new(connection):
+            self.create(connection, tables)
+        return self.check(connection, path)
+
+    def check(self, connection: sqlite3.Connection, path: Path) -> int:
+        """See that the file is of this kind; its version. Errors as :meth:`prepare`."""
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        self.check_header(path, int(application_id), int(version))
+        return int(version)
+
+    def check_header(self, path: Path, application_id: int, version: int) -> None:
+        """See that these are of this kind. Errors as :meth:`prepare`."""
+        if application_id != self.application_id:
+            raise CorruptArtifactError(
+                f"{path} is another program's database, not {self.name}; {self.elsewhere}"
+            )
+        if version > self.version:
+            raise UnsupportedVersionError(
+                f"{path} is {self.name} of version {version}, this release reads up to "
+                f"{self.version}; upgrade pocketquery"
+            )
+
+    def damaged(self, path: Path, found: object = None) -> CorruptArtifactError:
+        """The error that says so, with what was found."""
+        told = "" if found is None else f" ({found})"
+        return CorruptArtifactError(f"{path} is damaged or not {self.name}{told}; {self.mend}")
+
+    def explain(self, error: sqlite3.Error, path: Path) -> ArtifactError:
+        """What SQLite's ``error`` means for whoever opened ``path``."""
+        code = error_code(error)
+        # A text that is not valid UTF-8 comes without a code, as does what a caller did wrong.
+        undecodable = code is None and not isinstance(error, _MISUSED)
+        if undecodable or code in (_DAMAGED if self.trusted else _DAMAGED_BY_OTHERS):
+            return self.damaged(path, error)
+        if code == sqlite3.SQLITE_BUSY:
+            return ArtifactError(
+                f"{path} is in use by another process ({error}); nothing was changed: {self.busy}"
+            )
+        return ArtifactError(f"{path}, {self.name}: {error}; nothing was changed")
+
+    @contextlib.contextmanager
+    def explained(self, path: Path) -> Iterator[None]:
+        """SQLite's errors as ours, see :meth:`explain`."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self.explain(error, path) from error
+
+
+@contextlib.contextmanager
+def transaction(connection: _Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[_Connection]:
+    """Committed, durably, on leaving without an error; else undone."""
+    try:
+        connection.execute(begin)
+        yield connection
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # what failed before is what is told
+                connection.execute("ROLLBACK")
+
+
+def distrust_schema(connection: sqlite3.Connection) -> None:
+    """Keep what a file's schema says from running as code; for every database of ours."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def is_new(connection: sqlite3.Connection) -> bool:
+    """Whether nothing was ever committed: a new file, or one whose maker was killed."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return not (application_id or version or tables)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -111,207 +196,7 @@ def identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def connect(path: Path, *, writable: bool, application_id: int | None, version: int) -> Connection:
-    """Open the file at ``path``, hardened. A new, empty one is made where ``application_id`` is
-    None.
-
-    A reader opens for writing too (where it may): only so can SQLite undo the commit in which a
-    writer was killed. What a reader runs is kept from writing by ``query_only``.
-
-    Raises:
-        ArtifactNotFoundError: no such file.
-        CorruptArtifactError: no database of this application, or something lies beside it that we
-            never leave.
-        UnsupportedVersionError: a newer version than ``version``.
-        ArtifactError: to be written, and a link.
-    """
-    mode, place = "rwc", os.path.realpath(path)
-    if application_id is not None:
-        if writable:
-            check_own_file(path)
-        plain_size(path)
-        check_beside(place)
-        # Through a link nothing is written, not even to undo a commit.
-        mode = "rw" if has_one_name(path) else "ro"
-    file = identity(path)  # before opening: a file that comes between is noticed later
-    with _readers_lock:
-        if file is not None:
-            _readers.setdefault(file, _Readers()).connections += 1
-    try:
-        if application_id is not None:
-            _check_header(path, application_id, version)
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            timeout=_WAIT_SECONDS,
-            isolation_level=None,  # transactions are begun and ended by statements, nowhere else
-            check_same_thread=False,
-            factory=Connection,
-        )
-    except BaseException:
-        if file is not None:
-            _let_go(file)
-        raise
-    connection.file, connection.place = file, place
-    try:
-        harden(connection)
-        connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA cache_spill = OFF")
-        connection.execute(f"PRAGMA query_only = {not writable}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def harden(connection: sqlite3.Connection) -> None:
-    """Keep what a file's schema says from running as code, and its sizes within bounds."""
-    distrust_schema(connection)
-    for limit, most in _LIMITS.items():
-        connection.setlimit(limit, most)
-
-
-def distrust_schema(connection: sqlite3.Connection) -> None:
-    """Keep what a file's schema says from running as code; for every database of ours."""
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-
-
-def check_beside(place: str) -> None:
-    """Refuse what may not lie beside the database at ``place``, a path without links.
-
-    Raises:
-        CorruptArtifactError: a ``-wal`` file, which would be read in the database's place; a
-            journal that is a link, or names another file, which SQLite would delete.
-    """
-    if os.path.lexists(f"{place}-wal"):
-        raise CorruptArtifactError(
-            f"{place}-wal lies beside the database, which is none of this kind; expected no such "
-            "file. Copy the index anew"
-        )
-    journal = f"{place}-journal"
-    if not os.path.lexists(journal):
-        return
-    try:
-        wrong = not has_one_name(Path(journal)) or _names_another(Path(journal))
-    except FileNotFoundError:  # its writer has committed
-        return
-    if wrong:
-        raise CorruptArtifactError(
-            f"{journal} is a link or names another file; expected the journal of one database. "
-            "Copy the index anew"
-        )
-
-
-def check_schema(connection: sqlite3.Connection, schema: Schema, path: Path) -> None:
-    """Compare the database's schema with ``schema``, before any other query reads it.
-
-    Raises:
-        CorruptArtifactError: another table, a view, a trigger, an index, another SQL.
-    """
-    # Read as rows and no further than ours could reach: nothing of it runs, and it ends.
-    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchmany(
-        _MOST_OF_SCHEMA
-    )
-    tables = set()
-    for kind, name, table, sql in found:
-        if kind == "table" and name == table and sql in schema.get(name, ()):
-            tables.add(name)
-        elif kind != "index" or sql is not None or table not in schema:  # of a UNIQUE of ours
-            raise CorruptArtifactError(
-                f"{path} has the {str(kind)[:20]} {str(name)[:60]!r}, which we do not write; "
-                f"expected the tables {', '.join(schema)}. Copy the index anew or build it again"
-            )
-    if len(tables) != len(schema):
-        raise CorruptArtifactError(
-            f"{path} lacks the table {sorted(set(schema) - tables)[0]!r}; copy the index anew or "
-            "build it again"
-        )
-
-
-def explain(error: sqlite3.DatabaseError, path: Path) -> ArtifactError:
-    """What SQLite's ``error`` means for whoever opened ``path``."""
-    code = getattr(error, "sqlite_errorcode", None)  # none where a text is not valid UTF-8
-    if code is None or code & 0xFF in _DAMAGED:
-        return CorruptArtifactError(
-            f"{path} is damaged or not a database ({error}); copy the index anew or build it again"
-        )
-    return ArtifactError(f"{path}: {error}; nothing was changed")
-
-
-def sha256_of_first(path: Path, size: int) -> str:
-    """Hexadecimal SHA-256 of the first ``size`` bytes of a file, which may be a database in use."""
-    digest = hashlib.sha256()
-    with _raw(path) as file:
-        while size > 0 and (piece := file.read(min(size, _PIECE))):
-            digest.update(piece)
-            size -= len(piece)
-    return digest.hexdigest()
-
-
-def _names_another(journal: Path) -> bool:
-    with journal.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - len(_SUPER_JOURNAL), 0))
-        return file.read() == _SUPER_JOURNAL
-
-
-def _check_header(path: Path, application_id: int, version: int) -> None:
-    with _raw(path) as file:
-        header = file.read(_HEADER.size)
-    if len(header) < _HEADER.size or not header.startswith(_MAGIC):
-        raise CorruptArtifactError(
-            f"{path} is damaged or not a database; copy the index anew or build it again"
-        )
-    _, written, read, encoding, found_version, application = _HEADER.unpack(header)
-    if application != application_id:
-        raise CorruptArtifactError(
-            f"{path} is a database, but not of a pocketquery index; build the index again"
-        )
-    if found_version > version:
-        raise UnsupportedVersionError(
-            f"{path} is of version {found_version}, this release reads up to {version}; "
-            "upgrade pocketquery"
-        )
-    if (written, read) != _ROLLBACK_JOURNAL or encoding != _UTF8:
-        raise CorruptArtifactError(
-            f"{path} has a write-ahead log or another encoding than UTF-8, which we do not write; "
-            "copy the index anew or build it again"
-        )
-
-
-@contextlib.contextmanager
-def _raw(path: Path) -> Iterator[FileIO]:
-    """The file's bytes beside SQLite.
-
-    POSIX drops all locks of a process on a file as soon as the process closes any descriptor of
-    it, those of SQLite's connections too. So while one of ours is open, a handle is kept for the
-    next who reads, and closed with the last connection.
-    """
-    file = identity(path)
-    with _readers_lock:
-        readers = None if file is None else _readers.get(file)
-        handle = readers.idle.pop() if readers and readers.idle else None
-    if handle is None:
-        handle = path.open("rb", buffering=0)  # what a buffer holds may be old
-    found = os.fstat(handle.fileno())
-    try:
-        handle.seek(0)
-        yield handle
-    finally:
-        with _readers_lock:
-            readers = _readers.get((found.st_dev, found.st_ino))
-            if readers is None:
-                handle.close()
-            else:
-                readers.idle.append(handle)
-
-
-def _let_go(file: tuple[int, int]) -> None:
-    with _readers_lock:
-        readers = _readers[file]
-        readers.connections -= 1
-        if readers.connections == 0:
-            del _readers[file]
-            for handle in readers.idle:
-                handle.close()
+def error_code(error: BaseException | None) -> int | None:
+    """SQLite's primary result code; None for an error that has none."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else int(code) & 0xFF

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import Message
-from private_rounds.group import AUTHORITY, FEDERATION, Group, a_change, secret_of
+from private_rounds.group import AUTHORITY, FEDERATION, NEIGHBOURS, Group, a_change, secret_of
 
 from pocketquery.client.device import Declined, Offer
 from pocketquery.client.secure.keys import RoundSecret, derive, held_label, mark
 from pocketquery.client.secure.ledger import Ledger
+from pocketquery.client.secure.masks import neighbours
 from pocketquery.client.secure.messages import (
     Announcement,
     Collection,
@@ -22,6 +23,7 @@ from pocketquery.client.secure.messages import (
     Stage,
     Unmasking,
 )
+from pocketquery.client.secure.noise import Table
 from pocketquery.client.secure.participant import Participant
 from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.client.secure.stages import (
@@ -53,6 +55,8 @@ def device_round(group: Group, offer: Offer, folder: Path, repeat: int) -> dict[
     bodies = _bodies(group)
     seconds, down, up = [], 0, 0
     for number in range(repeat):
+        Table.of.cache_clear()  # as in a process of its own
+        neighbours.cache_clear()
         device = _Timed(_participant(group, folder / f"{group.binding.size}-{number}"))
         grid = LocalGrid({0: device})
         for stage, body in bodies.items():
@@ -104,7 +108,10 @@ def _participant(group: Group, folder: Path) -> Participant:
         group.keys[0],
         group.sum.certificates[0],
         public_key_of(AUTHORITY),
-        rules=DeviceRules(privacy="devices" if noisy else "any"),
+        rules=DeviceRules(
+            neighbours=min(NEIGHBOURS, group.binding.neighbours),
+            privacy="devices" if noisy else "any",
+        ),
         state=StateFile(folder / "secure.safetensors"),
         ledger=Ledger(folder / "privacy.json"),
         clock=lambda: _NOW,

@@ -6,15 +6,16 @@ The law is N_Z(0, sigma**2): the probability of k is proportional to exp(-k**2 /
 ICML 2021, sections 3 and 4).
 
 Draws invert a table of the cumulative probabilities in units of 2**-128, out to 13 sigma, made with
-decimals of 60 digits. It is the same on every machine, and its distance from the law (in total
-variation) is at most the number of its entries times 2**-128, plus 2**-125 beyond its ends.
+integers. It is the same on every machine, and its distance from the law (in total variation) is at
+most the number of its entries times 2**-128, plus 2**-125 beyond its ends.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal, localcontext
+from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,9 @@ __all__ = ["LEAST_SIGMA", "Table", "counted_on", "delta", "draw", "rho", "sigma"
 LEAST_SIGMA = 2.0
 _MOST_SIGMA = 100_000.0  # a table of a million entries
 _REACH = 13
-_DIGITS = 60
-_SCALE = 2**128
+_BITS = 320  # after the point of a density
+_DIGITS = 110  # decimals that hold so many bits
+_SCALE_BITS = 128
 _LOW = 2**64 - 1
 
 
@@ -114,14 +116,12 @@ class Table:
                 "size or the step"
             )
         reach = math.ceil(_REACH * sigma)
-        with localcontext() as context:
-            context.prec = _DIGITS
-            half = _densities(sigma, reach)
-            unit = _SCALE / (2 * sum(half) - half[0])
-            cumulative, entries = Decimal(0), []
-            for density in (*reversed(half[1:]), *half[:-1]):
-                cumulative += density
-                entries.append(int((cumulative * unit).to_integral_value(ROUND_FLOOR)))
+        half = _densities(sigma, reach)
+        whole = 2 * sum(half) - half[0]
+        reached = itertools.accumulate(reversed(half[1:]))
+        below = [(density << _SCALE_BITS) // whole for density in reached]  # P(X <= k), k < 0
+        last = (1 << _SCALE_BITS) - 1
+        entries = below + [min(last + 1 - entry, last) for entry in reversed(below)]
         high = np.array([entry >> 64 for entry in entries], np.uint64)
         return Table(sigma, reach, high, np.array([entry & _LOW for entry in entries], np.uint64))
 
@@ -144,13 +144,16 @@ def draw(table: Table, stream: Keystream, count: int) -> NDArray[np.int64]:
     return found.astype(np.int64) - table.reach
 
 
-def _densities(sigma: float, reach: int) -> list[Decimal]:
-    """exp(-k**2 / (2 sigma**2)) for k from 0 to ``reach``: each is its predecessor times a factor
-    that itself shrinks by a constant one, far faster than an exponential function each."""
-    ratio = (-1 / (2 * Decimal(sigma) ** 2)).exp()
-    shrink = ratio**2
-    densities = [Decimal(1)]
+def _densities(sigma: float, reach: int) -> list[int]:
+    """exp(-k**2 / (2 sigma**2)) for k from 0 to ``reach``, in units of 2**-320: each is its
+    predecessor times a factor that itself shrinks by a constant one, far faster than an exponential
+    function each."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        ratio = int((-1 / (2 * Decimal(sigma) ** 2)).exp() * 2**_BITS)
+    shrink = ratio**2 >> _BITS
+    densities = [1 << _BITS]
     for _ in range(reach):
-        densities.append(densities[-1] * ratio)
-        ratio *= shrink
+        densities.append(densities[-1] * ratio >> _BITS)
+        ratio = ratio * shrink >> _BITS
     return densities

@@ -17,14 +17,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pocketquery.sdk.errors import (
-    ArtifactError,
-    CorruptArtifactError,
-    InvalidInputError,
-    UnsupportedVersionError,
-)
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import remove_file
-from pocketquery.sdk.sqlite_file import distrust_schema
+from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
 
 __all__ = ["ROUNDS", "SECURE", "StoreFile", "destroy_file", "new_epoch"]
 
@@ -35,23 +30,26 @@ them."""
 SECURE = "secure.safetensors"
 """Where a private round stands, beside a store: the same holds for it."""
 
-_APPLICATION_ID = 0x50515153  # "PQQS", in the file's header
-_VERSION = 1
+_KIND = SqliteKind(
+    name="a query store",
+    application_id=0x50515153,  # "PQQS"
+    version=1,
+    mend="erase it with QueryStore.destroy(path): a new store begins empty and without consent",
+    elsewhere="give another path",
+)
 _WAIT_SECONDS = 10.0
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _NO_SPACE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-_REMEDY = "Erase it with QueryStore.destroy(path); a new store begins empty and without consent"
-_TABLES = """
-CREATE TABLE state (
+_TABLES = (
+    """CREATE TABLE state (
     one INTEGER PRIMARY KEY CHECK (one = 1), consent INTEGER NOT NULL, age REAL NOT NULL,
     seen REAL, deleted INTEGER NOT NULL
-);
-INSERT INTO state VALUES (1, 0, 0.0, NULL, 0);
-CREATE TABLE queries (
+)""",
+    "INSERT INTO state VALUES (1, 0, 0.0, NULL, 0)",
+    """CREATE TABLE queries (
     number INTEGER PRIMARY KEY, query TEXT NOT NULL, shown TEXT NOT NULL, opened TEXT,
     age REAL NOT NULL, time REAL, size INTEGER NOT NULL
-);
-"""
+)""",
+)
 # In a table of its own, which stores of earlier releases get when they are opened.
 _MARKS = """
 CREATE TABLE IF NOT EXISTS marks (
@@ -97,16 +95,8 @@ class StoreFile:
                 nothing was changed.
             InvalidInputError: the store is closed.
         """
-        with self._lock, self._explained():
-            connection = self._current()
-            try:
-                connection.execute(begin)
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    with contextlib.suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
+        with self._lock, self._explained(), transaction(self._current(), begin) as connection:
+            yield connection
 
     def erase(self, change: Callable[[sqlite3.Connection], None]) -> None:
         """Run ``change``, which deletes, in a transaction, and write the file anew.
@@ -119,7 +109,7 @@ class StoreFile:
             try:
                 self._change_and_rewrite(change)
             except ArtifactError as error:
-                if _code(error.__cause__) not in _NO_SPACE:
+                if error_code(error.__cause__) not in _NO_SPACE:
                     raise
                 self._forget()
                 with self._explained():
@@ -153,12 +143,12 @@ class StoreFile:
         """The connection to the file that is at the path now."""
         if self._closed:
             raise InvalidInputError(f"the query store {self.path} is closed; open it again")
-        if self._connection is None or _identity(self.path) != self._file:
+        if self._connection is None or identity(self.path) != self._file:
             self._forget()
             # Created here and not by SQLite, which would let others read it.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             _keep_private(self.path)
-            self._file = _identity(self.path)
+            self._file = identity(self.path)
             self._connection = _connect(self.path)
         return self._connection
 
@@ -170,9 +160,13 @@ class StoreFile:
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise _explain(error, self.path) from error
+            with _KIND.explained(self.path):
+                yield
+        except OSError as error:
+            raise ArtifactError(
+                f"the query store {self.path} cannot be opened ({error}); expected a file in a "
+                "folder that exists and may be written"
+            ) from error
 
 
 def destroy_file(path: Path) -> None:
@@ -219,83 +213,25 @@ def _keep_private(path: Path) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.as_uri()}?mode=rw",
-        uri=True,
-        timeout=_WAIT_SECONDS,
-        isolation_level=None,  # transactions are begun and ended above, nowhere else
-        check_same_thread=False,
-    )
+    connection = _KIND.open(path, "rw", seconds=_WAIT_SECONDS)
     try:
-        distrust_schema(connection)
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute("BEGIN IMMEDIATE")
-        _check_format(connection, path)
-        connection.execute("COMMIT")
+        with transaction(connection):
+            _KIND.prepare(connection, path, _TABLES)
+            connection.execute(_MARKS)
+            connection.execute(
+                "INSERT OR IGNORE INTO marks SELECT 1, ?, seen - age, NULL FROM state",
+                (new_epoch(),),
+            )
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables where the file is new, or a kill came before they were made."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if not (application or version or tables):
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-        for statement in _TABLES.split(";"):
-            connection.execute(statement)
-    elif application != _APPLICATION_ID:
-        raise CorruptArtifactError(
-            f"{path} is another program's database, expected a query store; give another path"
-        )
-    elif version > _VERSION:
-        raise UnsupportedVersionError(
-            f"{path} is a query store of version {version}, this release reads up to {_VERSION}; "
-            "upgrade pocketquery"
-        )
-    connection.execute(_MARKS)
-    connection.execute(
-        "INSERT OR IGNORE INTO marks SELECT 1, ?, seen - age, NULL FROM state", (new_epoch(),)
-    )
-
-
 def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     (states,) = connection.execute("SELECT count(*) FROM state").fetchone()
     if found != "ok" or states != 1:
-        raise CorruptArtifactError(f"{path} is damaged ({found.splitlines()[-1]}). {_REMEDY}")
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file is at ``path``; None where there is none."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _code(error: BaseException | None) -> int | None:
-    """SQLite's primary result code; None for an error that has none."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else int(code) & 0xFF
-
-
-def _explain(error: Exception, path: Path) -> ArtifactError:
-    if isinstance(error, OSError):
-        return ArtifactError(
-            f"the query store {path} cannot be opened ({error}); expected a file in a folder that "
-            "exists and may be written"
-        )
-    code = _code(error)
-    if code is None or code in _DAMAGED:  # text that is no UTF-8 comes without a code
-        return CorruptArtifactError(f"{path} is damaged or no query store ({error}). {_REMEDY}")
-    return ArtifactError(
-        f"the query store {path}: {error}; nothing was changed. Make "
-        "room, or wait for whoever else uses it, and try again"
-    )
+        raise _KIND.damaged(path, found.splitlines()[-1])

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from pocketquery.export.demo.results import DemoResults, System
+from pocketquery.server.pages.svg import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    new_figure,
+    svg,
+    tidy,
+)
 
 __all__ = ["LABELS", "quality_plot"]
 
@@ -21,9 +28,8 @@ LABELS = {
     "bm25": "BM25",
     "hybrid": "hybrid (int8 + BM25)",
 }
-# Okabe and Ito's palette: told apart by the colour-blind too.
-_COLOURS = {"teacher": "#0072B2", "student_fp32": "#E69F00", "student_int8": "#D55E00"}
-_LINES = {"bm25": "#595959", "hybrid": "#007A5A"}
+_COLOURS = {"teacher": BLUE, "student_fp32": ORANGE, "student_int8": VERMILION}
+_LINES = {"bm25": GREY, "hybrid": GREEN}
 
 
 def quality_plot(results: DemoResults) -> str:
@@ -31,19 +37,15 @@ def quality_plot(results: DemoResults) -> str:
 
     BM25 and hybrid are lines: the one has no encoder to weigh, the other the int8 student's.
     """
-    # Text stays text (searchable, small); the ids follow a fixed salt, not the clock.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pocketquery"}):
-        figure = Figure(figsize=(9.6, 4.0), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
-        _panel(left, results, lambda system: system.bytes / 1e6, "query encoder, MB")
-        _panel(right, results, lambda system: system.encode_ms, "encoding one query, ms (p50)")
-        left.set_ylabel("nDCG@10, held-out questions")
-        figure.legend(
-            *left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False
-        )
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()[buffer.getvalue().index("<svg") :]
+    figure = new_figure(4.0)
+    left, right = figure.subplots(1, 2, sharey=True)
+    _panel(left, results, lambda system: system.bytes / 1e6, "query encoder, MB")
+    _panel(right, results, lambda system: system.encode_ms, "encoding one query, ms (p50)")
+    left.set_ylabel("nDCG@10, held-out questions")
+    figure.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False
+    )
+    return svg(figure)
 
 
 def _panel(
@@ -72,5 +74,4 @@ def _panel(
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(label)
     axes.margins(x=0.25, y=0.25)
-    axes.grid(visible=True, alpha=0.3, which="major")
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)

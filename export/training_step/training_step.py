@@ -28,12 +28,11 @@ from pocketquery.export.training_step.storage import FROZEN, store_frozen
 from pocketquery.export.training_step.tensors import StepTensors, check_part, divide
 from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
 from pocketquery.sdk.bundle.manifest import (
-    ADAPTER_FILE,
     ENCODER_FILE,
     TRAINING_STATE_FILE,
     TRAINING_STEP_FILE,
 )
-from pocketquery.sdk.bundle.safetensors import parse, serialize
+from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
@@ -175,10 +174,7 @@ def write_training_step(
 
 def bundle_adapter(bundle: Bundle) -> dict[str, FloatArray]:
     """The adapter of ``bundle`` as float32; empty where it has none."""
-    if ADAPTER_FILE not in bundle:
-        return {}
-    tensors = parse(bundle.read(ADAPTER_FILE), ADAPTER_FILE)
-    return {name: value.astype(np.float32) for name, value in tensors.items()}
+    return {name: value.astype(np.float32) for name, value in bundle.adapter().items()}
 
 
 def _graph(student: SentenceEncoder, shape: StepShape, tensors: StepTensors) -> onnx.ModelProto:

@@ -87,6 +87,31 @@ class AdapterRelease:
     bytes: int
     signed_by: str | None = None
 
+    def check_belongs(self, manifest: Manifest, name: str, mend: str) -> None:
+        """See that it is for the bundle of ``manifest``.
+
+        Args:
+            manifest: of the bundle.
+            name: how to call the release, or what holds it, in an error.
+            mend: what to do where it is for another.
+
+        Raises:
+            SpaceMismatchError: it lives in another space; names both.
+            CorruptArtifactError: it is for another ``encoder.onnx``; names both.
+        """
+        bundle = f"the bundle {manifest.name!r}"
+        if self.space_id != manifest.space.id:
+            raise SpaceMismatchError(
+                f"{name}: the adapter is of space {self.space_id}, {bundle} lives in space "
+                f"{manifest.space.id}; {mend}"
+            )
+        expected = manifest.files[ENCODER_FILE].sha256
+        if self.encoder_sha256 != expected:
+            raise CorruptArtifactError(
+                f"{name}: the adapter is for the {ENCODER_FILE} with SHA-256 "
+                f"{self.encoder_sha256}, {bundle} has {expected}; {mend}"
+            )
+
 
 def pack_adapter(
     tensors: Tensors,
@@ -191,7 +216,7 @@ def read_adapter(
     name = name if isinstance(source, bytes) else str(source)
     signed_by = None if public_key is None else _check_signed(data, public_key, name)
     release = replace(parse_adapter(data, name), signed_by=signed_by)
-    _check_fits(release, manifest, name)
+    release.check_belongs(manifest, name, "fetch the adapter of this bundle")
     return release
 
 
@@ -308,18 +333,3 @@ def _check_signed(data: bytes, public_key: Key, name: str) -> str:
             "comes from somebody else. Fetch it from its publisher"
         ) from error
     return expected
-
-
-def _check_fits(release: AdapterRelease, manifest: Manifest, name: str) -> None:
-    bundle = f"the bundle {manifest.name!r}"
-    if release.space_id != manifest.space.id:
-        raise SpaceMismatchError(
-            f"{name}: the adapter is of space {release.space_id}, {bundle} lives in space "
-            f"{manifest.space.id}; fetch the adapter of this bundle"
-        )
-    expected = manifest.files[ENCODER_FILE].sha256
-    if release.encoder_sha256 != expected:
-        raise CorruptArtifactError(
-            f"{name}: the adapter is for the {ENCODER_FILE} with SHA-256 "
-            f"{release.encoder_sha256}, {bundle} has {expected}; fetch the adapter of this bundle"
-        )

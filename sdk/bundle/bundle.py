@@ -17,14 +17,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle.manifest import (
+    ADAPTER_FILE,
     MANIFEST_FILE,
     MOST_MANIFEST_BYTES,
     SIGNATURE_FILE,
     FileEntry,
     Manifest,
 )
+from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.signature import (
     Key,
     check_detached,
@@ -137,6 +142,27 @@ class Bundle:
                 f"{entry.sha256}; it was changed. Fetch or export the bundle again"
             )
         return data
+
+    def adapter(
+        self, *, verify_hash: bool = True, required: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """The adapter it was shipped with: tensors by name, as the file has them.
+
+        Args:
+            verify_hash: as for :meth:`read`.
+            required: whether it must have one; else there are no tensors where it has none.
+
+        Raises:
+            InvalidInputError: it is required, and the bundle has none.
+            ArtifactNotFoundError, CorruptArtifactError: as :meth:`read`, or the file is none.
+        """
+        if ADAPTER_FILE in self:
+            return parse(self.read(ADAPTER_FILE, verify_hash=verify_hash), ADAPTER_FILE)
+        if required:
+            raise InvalidInputError(
+                f"{self.path} has no {ADAPTER_FILE}; export it again with an adapter"
+            )
+        return {}
 
     def check_files(self) -> None:
         """Read and check every file the manifest names. Raises as :meth:`read`."""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.sqlite_file import Schema
+from pocketquery.sdk.index.untrusted_file import Schema
 
 __all__ = [
     "POSTINGS_TABLE",

@@ -20,22 +20,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.plain_files import plain_size
-from pocketquery.sdk.sqlite_file import (
+from pocketquery.sdk.index.untrusted_file import (
     Connection,
     Schema,
     check_beside,
     check_schema,
     connect,
-    explain,
-    identity,
 )
+from pocketquery.sdk.plain_files import plain_size
+from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
 
 __all__ = ["META", "Connection", "Database", "get_meta", "held", "set_meta"]
 
 META: Schema = {"meta": ["CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"]}
-_APPLICATION_ID = 0x50514958  # "PQIX", in the file's header
-_VERSION = 1
+_KIND = SqliteKind(
+    name="the database of a pocketquery index",
+    application_id=0x50514958,  # "PQIX"
+    version=1,
+    mend="copy the index anew or build it again",
+    elsewhere="build the index again",
+    trusted=False,
+)
 _LEAST_LIMIT = 1 << 25  # bytes: what a query itself may bring, a filter's values above all
 _MOST_LIMIT = 1_000_000_000  # SQLite's own
 
@@ -132,7 +137,7 @@ class Database:
                 connection = self._connect()
             yield connection
         except sqlite3.DatabaseError as error:
-            raise explain(error, self.path) from error
+            raise _KIND.explain(error, self.path) from error
         finally:
             if connection is not None:
                 self._give_back(connection)
@@ -144,22 +149,17 @@ class Database:
             return self._idle.pop() if self._idle else None
 
     def _create(self) -> None:
-        try:
-            connection = connect(self.path, writable=True, application_id=None, version=_VERSION)
-            with contextlib.closing(connection):
-                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
-                connection.execute("BEGIN IMMEDIATE")
+        with (
+            _KIND.explained(self.path),
+            contextlib.closing(connect(self.path, _KIND, writable=True, new=True)) as connection,
+        ):
+            _KIND.mark(connection)
+            with transaction(connection):
                 for texts in self._schema.values():
                     connection.execute(texts[0])
-                connection.execute("COMMIT")
-        except sqlite3.DatabaseError as error:
-            raise explain(error, self.path) from error
 
     def _connect(self) -> Connection:
-        return connect(
-            self.path, writable=self.writable, application_id=_APPLICATION_ID, version=_VERSION
-        )
+        return connect(self.path, _KIND, writable=self.writable)
 
     def _begun(self, connection: Connection, begin: str) -> bool:
         """Begin a transaction; False where another file is at the path than ``connection`` has
@@ -195,9 +195,7 @@ def held(path: Path) -> Iterator[None]:
     connection = None
     if os.name != "nt":  # there an open file keeps its folder in place anyway
         with contextlib.suppress(ArtifactError):  # damaged, or may not be written: nobody writes it
-            connection = connect(
-                path, writable=False, application_id=_APPLICATION_ID, version=_VERSION
-            )
+            connection = connect(path, _KIND, writable=False)
     if connection is None:
         yield
         return
@@ -206,8 +204,8 @@ def held(path: Path) -> Iterator[None]:
             connection.execute("PRAGMA query_only = OFF")
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-                raise explain(error, path) from error
+            if error_code(error) == sqlite3.SQLITE_BUSY:
+                raise _KIND.explain(error, path) from error
         yield
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.sqlite_file import Schema
+from pocketquery.sdk.index.untrusted_file import Schema
 from pocketquery.sdk.texts import check_text
 
 __all__ = [

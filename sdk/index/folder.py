@@ -39,9 +39,9 @@ from pocketquery.sdk.index.segments import (
     vectors_name,
     verify_segments,
 )
+from pocketquery.sdk.index.untrusted_file import sha256_of_first
 from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, file_size
 from pocketquery.sdk.plain_files import check_own_file, plain_size
-from pocketquery.sdk.sqlite_file import sha256_of_first
 
 __all__ = [
     "DATABASE",

@@ -34,8 +34,8 @@ from pocketquery.sdk.index.documents import (
     content,
     insert_documents,
 )
+from pocketquery.sdk.index.untrusted_file import Schema
 from pocketquery.sdk.index.vectors import Vectors, append_vectors, create_vectors, quantize
-from pocketquery.sdk.sqlite_file import Schema
 
 __all__ = [
     "SCHEMA",

@@ -6,42 +6,35 @@ the way leaves whole batches, and filling again goes on behind them.
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from pocketquery.client.views.augmenters import Augmenter, Strength
-from pocketquery.sdk.errors import (
-    ArtifactError,
-    ArtifactNotFoundError,
-    CorruptArtifactError,
-    InvalidInputError,
-    UnsupportedVersionError,
-)
-from pocketquery.sdk.sqlite_file import distrust_schema
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.sqlite_file import SqliteKind, transaction
 from pocketquery.server.augmentation.identity import Identity, variant_key
 
 __all__ = ["KnownAugmenter", "VariantCache"]
 
-_APPLICATION_ID = 0x50515643  # "PQVC", in the file's header
-_VERSION = 1
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
-_TABLES = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS augmenters (
+_KIND = SqliteKind(
+    name="a cache of variants",
+    application_id=0x50515643,  # "PQVC"
+    version=1,
+    mend="remove it and fill it again",
+    elsewhere="name another file",
+)
+_WAIT_SECONDS = 5.0
+_TABLES = (
+    """CREATE TABLE augmenters (
     name TEXT, version TEXT, params TEXT, strength TEXT NOT NULL, languages TEXT,
     PRIMARY KEY (name, version, params)
-);
-CREATE TABLE IF NOT EXISTS variants (
+)""",
+    """CREATE TABLE variants (
     key BLOB, number INTEGER, text TEXT NOT NULL, PRIMARY KEY (key, number)
-) WITHOUT ROWID;
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {_VERSION};
-COMMIT;
-"""
+) WITHOUT ROWID""",
+)
 
 
 @dataclass(frozen=True)
@@ -74,17 +67,17 @@ class VariantCache:
                 f"{path}: there is no such cache; fill one with: pocketquery augment"
             )
         mode = "ro" if read_only else "rwc"
-        with self._explained():
-            self._connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            distrust_schema(self._connection)
-            self._check()
-            if not read_only:
-                self._connection.executescript(_TABLES)
+        with _KIND.explained(self.path):
+            self._connection = _KIND.open(self.path, mode, seconds=_WAIT_SECONDS)
+            try:
+                if read_only:
+                    _KIND.check(self._connection, self.path)
+                else:
+                    with transaction(self._connection):
+                        _KIND.prepare(self._connection, self.path, _TABLES)
+            except BaseException:
+                self._connection.close()
+                raise
 
     def __enter__(self) -> VariantCache:
         return self
@@ -107,7 +100,7 @@ class VariantCache:
         known = augmenter.languages
         languages = None if known is None else " ".join(sorted(known))
         row = (*identity, augmenter.strength, languages)
-        with self._explained():
+        with _KIND.explained(self.path):
             self._connection.execute(
                 "INSERT OR REPLACE INTO augmenters VALUES (?, ?, ?, ?, ?)", row
             )
@@ -115,7 +108,7 @@ class VariantCache:
 
     def augmenters(self) -> list[KnownAugmenter]:
         """Those that added variants, by name."""
-        with self._explained():
+        with _KIND.explained(self.path):
             rows = self._connection.execute(
                 "SELECT * FROM augmenters ORDER BY name, version, params"
             ).fetchall()
@@ -152,7 +145,7 @@ class VariantCache:
 
     def variants(self, text: str, identity: Identity) -> dict[int, str]:
         """What ``identity`` made of ``text``, by the variant's number."""
-        with self._explained():
+        with _KIND.explained(self.path):
             rows = self._connection.execute(
                 "SELECT number, text FROM variants WHERE key = ? ORDER BY number",
                 (variant_key(text, identity),),
@@ -164,43 +157,7 @@ class VariantCache:
         rows: Sequence[tuple[bytes, int, str]] = [
             (variant_key(text, identity), number, variant) for text, number, variant in variants
         ]
-        with self._explained():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._connection.executemany(
-                    "INSERT INTO variants VALUES (?, ?, ?) ON CONFLICT (key, number) DO NOTHING",
-                    rows,
-                )
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-
-    def _check(self) -> None:
-        read = self._connection.execute
-        found = read("PRAGMA application_id").fetchone()[0]
-        tables = read("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if found != _APPLICATION_ID and (tables or found):
-            raise CorruptArtifactError(
-                f"{self.path} is a database of another program; expected a cache of variants. "
-                "Name another file"
+        with _KIND.explained(self.path), transaction(self._connection):
+            self._connection.executemany(
+                "INSERT INTO variants VALUES (?, ?, ?) ON CONFLICT (key, number) DO NOTHING", rows
             )
-        version = read("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise UnsupportedVersionError(
-                f"{self.path} has the format version {version}, expected up to {_VERSION}; install "
-                "a newer pocketquery"
-            )
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in _DAMAGED:
-                raise CorruptArtifactError(
-                    f"{self.path} is no cache of variants, or damaged ({error}); remove it and "
-                    "fill it again"
-                ) from error
-            raise ArtifactError(f"{self.path} cannot be used: {error}") from error

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.pages.svg import BLUE, GREEN, VERMILION, new_figure, svg, tidy
 
 __all__ = ["retrieval_plot"]
 
-# Okabe and Ito's palette: told apart by the colour-blind too.
-_IN_FORCE, _ACCEPTED, _REFUSED = "#0072B2", "#007A5A", "#D55E00"
+_IN_FORCE, _ACCEPTED, _REFUSED = BLUE, GREEN, VERMILION
 
 
 def retrieval_plot(rows: Sequence[RoundReport], metric: str) -> str:
@@ -26,17 +23,13 @@ def retrieval_plot(rows: Sequence[RoundReport], metric: str) -> str:
         rows: of rounds that are over; those the gate judged are shown.
         metric: what the gate measured, as it is to be called.
     """
-    # Text stays text (searchable, small); the ids follow a fixed salt, not the clock.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pocketquery"}):
-        figure = Figure(figsize=(9.6, 3.6), layout="constrained")
-        axes = figure.subplots()
-        _draw_releases(axes, rows)
-        _draw_candidates(axes, rows, accepted=True)
-        _draw_candidates(axes, rows, accepted=False)
-        _finish(axes, metric)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()[buffer.getvalue().index("<svg") :]
+    figure = new_figure(3.6)
+    axes = figure.subplots()
+    _draw_releases(axes, rows)
+    _draw_candidates(axes, rows, accepted=True)
+    _draw_candidates(axes, rows, accepted=False)
+    _finish(axes, metric)
+    return svg(figure)
 
 
 def _draw_releases(axes: Axes, rows: Sequence[RoundReport]) -> None:
@@ -82,7 +75,6 @@ def _finish(axes: Axes, metric: str) -> None:
     axes.set_ylabel(f"{metric}, held-out queries")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(y=0.15)
-    axes.grid(visible=True, alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, ncols=3, loc="best")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+
+from pocketquery.server.pages.svg import COLOURS, new_figure, svg, tidy
 
 __all__ = ["geometry_plot", "gradient_plot", "loss_plot"]
 
 Rows = Sequence[Mapping[str, Any]]
 
-# Okabe and Ito's palette: told apart by the colour-blind too.
-_COLOURS = ("#0072B2", "#D55E00", "#007A5A", "#CC79A7", "#E69F00", "#56B4E9")
 _ALARMS = {  # the figures, in the order of their axes, and where their alarm begins
     "std_ratio": 0.3,
     "mean_cos": 0.9,
@@ -36,11 +34,11 @@ def loss_plot(rows: Rows) -> str:
     """
     lines = [row for row in rows if "loss" in row]
     names = ["loss", *sorted({name for row in lines for name in row if "/" in name})]
-    figure = Figure(figsize=(9.6, 1.9 * ((len(names) + 2) // 3)), layout="constrained")
+    figure = new_figure(1.9 * ((len(names) + 2) // 3))
     for axes, name in zip(_grid(figure, len(names)), names, strict=False):
         _curve(axes, [(row["step"], row[name]) for row in lines if name in row], 0)
         _finish(axes, name)
-    return _svg(figure)
+    return svg(figure)
 
 
 def geometry_plot(rows: Rows) -> str:
@@ -55,7 +53,7 @@ def geometry_plot(rows: Rows) -> str:
     views = sorted({view for row in found for view in row["geometry"]})
     seen = {name for row in found for view in row["geometry"].values() for name in view}
     names = [*_ALARMS, *(name for name in _RELATIONS if name in seen)]
-    figure = Figure(figsize=(9.6, 2.1 * ((len(names) + 2) // 3)), layout="constrained")
+    figure = new_figure(2.1 * ((len(names) + 2) // 3))
     for axes, name in zip(_grid(figure, len(names)), names, strict=False):
         for number, view in enumerate(views):
             diagnosed = [(row["step"], row["geometry"].get(view, {})) for row in found]
@@ -67,7 +65,7 @@ def geometry_plot(rows: Rows) -> str:
         _finish(axes, name)
     if len(views) > 1:
         figure.axes[0].legend(frameon=False)
-    return _svg(figure)
+    return svg(figure)
 
 
 def gradient_plot(rows: Rows) -> str:
@@ -77,7 +75,7 @@ def gradient_plot(rows: Rows) -> str:
         rows: lines of the log, some with gradient norms.
     """
     found = [row for row in rows if "gradient_norms" in row]
-    figure = Figure(figsize=(9.6, 2.6), layout="constrained")
+    figure = new_figure(2.6)
     axes = figure.add_subplot(1, 1, 1)
     for number, name in enumerate(
         sorted({name for row in found for name in row["gradient_norms"]})
@@ -87,7 +85,7 @@ def gradient_plot(rows: Rows) -> str:
     axes.set_yscale("log")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     _finish(axes, "gradient norm")
-    return _svg(figure)
+    return svg(figure)
 
 
 def _grid(figure: Figure, count: int) -> list[Axes]:
@@ -98,7 +96,7 @@ def _grid(figure: Figure, count: int) -> list[Axes]:
 
 def _curve(axes: Axes, points: Sequence[tuple[float, float]], number: int, label: str = "") -> None:
     steps, values = [point[0] for point in points], [point[1] for point in points]
-    colour = _COLOURS[number % len(_COLOURS)]
+    colour = COLOURS[number % len(COLOURS)]
     axes.plot(steps, values, color=colour, marker="." if len(points) < 30 else "", label=label)
 
 
@@ -107,13 +105,4 @@ def _finish(axes: Axes, name: str) -> None:
     axes.tick_params(labelsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     axes.margins(y=0.15)
-    axes.grid(visible=True, alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _svg(figure: Figure) -> str:
-    # Text stays text (searchable, small); the ids follow a fixed salt, not the clock.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pocketquery"}):
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()[buffer.getvalue().index("<svg") :]
+    tidy(axes)

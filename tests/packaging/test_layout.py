@@ -27,6 +27,7 @@ DEVICE_LAZILY = DEVICE | {"cryptography"}
 
 # The sub-folders of server/: each imports itself and those before it.
 SERVER_ORDER = (
+    "pages",
     "training",
     "modeling",
     "corpus",
@@ -37,7 +38,7 @@ SERVER_ORDER = (
     "pretraining",
 )
 # These stand apart: of server/, they import what is named alone.
-SERVER_APART = {"federation": {"federation"}, "gateway": {"gateway", "federation"}}
+SERVER_APART = {"federation": {"federation", "pages"}, "gateway": {"gateway", "federation"}}
 # What does not hold yet. Take out what does; nothing is added.
 AGAINST_THE_ORDER = {
     ("federation", "corpus"),

@@ -1,5 +1,4 @@
-"""The page of a privacy report as HTML: its style, its frame, tables and lists. No script, no font
-and no image from elsewhere."""
+"""What a privacy report has beyond other reports' pages: a banner, marked columns, lists."""
 
 from __future__ import annotations
 
@@ -7,19 +6,17 @@ import math
 from collections.abc import Collection, Sequence
 from html import escape
 
-from pocketquery.server.federation.report import STYLE
+from pocketquery.server.pages.page import key_figures
+from pocketquery.server.pages.page import page as plain_page
 
 __all__ = ["bullets", "page", "rounded_up", "table"]
 
-_STYLE = (
-    STYLE
-    + """
+_STYLE = """
 .banner { border-left: .3rem solid #D55E00; background: #fdf1e9; padding: .6rem 1rem }
 .own { background: #e8f1f8 } th.own { border-top: .2rem solid #0072B2 }
 td { vertical-align: top } .bars td:last-child { width: 60% }
 .bar { background: #0072B2; height: .8rem; display: inline-block; vertical-align: middle }
 """
-)
 
 
 def page(
@@ -38,17 +35,9 @@ def page(
         figures: a large value and what it is, each.
         parts: a heading and HTML, each.
     """
-    shown = "".join(f"<li><b>{escape(v)}</b>{escape(label)}</li>\n" for v, label in figures)
-    body = "\n".join(f"<h2>{escape(name)}</h2>\n{text}" for name, text in parts)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>
-<body><h1>{escape(title)}</h1>
-<p class="lead">{escape(lead)}</p>
-<p class="banner"><b>{escape(banner)}</b></p>
-<ul class="figures">{shown}</ul>
-{body}</body></html>
-"""
+    said = f'<p class="banner"><b>{escape(banner)}</b></p>\n{key_figures(figures)}'
+    said += "\n".join(f"<h2>{escape(name)}</h2>\n{text}" for name, text in parts)
+    return plain_page(title, lead, said, style=_STYLE)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], own: Collection[int] = ()) -> str:

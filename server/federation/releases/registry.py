@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
 from pocketquery.sdk.bundle.adapter_tensors import Tensors, tensors_sha256
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
+from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.sqlite_file import is_new
 from pocketquery.server.federation.releases.database import (
     create_tables,
-    is_empty,
     reading,
     writing,
 )
@@ -36,7 +36,6 @@ from pocketquery.server.federation.releases.release_rows import (
     version_in_force,
     write_release,
 )
-from pocketquery.server.federation.releases.shipped_adapter import shipped_adapter
 
 if TYPE_CHECKING:  # measuring comes with the server's extra, listing does not need it
     from pocketquery.server.federation.releases.gate_report import AcceptanceReport
@@ -87,13 +86,20 @@ class Registry:
             SpaceMismatchError: the registry there is of another space; names both.
             CorruptArtifactError: it is of another ``encoder.onnx``, names both; or damaged.
         """
-        registry = cls(Path(folder), clock)
+        registry, manifest = cls(Path(folder), clock), bundle.manifest
         registry.folder.mkdir(parents=True, exist_ok=True)
         with writing(registry._path, create=True) as connection:
-            if is_empty(connection):
+            if is_new(connection):
                 create_tables(connection)
-                registry._write_first(connection, bundle, signing_key)
-            registry._check_bundle(connection, bundle.manifest)
+                registry._record(
+                    connection,
+                    bundle.adapter(required=True),
+                    manifest=manifest,
+                    version=manifest.encoder_version,
+                    parent=manifest.parent_version,
+                    signing_key=signing_key,
+                )
+            registry._check_bundle(connection, manifest)
         return registry
 
     def current(self) -> Release:
@@ -167,23 +173,14 @@ class Registry:
                     "in force; train and judge it from that one"
                 )
             version = _next_version(list(read_all(connection)))
-            data = None
-            if accepted:
-                data = pack_adapter(
-                    tensors,
-                    manifest=manifest,
-                    version=version,
-                    parent_version=parent,
-                    signing_key=signing_key,
-                )
-            write_release(
+            self._record(
                 connection,
+                tensors,
+                manifest=manifest,
                 version=version,
                 parent=parent,
-                tensors_sha256=digest,
-                data=data,
-                report=None if report is None else report.to_dict(),
-                now=self._clock(),
+                report=report,
+                signing_key=signing_key,
             )
             return read_one(connection, version)
 
@@ -225,26 +222,34 @@ class Registry:
                         "a copy of the registry in its place"
                     )
 
-    def _write_first(
-        self, connection: sqlite3.Connection, bundle: Bundle, signing_key: Key | None
+    def _record(
+        self,
+        connection: sqlite3.Connection,
+        tensors: Tensors,
+        *,
+        manifest: Manifest,
+        version: str,
+        parent: str | None,
+        report: AcceptanceReport | None = None,
+        signing_key: Key | None,
     ) -> None:
-        manifest = bundle.manifest
-        tensors = shipped_adapter(bundle)
-        version, parent = manifest.encoder_version, manifest.parent_version
-        data = pack_adapter(
-            tensors,
-            manifest=manifest,
-            version=version,
-            parent_version=parent,
-            signing_key=signing_key,
-        )
+        """Record ``tensors``, as a release in force from now on unless the report refuses them."""
+        data = None
+        if report is None or report.accepted:
+            data = pack_adapter(
+                tensors,
+                manifest=manifest,
+                version=version,
+                parent_version=parent,
+                signing_key=signing_key,
+            )
         write_release(
             connection,
             version=version,
             parent=parent,
             tensors_sha256=tensors_sha256(tensors),
             data=data,
-            report=None,
+            report=None if report is None else report.to_dict(),
             now=self._clock(),
         )
 
@@ -252,17 +257,7 @@ class Registry:
         """A registry is one encoder's: all its releases fit the first one's bundle."""
         first = parse_adapter(read_file(connection, next(iter(read_all(connection)))))
         where = f"the registry {self.folder}"
-        if first.space_id != manifest.space.id:
-            raise SpaceMismatchError(
-                f"{where} is of space {first.space_id}, the bundle {manifest.name!r} lives in "
-                f"space {manifest.space.id}; begin a registry in another folder"
-            )
-        expected = manifest.files[ENCODER_FILE].sha256
-        if first.encoder_sha256 != expected:
-            raise CorruptArtifactError(
-                f"{where} is of the {ENCODER_FILE} with SHA-256 {first.encoder_sha256}, the bundle "
-                f"{manifest.name!r} has {expected}; begin a registry in another folder"
-            )
+        first.check_belongs(manifest, where, "begin a registry in another folder")
 
     def _known(self, connection: sqlite3.Connection, version: str) -> Release:
         releases = read_all(connection)

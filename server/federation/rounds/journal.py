@@ -27,16 +27,16 @@ from pathlib import Path
 from types import TracebackType
 
 from pocketquery.sdk.errors import (
-    ArtifactError,
     CorruptArtifactError,
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.sqlite_file import distrust_schema
+from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.privacy import budget
 from pocketquery.server.federation.privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.privacy.budget import Charge
 from pocketquery.server.federation.rounds.journal_tables import (
+    KIND,
     clear_round,
     create_tables,
     read_reports,
@@ -60,7 +60,6 @@ __all__ = ["Journal"]
 
 _WAIT_SECONDS = 1.0
 _CACHE_KIB = 512  # rows are written and hardly read
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
 class Journal:
@@ -98,16 +97,15 @@ class Journal:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with _explained(path):
-            connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
+            connection = KIND.open(path, "rwc", seconds=_WAIT_SECONDS, any_thread=False)
             try:
-                distrust_schema(connection)
                 connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA secure_delete = ON")  # a sum of one is one's own
-                with _transaction(connection):
-                    create_tables(connection)
+                with transaction(connection):
+                    create_tables(connection, path)
                 journal = cls(path, connection, clock)
                 journal._truncate()  # a kill may have come before that of the last erasure
                 return journal
@@ -352,38 +350,17 @@ class Journal:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with _explained(self.path), _transaction(self._connection):
+        with _explained(self.path), transaction(self._connection):
             yield self._connection
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """SQLite's errors, and ours without a path, as errors that name the file and what to do."""
-    try:
-        yield
-    except (CorruptArtifactError, UnsupportedVersionError) as error:
-        raise type(error)(f"{path}: {error}") from error
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _DAMAGED:
-            raise CorruptArtifactError(
-                f"{path} is damaged or not a database ({error}); restore it from a backup, or name "
-                "a new file to begin anew from the last release"
-            ) from error
-        if code == sqlite3.SQLITE_BUSY:
-            raise ArtifactError(
-                f"{path} is in use by another process; stop that server, or name another file"
-            ) from error
-        raise ArtifactError(f"{path}: {error}; nothing was changed") from error
+    with KIND.explained(path):
+        try:
+            yield
+        except (CorruptArtifactError, UnsupportedVersionError) as error:
+            if str(path) in str(error):
+                raise
+            raise type(error)(f"{path}: {error}") from error

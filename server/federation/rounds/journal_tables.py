@@ -17,15 +17,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pocketquery.sdk.errors import (
-    CorruptArtifactError,
-    InvalidInputError,
-    UnsupportedVersionError,
-)
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.sqlite_file import SqliteKind
 from pocketquery.server.federation.privacy import budget
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
@@ -37,6 +35,7 @@ from pocketquery.server.federation.secure import tables as secure
 from pocketquery.server.federation.secure.secure_round import SecureRound
 
 __all__ = [
+    "KIND",
     "clear_round",
     "create_tables",
     "read_reports",
@@ -48,8 +47,14 @@ __all__ = [
     "write_states",
 ]
 
-_APPLICATION_ID = 0x50514A4E  # "PQJN", in the file's header
-_VERSION = 3
+KIND = SqliteKind(
+    name="a journal of federated rounds",
+    application_id=0x50514A4E,  # "PQJN"
+    version=3,
+    mend="restore it from a backup, or name a new file to begin anew from the last release",
+    elsewhere="name another file",
+    busy="stop that server, or name another file",
+)
 _TABLES = (
     "CREATE TABLE states (kind TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE open_round (id INTEGER PRIMARY KEY CHECK (id = 0), body TEXT NOT NULL)",
@@ -62,38 +67,20 @@ _SINCE_3 = (*secure.TABLES, budget.TABLE)
 _COUNTS = ("asked", "quarantined", "clipped", "norms", "elapsed")
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
+def create_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Make a new file a journal, or check that an old one is; to be called in a transaction.
 
     Raises:
         CorruptArtifactError: a database of something else.
         UnsupportedVersionError: a journal of a newer release.
     """
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application == 0 and tables == 0:
-        for table in (*_TABLES, *_SINCE_3):
-            connection.execute(table)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-        return
-    if application != _APPLICATION_ID:
-        raise CorruptArtifactError(
-            "it is a database, but not a journal of federated rounds; name another file"
-        )
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > _VERSION:
-        raise UnsupportedVersionError(
-            f"it is a journal of version {version}, this release reads up to {_VERSION}; "
-            "upgrade pocketquery"
-        )
+    version = KIND.prepare(connection, path, (*_TABLES, *_SINCE_3))
     if version == 1:
         _complete_reports(connection)
-    if version < 3:
+    if version < KIND.version:
         for table in _SINCE_3:
             connection.execute(table)
-    if version < _VERSION:
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
+        KIND.mark(connection)
 
 
 def _complete_reports(connection: sqlite3.Connection) -> None:

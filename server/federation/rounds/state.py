@@ -14,7 +14,6 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, UnsupportedVersionError
-from pocketquery.server.federation.releases.shipped_adapter import shipped_adapter
 from pocketquery.server.federation.rounds.nonces import NonceSet
 
 __all__ = ["FederationState"]
@@ -73,7 +72,7 @@ class FederationState:
             CorruptArtifactError: a file of the bundle is damaged.
             InvalidInputError: the bundle has no adapter to train.
         """
-        manifest, tensors = bundle.manifest, shipped_adapter(bundle)
+        manifest, tensors = bundle.manifest, bundle.adapter(required=True)
         return cls(
             round=0,
             version=manifest.encoder_version,

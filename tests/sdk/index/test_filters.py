@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.filters import compile_filter
-from pocketquery.sdk.sqlite_file import harden
+from pocketquery.sdk.index.untrusted_file import harden
 
 METADATA: list[dict[str, Any]] = [
     {"lang": "en", "year": 1999, "tag": ["news", "sport"]},

@@ -126,7 +126,7 @@ def test_a_newer_database_is_refused(path: Path) -> None:
 
 def test_something_that_is_no_database(path: Path) -> None:
     (path / DATABASE).write_bytes(b"hello world " * 5000)
-    with pytest.raises(CorruptArtifactError, match="not a database"):
+    with pytest.raises(CorruptArtifactError, match="damaged or not the database"):
         open_index(path)
 
 
@@ -135,7 +135,7 @@ def test_another_programs_database(path: Path) -> None:
     connection = sqlite3.connect(path / DATABASE)
     connection.execute("CREATE TABLE t (x)")
     connection.close()
-    with pytest.raises(CorruptArtifactError, match="not of a pocketquery index"):
+    with pytest.raises(CorruptArtifactError, match="not the database of a pocketquery index"):
         open_index(path)
 
 

@@ -1,6 +1,6 @@
 """Charges rounds and "sends" them, killed (SIGKILL) at every line: nothing goes uncharged.
 
-    python -m tests.server.federation.privacy.ledger_kill_points FOLDER
+    python -m tests.server.federation.privacy.ledger_kill_points server|device FOLDER
 
 Prints how many points were tried, and at how many a round was charged and not yet sent.
 """
@@ -12,67 +12,115 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
+from pocketquery.client.secure.ledger import Ledger, cost_of
 from pocketquery.server.federation.privacy.budget import Season, charge, create, rows, set_state
 from tests.killed_lines import lines_of
+from tests.server.federation.privacy.bindings import noisy_binding
 
-_MODULES = ("/privacy/budget.py", "/privacy/ledger_kill_points.py")
+_MODULES = ("/privacy/budget.py", "/secure/ledger.py", "/sdk/files.py", "/ledger_kill_points.py")
 _SEASON = Season("2026", "devices", rounds=4)
-_ROUNDS = 2
+_FEDERATION = bytes(range(16))
 
 
-def serve(folder: Path) -> None:
-    """Rounds that are left: each is charged in a transaction, and sent after it."""
-    with sqlite3.connect(folder / "journal.sqlite", isolation_level=None) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
-        if "privacy_ledger" not in tables:
-            create(connection)
-        connection.execute("COMMIT")
-        for number in range(len(sent(folder)), _ROUNDS):
+class Side(Protocol):
+    """A ledger, and who charges it.
+
+    Attributes:
+        rounds: how many there are.
+    """
+
+    rounds: int
+
+    def serve(self, folder: Path) -> None:
+        """Charge and send the rounds that are left."""
+
+    def charged(self, folder: Path) -> int:
+        """How many rounds the ledger knows."""
+
+
+class Server:
+    """Rounds are charged in a transaction of the journal, and sent after it."""
+
+    rounds = 2
+
+    def serve(self, folder: Path) -> None:
+        """The rounds that are left."""
+        with sqlite3.connect(folder / "journal.sqlite", isolation_level=None) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
-            charge(connection, _SEASON.charge(number))
+            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+            if "privacy_ledger" not in tables:
+                create(connection)
             connection.execute("COMMIT")
-            with (folder / "sent").open("a") as file:
-                file.write(f"{number}\n")
-            connection.execute("BEGIN IMMEDIATE")
-            set_state(connection, number, "released")
-            connection.execute("COMMIT")
-    connection.close()
-
-
-def sent(folder: Path) -> list[int]:
-    """The rounds that devices have sent masked changes for."""
-    path = folder / "sent"
-    return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def charged(folder: Path) -> list[int]:
-    """The rounds in the ledger; none before there is one."""
-    connection = sqlite3.connect(folder / "journal.sqlite")
-    try:
-        return [one.round for one in rows(connection)]
-    except sqlite3.OperationalError:  # killed before the table was there
-        return []
-    finally:
+            for number in range(sent(folder), self.rounds):
+                connection.execute("BEGIN IMMEDIATE")
+                charge(connection, _SEASON.charge(number))
+                connection.execute("COMMIT")
+                send(folder, number)
+                connection.execute("BEGIN IMMEDIATE")
+                set_state(connection, number, "released")
+                connection.execute("COMMIT")
         connection.close()
 
+    def charged(self, folder: Path) -> int:
+        """How many rounds the ledger knows; none before there is one."""
+        connection = sqlite3.connect(folder / "journal.sqlite")
+        try:
+            return len(rows(connection))
+        except sqlite3.OperationalError:  # killed before the table was there
+            return 0
+        finally:
+            connection.close()
 
-def main(folder: Path) -> None:
+
+class Device:
+    """Rounds are charged in a file of the device, and sent after it was replaced."""
+
+    rounds = 1
+
+    def serve(self, folder: Path) -> None:
+        """The rounds that are left."""
+        for number in range(sent(folder), self.rounds):
+            Ledger(folder / "privacy.json").charge(noisy_binding(_FEDERATION, number))
+            send(folder, number)
+
+    def charged(self, folder: Path) -> int:
+        """How many rounds the ledger knows, what they cost included."""
+        account = Ledger(folder / "privacy.json").account(_FEDERATION)
+        one = noisy_binding(_FEDERATION, 0)
+        assert account.spent == account.participations * cost_of(one.privacy, one.encoding)
+        return account.participations
+
+
+def send(folder: Path, number: int) -> None:
+    """Let the masked change of a round leave."""
+    with (folder / "sent").open("a") as file:
+        file.write(f"{number}\n")
+
+
+def sent(folder: Path) -> int:
+    """How many rounds' masked changes have left."""
+    path = folder / "sent"
+    return len(path.read_text().split()) if path.exists() else 0
+
+
+def main(kind: str, folder: Path) -> None:
     """Kill at every line, check, go on, and check again."""
+    side: Side = Server() if kind == "server" else Device()
     whole = folder / "whole"
     whole.mkdir()
-    lines = lines_of(lambda: serve(whole), _MODULES)
+    lines = lines_of(lambda: side.serve(whole), _MODULES)
     waiting = 0
     for point in range(1, lines + 1):
         work = folder / f"killed-{point}"
         work.mkdir()
-        _in_child(lambda: lines_of(lambda: serve(work), _MODULES, point), killed=True)  # noqa: B023
-        assert set(sent(work)) <= set(charged(work)), f"line {point}: sent and not charged"
-        waiting += len(charged(work)) > len(sent(work))
-        _in_child(lambda: serve(work), killed=False)  # noqa: B023
-        assert charged(work) == sent(work) == list(range(_ROUNDS)), f"line {point}"
+        _in_child(lambda: lines_of(lambda: side.serve(work), _MODULES, point), killed=True)  # noqa: B023
+        assert sent(work) <= side.charged(work), f"line {point}: sent and not charged"
+        waiting += side.charged(work) > sent(work)
+        _in_child(lambda: side.serve(work), killed=False)  # noqa: B023
+        assert side.charged(work) == sent(work) == side.rounds, f"line {point}"
     print((lines, waiting))
 
 
@@ -86,4 +134,4 @@ def _in_child(action: Callable[[], object], *, killed: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -20,8 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pocketquery.client.secure.binding import Privacy
+from pocketquery.client.secure.ledger import cost_of, epsilon_of
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.server.federation.privacy.accounting import epsilon
+from pocketquery.server.federation.privacy.accounting import (
+    epsilon,
+    epsilon_of_gaussian,
+    epsilon_of_zcdp,
+)
 from pocketquery.server.federation.privacy.budget import (
     Charge,
     Season,
@@ -33,6 +39,7 @@ from pocketquery.server.federation.privacy.budget import (
     spent,
     total,
 )
+from tests.server.federation.privacy.bindings import noisy_binding
 
 ROOT = Path(__file__).parents[4]
 _DELTA = 1e-6
@@ -218,16 +225,37 @@ def test_bad_charges_are_refused() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
-def test_a_kill_between_charge_and_send_never_counts_less(tmp_path: Path) -> None:
-    """At every line of both."""
+@pytest.mark.parametrize("ledger_of", ["server", "device"])
+def test_a_kill_between_charge_and_send_never_counts_less(ledger_of: str, tmp_path: Path) -> None:
+    """At every line of both, on either side."""
     module = "tests.server.federation.privacy.ledger_kill_points"
     # A killed process leaves its writes to the system: a disk in memory spares thousands of waits.
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
     folder = tempfile.mkdtemp(dir=memory)
-    command = [sys.executable, "-m", module, folder]
+    command = [sys.executable, "-m", module, ledger_of, folder]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
     shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stderr
     points, waiting = ast.literal_eval(done.stdout.splitlines()[-1])
-    assert points > 100
-    assert waiting > 4
+    assert points > 20
+    assert waiting > 1
+
+
+def test_both_sides_account_alike() -> None:
+    """The device computes epsilon with a formula of its own: that of the accountant over more
+    orders, so never above it, and never below what Gaussian noise of that rho costs exactly."""
+    for rho in (1e-3, 0.0125, 0.0868, 0.125, 0.5, 3.0):
+        for delta in (1e-8, 1e-6, 1e-4):
+            found, accounted = epsilon_of(rho, delta), epsilon_of_zcdp(rho, delta)
+            assert found <= accounted + 1e-9
+            assert found == pytest.approx(accounted, rel=0.02)
+            assert found >= epsilon_of_gaussian(1 / math.sqrt(2 * rho), delta)
+    binding = noisy_binding(bytes(16), 0)
+    season = Season("spring", "devices", noise_multiplier=2.4)
+    spent_there = cost_of(binding.privacy, binding.encoding) / 1e6
+    assert spent_there == pytest.approx(season.charge(0).rho, rel=1e-4)
+    assert spent_there >= season.charge(0).rho
+    server = Season("long", "server", rounds=50, participations=5, noise_multiplier=4.0)
+    privacy = Privacy("server", 4.0, 0, "long", 5, server.bands)
+    there = 5 * cost_of(privacy, binding.encoding) / 1e6
+    assert there == pytest.approx(spent([server.charge(0)])["long"].rho["R"], rel=1e-4)

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from pocketquery.client.secure.binding import Binding, Privacy
-from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.ledger import Ledger
 from pocketquery.client.secure.noise import counted_on
 from pocketquery.sdk.cli import main
@@ -45,6 +43,7 @@ from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from tests.server.federation.privacy.bindings import noisy_binding
 from tests.server.federation.small_federation import Files, opened
 
 ROOT = Path(__file__).parents[4]
@@ -290,7 +289,7 @@ def test_a_fleet_smaller_than_its_ledgers_is_refused(tmp_path: Path) -> None:
     for number in range(3):
         path = folder / "devices" / f"{number}" / "privacy.json"
         path.parent.mkdir(parents=True)
-        Ledger(path).charge(_binding(found.secure.federation_id))
+        Ledger(path).charge(noisy_binding(found.secure.federation_id, 1))
     assert read_federation(folder, devices=10).participations == {0: 7, 1: 3}
     with pytest.raises(InvalidInputError, match="ledgers of 3 devices"):
         read_federation(folder, devices=2)
@@ -334,25 +333,6 @@ def _federation(privacy: str) -> Federation:
         return found
     charges = tuple(_row(found, number) for number in range(4))
     return dataclasses.replace(found, charges=charges, participations={0: 16_000, 1: 4_000})
-
-
-def _binding(federation: bytes) -> Binding:
-    return Binding(
-        federation=federation,
-        round=1,
-        nonce=bytes(32),
-        group=0,
-        size=100,
-        neighbours=84,
-        threshold=51,
-        ring_seed=bytes(32),
-        roster_sha256="0" * 64,
-        release_sha256="0" * 64,
-        settings_sha256="0" * 64,
-        encoding=Encoding(2_304, 32, 10, 0.0125, 1.0),
-        privacy=Privacy("devices", 2.4, 64, "spring", 1),
-        expiry=1,
-    )
 
 
 def _row(found: Federation, number: int, rho: float | None = None) -> Charge:

@@ -237,7 +237,7 @@ def test_what_is_no_registry_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactNotFoundError, match="found no registry"):
         Registry.open(tmp_path)
     path.write_bytes(b"not a database, but longer than the header of one" * 9)
-    with pytest.raises(CorruptArtifactError, match="damaged or not a database"):
+    with pytest.raises(CorruptArtifactError, match="damaged or not a registry"):
         Registry.open(tmp_path)
     path.unlink()
     with sqlite3.connect(path) as connection:

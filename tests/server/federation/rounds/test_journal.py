@@ -267,7 +267,7 @@ def test_a_second_server_on_the_file_is_refused(path: Path) -> None:
 
 def test_other_files_are_refused(path: Path) -> None:
     path.write_bytes(b"not a database at all, but long enough to be looked at" * 100)
-    with pytest.raises(CorruptArtifactError, match="not a database"):
+    with pytest.raises(CorruptArtifactError, match="damaged or not a journal"):
         Journal.open(path)
     path.unlink()
     with sqlite3.connect(path) as other:
