@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import resource
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,6 +129,19 @@ def member(
     certificate = sign_certificate(AUTHORITY, FEDERATION, key.public, expiry)
     secret = lambda beta: drawn("secret", seed, number, beta)  # noqa: E731
     return Member(Synthetic(change), key, certificate, rules, folder, secret)
+
+
+@contextlib.contextmanager
+def full_disk(limit: int = 0) -> Iterator[None]:
+    """No file can grow beyond ``limit`` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def announce(privacy: Privacy | None = None) -> bytes:
