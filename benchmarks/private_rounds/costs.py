@@ -32,6 +32,7 @@ from pocketquery.client.secure.stages import (
     Seat,
     confirm,
     deal,
+    holders,
     mask,
     open_boxes,
     reveal,
@@ -215,7 +216,8 @@ class _Devices:
 
     def _reveal(self, value: SecureSum, seat: Seat, secret: RoundSecret, body: bytes) -> bytes:
         said = Unmasking.parse(body, value.binding)
-        return reveal(seat, self._held(seat), value.survivors, said).to_bytes()
+        named = holders(seat, said)
+        return reveal(seat, self._held(seat), value.held, named).to_bytes()
 
     def _held(self, seat: Seat) -> list[Held]:
         return [one.held for one in self._opened[seat.position]]
