@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketquery.client.secure import masks
 from pocketquery.client.secure.keys import derive, self_label
 from pocketquery.client.secure.masks import (
     Codes,
@@ -62,6 +63,20 @@ def test_every_order_of_the_ring_is_as_likely() -> None:
             counts[position, list(near)] += 1
     off = counts[~np.eye(6, dtype=bool)]  # each pair is joined with probability 2/5
     assert np.abs(off - 2400).max() < 5 * np.sqrt(6000 * 0.4 * 0.6)
+
+
+def test_a_draw_that_would_favour_some_places_is_drawn_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ring(*draws: int) -> list[tuple[int, ...]]:
+        monkeypatch.setattr(masks, "_draws", lambda seed: iter(draws))
+        neighbours.cache_clear()
+        return list(neighbours(b"", 4, 2))
+
+    last = 2**64 - 1  # of 2**64 numbers, one is left over by three choices, none by four
+    assert ring(last, last, 1, 0) == ring(last, 1, 0)
+    assert ring(last, last - 1, 0) == ring(last, 2, 0)
+    neighbours.cache_clear()
 
 
 @pytest.mark.parametrize(("size", "degree"), [(1, 4), (0, 0), (10, 3), (10, 0), (10, -2)])
