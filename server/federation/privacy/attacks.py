@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from pocketquery.server.federation.privacy.page import table
+from pocketquery.server.pages.page import NO_PLOTS
 
 __all__ = ["attacks_part"]
 
 _CANDIDATES = 100
-# Okabe and Ito's palette, as in the report of the rounds.
-_MEASURED, _OURS, _CHANCE = "#0072B2", "#D55E00", "#5b6570"
 _ARMS = {
     "plain": "one change",
     "clipped_int8": "one change, clipped, in 8 bits",
@@ -74,37 +72,30 @@ def _plot(points: Sequence[tuple[int, float, float, float]], group: int | None) 
         group: of the federation, marked; None for none.
     """
     try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:  # no extra of a server brings it
-        return '<p>For the plot: <code>pip install "pocketquery[demo]"</code></p>'
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pocketquery"}):
-        figure = Figure(figsize=(9.6, 3.2), layout="constrained")
-        axes = figure.subplots()
-        sizes = [size for size, *_ in points]
-        values = [value for _, value, _, _ in points]
-        errors = [
-            [max(0.0, value - low) for _, value, low, _ in points],
-            [max(0.0, high - value) for _, value, _, high in points],
-        ]
-        axes.errorbar(
-            sizes, values, yerr=errors, fmt="o-", color=_MEASURED, capsize=2, label="measured"
-        )
-        axes.axhline(1 / _CANDIDATES, color=_CHANCE, linestyle=":", label="guessing")
-        if group is not None:
-            axes.axvline(group, color=_OURS, linestyle="--", label=f"these rounds: {group:,}")
-        axes.set_xscale("log")
-        ticks = sorted({1, 10, 100, 1_000, 10_000} & set(range(max(sizes) + 1)) | {1})
-        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.set_ylim(0, 1.04)
-        axes.set_xlabel("devices in a sum, without noise")
-        axes.set_ylabel("right user named")
-        axes.grid(visible=True, alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, loc="upper center")
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()[buffer.getvalue().index("<svg") :]
+        from pocketquery.server.pages.svg import BLUE, GREY, VERMILION, new_figure, svg, tidy
+    except ImportError:  # no extra of a server brings matplotlib
+        return NO_PLOTS
+    figure = new_figure(3.2)
+    axes = figure.subplots()
+    sizes, values, low, high = (list(column) for column in zip(*points, strict=True))
+    errors = [
+        [max(0.0, value - end) for value, end in zip(values, low, strict=True)],
+        [max(0.0, end - value) for value, end in zip(values, high, strict=True)],
+    ]
+    axes.errorbar(sizes, values, yerr=errors, fmt="o-", color=BLUE, capsize=2, label="measured")
+    axes.axhline(1 / _CANDIDATES, color=GREY, linestyle=":", label="guessing")
+    if group is not None:
+        label = f"these rounds: {group:,}"
+        axes.axvline(group, color=VERMILION, linestyle="--", label=label)
+    axes.set_xscale("log")
+    ticks = [10**power for power in range(5) if 10**power <= max(sizes)]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.set_ylim(0, 1.04)
+    axes.set_xlabel("devices in a sum, without noise")
+    axes.set_ylabel("right user named")
+    axes.legend(frameon=False, loc="upper center")
+    tidy(axes)
+    return svg(figure)
 
 
 def _membership(arms: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:

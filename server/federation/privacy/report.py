@@ -27,6 +27,7 @@ from pocketquery.server.federation.privacy.statements import (
     column_of,
     promises,
 )
+from pocketquery.server.pages.page import settings_table
 
 __all__ = ["privacy_page", "write_page"]
 
@@ -290,6 +291,4 @@ def _settings(found: Federation) -> str:
     flat = {name: value for name, value in options.items() if name not in nested}
     for part in ("settings", "local", "secure"):
         flat |= nested.get(part, {})
-    shown = {name: value for name, value in flat.items() if not isinstance(value, dict)}
-    rows = [[escape(name), f"<code>{escape(str(value))}</code>"] for name, value in shown.items()]
-    return table(["setting", "value"], rows)
+    return settings_table({k: v for k, v in flat.items() if not isinstance(v, dict)})
