@@ -43,7 +43,8 @@ def page(title: str, lead: str, body: str, *, style: str = "") -> str:
     """
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}{style}</style></head>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}{style}</style>
+</head>
 <body><h1>{escape(title)}</h1>
 <p class="lead">{escape(lead)}</p>
 {body}</body></html>
