@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from pocketquery.client.views.views import ViewPlan
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 
-__all__ = ["LocalConfig", "LocalResult", "train_locally"]
+__all__ = ["BatchSource", "LocalConfig", "LocalResult", "train_locally", "train_steps"]
 
 Floats = NDArray[np.float32]
 Tensors = Mapping[str, NDArray[Any]]
@@ -63,6 +63,15 @@ class LocalResult:
     def effective_rank(self) -> float | None:
         """Of the vectors of the device's queries."""
         return None if self.health is None else self.health.effective_rank
+
+
+class BatchSource(Protocol):
+    """What makes batches of rows: :class:`pocketquery.client.training.batches.Batches`, say."""
+
+    def make(
+        self, rows: NDArray[np.intp], rng: np.random.Generator, *, noisy: bool = True
+    ) -> StepBatch:
+        """The batch of the examples ``rows``."""
 
 
 def train_locally(
@@ -109,38 +118,69 @@ def train_locally(
     if reason := may_continue():
         return LocalResult({}, 0, 0, (), None, reason)
 
-    # 1. What is trained on, and from where.
+    # What is trained on, and from where.
     chosen = _draw(examples, config, rng)
-    size = min(config.batch_size, len(chosen))
     batches = Batches(encoder, step.description, chosen, index_vectors, config, plan)
     given = step.initial_state(adapter)
-    state = _begin(step, given, previous, config)
-    start = state
+    start = _begin(step, given, previous, config)
+    return train_steps(
+        step, batches, len(chosen), given, start, config, rng, may_continue=may_continue
+    )
+
+
+def train_steps(
+    step: LocalStep,
+    batches: BatchSource,
+    count: int,
+    given: State,
+    start: State,
+    config: LocalConfig,
+    rng: np.random.Generator,
+    *,
+    may_continue: Callable[[], str | None] = lambda: None,
+    schedule: Callable[[int], float] = lambda step: 1.0,
+) -> LocalResult:
+    """The steps of a training, watched and judged as :func:`train_locally` says.
+
+    Args:
+        step: the training step.
+        batches: makes the batches.
+        count: how many examples they are of.
+        given: the state that the change is told from.
+        start: the state to begin with.
+        config: steps, batch size, hyper-parameters and limits.
+        rng: of the order and the batches.
+        may_continue: asked before every step and at the end; returns None, or why not.
+        schedule: what the learning rate is multiplied by at each step, from 0.
+    """
+    size = min(config.batch_size, count)
+    state = start
     losses: list[StepLosses] = []
     health: Health | None = None
 
     def stopped(reason: str) -> LocalResult:
-        return LocalResult({}, len(chosen), len(losses), tuple(losses), health, reason)
+        return LocalResult({}, count, len(losses), tuple(losses), health, reason)
 
-    # 2. The steps.
-    for rows in stream(len(chosen), size, config.steps, rng):
+    for rows in stream(count, size, config.steps, rng):
         if reason := may_continue():
             return stopped(reason)
         batch = batches.make(rows, rng)
-        state, loss, vectors = step.run(batch, state, config.hyperparameters)
+        hyper = config.hyperparameters
+        rate = hyper.learning_rate * schedule(len(losses))
+        state, loss, vectors = step.run(batch, state, replace(hyper, learning_rate=rate))
         state = _pulled(step, state, start, config.proximal)
         losses.append(loss)
         health = measure(vectors[:size], batch.anchor)
         if reason := _wrong(loss) or complaint(health, config.limits):
             return stopped(f"step {len(losses)}: {reason}")
 
-    # 3. The result, judged itself: the losses are of the states before it.
+    # The result is judged itself: the losses are of the states before it.
     probe = batches.make(np.arange(size), rng, noisy=False)
     loss, health = _look(step, probe, state, config)
     if reason := _wrong(loss) or complaint(health, config.limits) or may_continue():
         return stopped(reason)
     change = _change(step, state, given)
-    return LocalResult(change, len(chosen), len(losses), tuple(losses), health, None)
+    return LocalResult(change, count, len(losses), tuple(losses), health, None)
 
 
 def _check(encoder: Encoder, step: LocalStep, count: int, batch_size: int) -> None:

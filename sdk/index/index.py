@@ -39,6 +39,7 @@ from pocketquery.sdk.index.documents import (
     delete_documents,
     find_document,
     read_documents,
+    stream_documents,
 )
 from pocketquery.sdk.index.filters import Condition, compile_filter
 from pocketquery.sdk.index.folder import (
@@ -183,6 +184,12 @@ class Index:
         """The document with this id, None where there is none."""
         with self._database.reading() as connection:
             return find_document(connection, check_text(id, "the id"))
+
+    def documents(self) -> Iterator[Document]:
+        """Every document that can be found, in the order they came; of one committed state."""
+        with self._database.reading() as connection:
+            rows = len(self._current(connection).vectors)
+            yield from stream_documents(connection, 0, rows)
 
     def vectors(self, ids: Iterable[str] = ()) -> StoredVectors:
         """The vectors of the present state, by row, with the rows of the documents ``ids``."""

@@ -1,6 +1,6 @@
 """Measuring retrieval: metrics, intervals, and a bundle beside its teacher and BM25."""
 
-from pocketquery.server.evaluation.bootstrap import (
+from pocketquery.client.bootstrap import (
     Interval,
     bootstrap_difference,
     bootstrap_ratio,

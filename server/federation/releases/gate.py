@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.client.training.monitors import Health, measure
 from pocketquery.sdk.bundle.adapter import read_adapter
 from pocketquery.sdk.bundle.adapter_tensors import Tensors, released, tensors_sha256
@@ -34,7 +35,6 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus import Judgements, Query
-from pocketquery.server.evaluation.bootstrap import Interval, bootstrap_difference
 from pocketquery.server.evaluation.metrics import score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly
 from pocketquery.server.federation.releases.gate_report import (

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pocketquery.client.bootstrap import Interval
 from pocketquery.client.training.monitors import Health
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.evaluation.bootstrap import Interval
 from pocketquery.server.evaluation.metrics import METRICS
 
 __all__ = [

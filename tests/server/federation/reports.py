@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from pocketquery.client.training.monitors import Health
-from pocketquery.server.evaluation.bootstrap import Interval
+from pocketquery.client.bootstrap import Interval
 from pocketquery.server.federation.releases.gate_report import (
     AcceptanceReport,
     Comparison,

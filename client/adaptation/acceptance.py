@@ -1,0 +1,143 @@
+"""Does the adapted encoder find more? Pseudo-queries kept aside ask, the golden texts watch.
+
+The documents that pseudo-queries are kept aside of teach nothing, and each is what its queries look
+for: a known item, whose nDCG@10 is 1 / log2(1 + rank), or 0 below the tenth rank. The bundle's
+golden texts are of all kinds, so what they move by is what the rest of the space moves by.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.client.adaptation.pseudo_queries import PseudoQuery
+from pocketquery.client.bootstrap import Interval, bootstrap_difference
+from pocketquery.client.views.typing_noise import mistype
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.index.index import Index
+
+__all__ = ["Condition", "Scores", "Verdict", "judge", "known_item_scores"]
+
+Condition = tuple[Literal["dense", "hybrid"], Literal["clean", "mistyped"]]
+CONDITIONS: tuple[Condition, ...] = (
+    ("dense", "clean"),
+    ("dense", "mistyped"),
+    ("hybrid", "clean"),
+    ("hybrid", "mistyped"),
+)
+_DEPTH = 10
+_LARGEST_DRIFT = 0.1  # of the golden texts, mean of 1 - cos
+
+Scores = dict[Condition, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an adaptation is kept, and what was found.
+
+    Attributes:
+        accepted: whether it is.
+        reason: a sentence that says why.
+        gains: by ranking and kind of query, the difference of nDCG@10 with its 95 % interval.
+        before, after: the means of nDCG@10.
+        drift: of the golden texts, mean of ``1 - cos`` to their vectors.
+    """
+
+    accepted: bool
+    reason: str
+    gains: dict[Condition, Interval]
+    before: dict[Condition, float]
+    after: dict[Condition, float]
+    drift: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON values."""
+        found = {
+            " ".join(name): {
+                "before": self.before[name],
+                "after": self.after[name],
+                "gain": gain.estimate,
+                "low": gain.low,
+                "high": gain.high,
+            }
+            for name, gain in self.gains.items()
+        }
+        return {
+            "accepted": self.accepted,
+            "reason": self.reason,
+            "ndcg@10": found,
+            "drift": self.drift,
+        }
+
+
+def known_item_scores(
+    encoder: Encoder, index: Index, queries: Sequence[PseudoQuery], *, typo_rate: float, seed: int
+) -> Scores:
+    """nDCG@10 of each query by ranking and kind, float64 (queries,).
+
+    Args:
+        encoder: turns the queries into vectors.
+        index: what is searched.
+        queries: each with the one document that it looks for.
+        typo_rate: share of the letters mistyped in the second kind.
+        seed: of the typing; equal seeds mistype alike.
+    """
+    texts = {
+        "clean": [query.text for query in queries],
+        "mistyped": [
+            mistype(query.text, typo_rate, random.Random(f"{seed} {place}"))
+            for place, query in enumerate(queries)
+        ],
+    }
+    vectors = {kind: encoder.encode_query(asked) for kind, asked in texts.items()}
+    return {
+        (mode, kind): np.array(
+            [
+                _gain([h.id for h in index.search(t, _DEPTH, mode=mode, vector=v)], query.source)
+                for query, t, v in zip(queries, texts[kind], vectors[kind], strict=True)
+            ]
+        )
+        for mode, kind in CONDITIONS
+    }
+
+
+def judge(before: Scores, after: Scores, drift: float) -> Verdict:
+    """Keep what is shown to find more by meaning, and not shown to find less in any way.
+
+    Args:
+        before, after: of :func:`known_item_scores`, on the same queries.
+        drift: of the golden texts.
+    """
+    gains = {name: bootstrap_difference([(after[name], before[name])]) for name in CONDITIONS}
+    dense = [name for name in CONDITIONS if name[0] == "dense"]
+    both = bootstrap_difference(
+        [(np.mean([after[n] for n in dense], axis=0), np.mean([before[n] for n in dense], axis=0))]
+    )
+    worse = [name for name, gain in gains.items() if gain.high < 0]
+    reason = ""
+    if drift > _LARGEST_DRIFT:
+        reason = (
+            f"texts of all kinds moved by {drift:.3f} (mean of 1 - cos), at most {_LARGEST_DRIFT} "
+            "is allowed; train with fewer steps or a larger anchor weight"
+        )
+    elif worse:
+        reason = "less is found: " + ", ".join(f"{' '.join(n)} {gains[n]}" for n in worse)
+    elif both.low <= 0:
+        reason = f"not shown to find more by meaning: {both}"
+    return Verdict(
+        accepted=not reason,
+        reason=reason or f"more is found by meaning: {both}",
+        gains=gains,
+        before={name: float(scores.mean()) for name, scores in before.items()},
+        after={name: float(scores.mean()) for name, scores in after.items()},
+        drift=drift,
+    )
+
+
+def _gain(ranking: list[str], wanted: str) -> float:
+    return 1 / float(np.log2(ranking.index(wanted) + 2)) if wanted in ranking else 0.0

@@ -1,0 +1,232 @@
+"""Adapting the query encoder to the documents of an index: no label, no server, no new vectors.
+
+    with open_index("index") as index:
+        found = adapt(bundle, index, AdaptationConfig())
+    if found.verdict.accepted:
+        encoder.swap_adapter(found.adapter)
+
+Pseudo-queries are cut from the index's own documents; its hybrid ranking of each teaches the dense
+one through the bundle's training step, typing noise on top; documents, their vectors and the space
+stay as they are. What comes out is an adapter, as a federated round makes one. On a device nothing
+leaves it; on a server the adapter ships like a release, with the index it was made for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.client.adaptation.acceptance import Verdict, judge, known_item_scores
+from pocketquery.client.adaptation.hybrid_teacher import HybridBatches
+from pocketquery.client.adaptation.pseudo_queries import PseudoQuery, pseudo_queries, sample
+from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.store.store import Example
+from pocketquery.client.training.batches import Batches
+from pocketquery.client.training.monitors import measure
+from pocketquery.client.training.step import LocalStep
+from pocketquery.client.training.training import train_steps
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.golden import parse_golden
+from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.index.index import Index
+from pocketquery.sdk.validation import check_fields, number, whole
+
+__all__ = ["Adaptation", "AdaptationConfig", "adapt"]
+
+_LEAST_KEPT_ASIDE = 20  # queries; with fewer, hardly anything could be shown
+_SHARE_KEPT_ASIDE = 0.1  # of the documents
+
+
+@dataclass(frozen=True)
+class AdaptationConfig:
+    """How an encoder is adapted.
+
+    Attributes:
+        steps: of training.
+        batch_size: pseudo-queries a step.
+        learning_rate: AdamW's; it rises for ten steps and falls in a line.
+        teacher_weight: of the hybrid's ranking against the loss between views.
+        anchor_weight: of the pull to the encoder as it was.
+        temperature: of the cosines.
+        sharpness: of the hybrid's scores: the lower, the more its first document counts.
+        candidates: the hybrid's best documents that are ranked; as many random ones beside them.
+        typo_rate: share of the letters mistyped in the noisy view, and where it is judged.
+        most_queries: pseudo-queries to train on.
+        most_kept_aside: pseudo-queries to judge by, of documents that teach nothing.
+        seed: of everything that is drawn.
+
+    Raises:
+        InvalidInputError: a value out of range; names it.
+    """
+
+    steps: int = 200
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    teacher_weight: float = 1.0
+    anchor_weight: float = 0.5
+    temperature: float = 0.05
+    sharpness: float = 0.1
+    candidates: int = 50
+    typo_rate: float = 0.08
+    most_queries: int = 3000
+    most_kept_aside: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            sharpness=number(1e-3, 10),
+            candidates=whole(2, 1000),
+            most_queries=whole(),
+            most_kept_aside=whole(_LEAST_KEPT_ASIDE),
+            seed=whole(0),
+            teacher_weight=number(0, 1000),
+        )
+        self.training()
+
+    def training(self) -> LocalConfig:
+        """The same as settings of local training, which check the rest."""
+        return LocalConfig(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            temperature=self.temperature,
+            anchor_weight=self.anchor_weight,
+            opened_loss_weight=self.teacher_weight,
+            typo_rate=self.typo_rate,
+        )
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What came of it.
+
+    Attributes:
+        adapter: the tensors, float32 by name; swap them in, or write them with ``write_adapter``.
+        verdict: whether they are better.
+        queries: pseudo-queries it was trained on.
+        kept_aside: pseudo-queries it was judged by.
+        losses: the teacher's cross entropy at each step.
+    """
+
+    adapter: dict[str, NDArray[np.float32]]
+    verdict: Verdict
+    queries: int
+    kept_aside: int
+    losses: tuple[float, ...]
+
+
+def adapt(
+    bundle: Bundle,
+    index: Index,
+    config: AdaptationConfig | None = None,
+    *,
+    adapter: Mapping[str, NDArray[np.float32]] | None = None,
+    num_threads: int = 1,
+    may_continue: Callable[[], str | None] = lambda: None,
+    show: Callable[[int, float], None] = lambda step, loss: None,
+) -> Adaptation:
+    """Teach the bundle's encoder the hybrid ranking of ``index``; the same arguments, the same
+    bits.
+
+    Args:
+        bundle: encoder and training step, which must train the adapter.
+        index: its documents are learnt from.
+        config: how.
+        adapter: to start from, a release's tensors; by default the bundle's own.
+        num_threads: of the training step.
+        may_continue: asked before every step; returns None, or why not.
+        show: told of each step's number, from 0, and of the learning rate's share.
+
+    Raises:
+        ArtifactNotFoundError: the bundle has no training step.
+        InvalidInputError: the index has too few documents with text to learn from and be judged by.
+        SpaceMismatchError: index and bundle are not of one space.
+        ArtifactError: the training was stopped, by ``may_continue`` or its monitors; says why.
+    """
+    config = config or AdaptationConfig()
+    step = LocalStep.open(bundle, num_threads=num_threads)
+    encoder = Encoder.of_bundle(bundle)
+    if adapter is not None:
+        encoder.swap_adapter(adapter)
+    taught, kept_aside = _queries(index, config)
+    before = known_item_scores(
+        encoder, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
+    )
+    texts = [query.text for query in taught]
+    training = config.training()
+    batches = HybridBatches(
+        Batches(encoder, step.description, [Example(t) for t in texts], index, training),
+        texts,
+        index,
+        candidates=config.candidates,
+        sharpness=config.sharpness,
+    )
+    given = step.initial_state(encoder.adapter)
+
+    def schedule(number: int) -> float:
+        share = min((number + 1) / 10, (config.steps - number) / config.steps)
+        show(number, share)
+        return share
+
+    result = train_steps(
+        step,
+        batches,
+        len(texts),
+        given,
+        given,
+        training,
+        np.random.default_rng(config.seed),
+        may_continue=may_continue,
+        schedule=schedule,
+    )
+    if result.stopped:
+        raise ArtifactError(f"the adaptation was stopped and nothing is kept: {result.stopped}")
+    adapted = {name: given.online[name] + change for name, change in result.change.items()}
+    encoder.swap_adapter({name: value.astype(np.float16) for name, value in adapted.items()})
+    after = known_item_scores(
+        encoder, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
+    )
+    return Adaptation(
+        adapter=adapted,
+        verdict=judge(before, after, _drift(bundle, encoder)),
+        queries=len(taught),
+        kept_aside=len(kept_aside),
+        losses=tuple(losses.opened_loss for losses in result.losses),
+    )
+
+
+def _queries(index: Index, config: AdaptationConfig) -> tuple[list[PseudoQuery], list[PseudoQuery]]:
+    """Those to train on and those to judge by, of different documents."""
+    rng = random.Random(config.seed)
+    documents = sample(index.documents(), config.most_queries, rng)
+    rng.shuffle(documents)
+    aside = max(1, round(_SHARE_KEPT_ASIDE * len(documents)))
+    found = [
+        [query for document in some for query in pseudo_queries(document, rng)]
+        for some in (documents[aside:], documents[:aside])
+    ]
+    taught, kept_aside = found[0], found[1]
+    if len(taught) < config.batch_size or len(kept_aside) < _LEAST_KEPT_ASIDE:
+        raise InvalidInputError(
+            f"the {len(index)} documents of {index.path} give {len(taught)} pseudo-queries to "
+            f"train on and {len(kept_aside)} to judge by, expected at least {config.batch_size} "
+            f"and {_LEAST_KEPT_ASIDE}; adapt to some hundred documents with sentences of four "
+            "words or more"
+        )
+    for queries in found:
+        rng.shuffle(queries)
+    return taught[: config.most_queries], kept_aside[: config.most_kept_aside]
+
+
+def _drift(bundle: Bundle, encoder: Encoder) -> float:
+    """How far the bundle's golden texts moved, mean of 1 - cos."""
+    golden = parse_golden(bundle.read(GOLDEN_FILE))
+    shipped = np.array([one.vector for one in golden], np.float32)
+    return measure(encoder.encode([one.text for one in golden], prompt=""), shipped).drift

@@ -1,0 +1,102 @@
+"""The index's hybrid ranking as a teacher of its dense one.
+
+Words and meaning together find more than meaning alone, so the hybrid ranking of a query is a
+better ranking than the encoder's own, and the index makes it without anybody's label:
+
+    loss = KL(softmax(hybrid / sharpness) || softmax(cosine / temperature)) over the best documents
+
+The training step a bundle carries knows one result that was opened among others that were shown.
+Opening the results by chance, each as often as the softmax of its hybrid score says, gives that
+loss's gradient on average: the cross entropy of a drawn label is, in expectation, that of the
+distribution it is drawn from. So every bundle with a training step can be taught as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.client.training.batches import Batches
+from pocketquery.client.training.prototypes import with_random
+from pocketquery.client.training.step import StepBatch
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index.index import Hit, Index
+
+__all__ = ["HybridBatches"]
+
+Floats = NDArray[np.float32]
+Rows = NDArray[np.intp]
+
+
+class HybridBatches:
+    """Batches whose opened results are drawn by the hybrid ranking.
+
+    Args:
+        batches: views, anchors and prototypes of the same queries.
+        queries: the texts.
+        index: is searched once for each.
+        candidates: the hybrid's best documents that are shown; as many random ones are added.
+        sharpness: the temperature of the scores, which lie in 0..1.
+
+    Raises:
+        InvalidInputError: the index finds nothing for a query, so it is empty.
+    """
+
+    def __init__(
+        self,
+        batches: Batches,
+        queries: Sequence[str],
+        index: Index,
+        *,
+        candidates: int,
+        sharpness: float,
+    ) -> None:
+        self._batches = batches
+        found = [
+            index.search(text, candidates, mode="hybrid", vector=vector)
+            for text, vector in zip(queries, batches.anchors, strict=True)
+        ]
+        if not all(found):
+            raise InvalidInputError(
+                f"the index at {index.path} holds no document; add some before adapting to it"
+            )
+        self._documents = index.vectors(sorted({hit.id for hits in found for hit in hits}))
+        self._ranked = [self._rows(hits) for hits in found]
+        self._shares = [
+            _softmax(np.array([hit.score for hit in hits]), sharpness) for hits in found
+        ]
+        self._random = candidates
+
+    def make(self, rows: Rows, rng: np.random.Generator, *, noisy: bool = True) -> StepBatch:
+        """The batch of the queries ``rows``, see :meth:`Batches.make`.
+
+        Args:
+            rows: (B,), which queries.
+            rng: draws the views, the random documents and the opened ones.
+            noisy: False makes every view the clean query.
+        """
+        batch = self._batches.make(rows, rng, noisy=noisy)
+        longest = max(len(self._ranked[row]) for row in rows)
+        shape = len(rows), min(longest + self._random, len(self._documents))
+        shown = np.zeros((*shape, self._documents.dimension), np.float32)
+        mask = np.zeros(shape, np.float32)
+        opened = np.zeros(len(rows), np.int64)
+        for line, row in enumerate(rows):
+            ranked = self._ranked[row]
+            chosen = with_random(ranked[None], self._random, len(self._documents), rng)[0]
+            shown[line, : len(chosen)] = self._documents.vectors(chosen)
+            mask[line, : len(chosen)] = 1
+            opened[line] = rng.choice(len(ranked), p=self._shares[row])
+        weight = np.ones(len(rows), np.float32)
+        return replace(batch, shown=shown, shown_mask=mask, opened=opened, opened_weight=weight)
+
+    def _rows(self, hits: Sequence[Hit]) -> Rows:
+        return np.array([self._documents.row_of[hit.id] for hit in hits], np.intp)
+
+
+def _softmax(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    raised = np.exp((scores - scores.max()) / temperature)
+    return raised / raised.sum()

@@ -1,0 +1,68 @@
+"""Pseudo-queries: what somebody might type who looks for a document, cut from the document itself.
+
+A title is one, and so is a stretch of a sentence, 4 to 14 words long. They share their words with
+the document, which favours rankings by words: good enough to teach with, since what is taught is a
+ranking of all documents and not the source alone, and to be kept in mind when they judge.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pocketquery.client.views.text_units import Units, cut
+from pocketquery.sdk.index.documents import Document
+
+__all__ = ["PseudoQuery", "pseudo_queries", "sample"]
+
+_LEAST_TITLE = 2  # words: one alone is a name, and finds itself
+_SHORTEST, _LONGEST = 4, 14  # words of a stretch
+_STRETCHES = 2  # a document
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+@dataclass(frozen=True)
+class PseudoQuery:
+    """A text to search for, and the id of the document it was cut from."""
+
+    text: str
+    source: str
+
+
+def pseudo_queries(document: Document, rng: random.Random) -> Iterator[PseudoQuery]:
+    """Those of one document: its title, and two stretches of its sentences, where it has some.
+
+    Args:
+        document: any.
+        rng: draws the stretches; equal states give equal ones.
+    """
+    title = document.metadata.get("title")
+    if isinstance(title, str) and len(cut(title).texts) >= _LEAST_TITLE:
+        yield PseudoQuery(title.strip(), document.id)
+    sentences = [cut(part) for part in _SENTENCE.split(document.text)]
+    sentences = [one for one in sentences if len(one.texts) >= _SHORTEST]
+    for _ in range(_STRETCHES if sentences else 0):
+        yield PseudoQuery(_stretch(rng.choice(sentences), rng), document.id)
+
+
+def sample(documents: Iterable[Document], count: int, rng: random.Random) -> list[Document]:
+    """``count`` documents drawn evenly from a stream that is not held; all where there are fewer.
+
+    Algorithm R (Vitter, "Random Sampling with a Reservoir", 1985).
+    """
+    kept: list[Document] = []
+    for seen, document in enumerate(documents):
+        if seen < count:
+            kept.append(document)
+        elif (place := rng.randrange(seen + 1)) < count:
+            kept[place] = document
+    return kept
+
+
+def _stretch(sentence: Units, rng: random.Random) -> str:
+    length = rng.randint(_SHORTEST, min(_LONGEST, len(sentence.texts)))
+    start = rng.randint(0, len(sentence.texts) - length)
+    outside = set(range(len(sentence.texts))) - set(range(start, start + length))
+    return sentence.without(outside).strip()
