@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from pocketquery.client.training.monitors import Health
 from pocketquery.client.bootstrap import Interval
+from pocketquery.client.training.monitors import Health
 from pocketquery.server.federation.releases.gate_report import (
     AcceptanceReport,
     Comparison,

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
+from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.client.training.monitors import Health
 from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.server.corpus import Query
-from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.server.federation.releases.gate import Gate, GateCollection, accept
 from pocketquery.server.federation.releases.gate_report import (
     AcceptanceReport,
