@@ -37,7 +37,6 @@ class Adapter:
         release_bytes: of a release file.
         signal: norm of the mean change of many devices, over the clipping norm.
         gain: points gained by the rounds without noise.
-        scale: how many times the mean change of one round is applied in the measurement.
         losses: points lost, by the noise per value that the adapter ends with, over the clipping
             norm; ascending.
         from_cohort: the smallest cohort this adapter is advised for at a multiplier of 2.

@@ -132,6 +132,8 @@ class AcceptanceReport:
         sets: what was found on each set, :data:`CLEAN` before :data:`MISTYPED`, or one of them.
         health: the candidate's query vectors beside the shipped encoder's; NaN where not finite.
         settings: what was asked.
+        privacy: what the season of the candidate's round had cost by then, where noise was added,
+            see :class:`pocketquery.server.federation.rounds.round_report.RoundReport`; else None.
     """
 
     verdict: Verdict
@@ -140,6 +142,7 @@ class AcceptanceReport:
     sets: Mapping[str, Comparison]
     health: Health
     settings: GateSettings
+    privacy: Mapping[str, Any] | None = None
 
     @property
     def accepted(self) -> bool:
@@ -155,6 +158,7 @@ class AcceptanceReport:
         """As JSON has it: the first set's figures flat, those of a second under its name."""
         (first, shown), *rest = self.sets.items()
         health = dataclasses.asdict(self.health)
+        privacy = {} if self.privacy is None else {"privacy": dict(self.privacy)}
         return {
             "accepted": self.accepted,
             "reason": self.reason,
@@ -166,6 +170,7 @@ class AcceptanceReport:
             **{name: value if math.isfinite(value) else None for name, value in health.items()},
             **{name: comparison.figures() for name, comparison in rest},
             "settings": dataclasses.asdict(self.settings),
+            **privacy,
         }
 
 

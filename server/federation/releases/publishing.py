@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -49,8 +51,14 @@ class RegistryPublisher:
         """The file of a release."""
         return self.registry.read(version)
 
-    def decide(self, state: FederationState, candidate: FederationState) -> Decision:
-        """Judge and record; again, after a kill, with the same outcome and no second record.
+    def decide(
+        self,
+        state: FederationState,
+        candidate: FederationState,
+        privacy: Mapping[str, Any] | None = None,
+    ) -> Decision:
+        """Judge and record; again, after a kill, with the same outcome and no second record. The
+        report carries what the candidate has cost in ``privacy``.
 
         Where somebody rolled back while the round ran, there is nothing left to compare with.
         """
@@ -60,7 +68,8 @@ class RegistryPublisher:
             return Decision(False, current.version, None, skipped=said)
         report = None
         if self._gate is not None:
-            report = self._gate.judge(self.registry.read(state.version), candidate.adapter)
+            found = self._gate.judge(self.registry.read(state.version), candidate.adapter)
+            report = replace(found, privacy=privacy)
         recorded = self.registry.publish(
             candidate.adapter,
             report,

@@ -58,8 +58,14 @@ class Publisher(Protocol):
     def release(self, version: str) -> bytes:
         """The file of a release."""
 
-    def decide(self, state: FederationState, candidate: FederationState) -> Decision:
-        """Judge ``candidate``, made from ``state``, and publish it; the same one only once."""
+    def decide(
+        self,
+        state: FederationState,
+        candidate: FederationState,
+        privacy: Mapping[str, Any] | None = None,
+    ) -> Decision:
+        """Judge ``candidate``, made from ``state``, and publish it; the same one only once. What it
+        has cost in ``privacy`` goes with the release."""
 
 
 class Driver:
@@ -225,7 +231,7 @@ class Driver:
         report = self._journal.reports()[-1]
         if report.fallback is not None:
             _log.info("round %d: %s", report.round, report.fallback)
-        found = self._publisher.decide(state, candidate)
+        found = self._publisher.decide(state, candidate, report.privacy)
         report = replace(report, gate=found.report, version=found.version, skipped=found.skipped)
         released = candidate.released(found.version)
         self._journal.settle(released if found.accepted else state.rejected(candidate), report)

@@ -222,7 +222,7 @@ class SecureSum:
             return replace(self, dealt={**self.dealt, position: dealt}), dealt.position
         if self.stage is Stage.COLLECT:
             masked = Masked.parse(body, binding, boxes)
-            total: Codes = self.total + masked.codes  # type: ignore[assignment]  # of one type
+            total: Codes = self.total + masked.codes
             held = {**self.held, position: masked.held}
             survivors = (*self.survivors, position)
             return replace(self, total=total, held=held, survivors=survivors), masked.position

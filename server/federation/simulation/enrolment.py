@@ -81,9 +81,10 @@ def simulated_environment(seed: int) -> Environment:
 
 
 def with_enrolment(given: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The options ``given`` with the federation and the authority of a simulation."""
+    """The options ``given`` with a simulation's authority, and a federation where none is named."""
     authority = public_key_of(_secret(seed, "authority", "")).hex()
-    return {**given, "federation": f"simulation {seed}", "enrolment": authority}
+    federation = given.get("federation") or f"simulation {seed}"
+    return {**given, "federation": federation, "enrolment": authority}
 
 
 def _secret(seed: int, kind: str, name: str) -> bytes:

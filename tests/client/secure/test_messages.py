@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery.client.local_config import LocalConfig
@@ -50,12 +49,15 @@ BINDING = Binding(
 BETA = BINDING.digest
 
 
+RANDOM = np.random.default_rng(0)
+
+
 def marks(count: int) -> tuple[bytes, ...]:
-    return tuple(os.urandom(16) for _ in range(count))
+    return tuple(RANDOM.bytes(16) for _ in range(count))
 
 
 CERTIFICATES = tuple(Certificate(bytes([n]) * 32, 2_000_000_000, bytes(64)) for n in range(10))
-BOXES = tuple(os.urandom(BOX_BYTES) for _ in range(10))
+BOXES = tuple(RANDOM.bytes(BOX_BYTES) for _ in range(10))
 U2, U3 = tuple(range(0, 60, 2)), tuple(range(0, 60, 4))
 CODES = (np.arange(9, dtype=np.uint64) << 28).astype(np.uint32)
 BODIES: dict[str, tuple[Any, bytes, Callable[[bytes], Any]]] = {}
@@ -80,13 +82,13 @@ announcement = Announcement(bytes(range(16)), NOISE)
 body("Announcement", announcement, announcement.to_bytes(), Announcement.parse)
 invitation = Invitation(59, BINDING, CERTIFICATES)
 body("Invitation", invitation, invitation.to_bytes(), Invitation.parse)
-of(Boxes, Boxes(BETA, 3, os.urandom(32), os.urandom(32), BOXES))
+of(Boxes, Boxes(BETA, 3, RANDOM.bytes(32), RANDOM.bytes(32), BOXES))
 of(Collection, Collection(BETA, (0, 3, 9), BOXES[:3]))
 of(Masked, Masked(BETA, 3, marks(3), CODES), 3)
 of(Confirmation, Confirmation(BETA, U2, U3, survivors_digest(BETA, U2, U3, 60)))
 of(Confirmed, Confirmed(BETA, 3, marks(3)), 3)
 of(Unmasking, Unmasking(BETA, (1, 2, 8), marks(3), (2, 9), marks(2)))
-shares = [Share(Kind.SELF, os.urandom(32)), Share(Kind.MASK, os.urandom(32)), Share(Kind.NONE)]
+shares = [Share(Kind.SELF, RANDOM.bytes(32)), Share(Kind.MASK, RANDOM.bytes(32)), Share(Kind.NONE)]
 of(Shares, Shares(BETA, 3, (*shares, *shares, *shares, shares[0])))
 
 
@@ -105,6 +107,7 @@ def test_a_body_is_read_as_it_was_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 @given(data=st.data())
+@settings(deadline=None)
 def test_a_body_that_was_cut_grown_or_flipped_is_refused_or_is_another_whole_one(
     name: str, data: st.DataObject
 ) -> None:
@@ -140,6 +143,7 @@ def _needs(found: Any) -> bool:
 
 @pytest.mark.parametrize("name", BODIES)
 @given(data=st.binary(max_size=400))
+@settings(deadline=None)
 def test_any_bytes_are_refused(name: str, data: bytes) -> None:
     _, _, parse = BODIES[name]
     if name == "Announcement":  # short, and most of it may be anything

@@ -235,7 +235,9 @@ def test_a_damaged_ledger_declines_every_round(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_damaged_state_is_removed_and_the_device_is_in_no_round(
     tmp_path: Path, data: st.DataObject
 ) -> None:

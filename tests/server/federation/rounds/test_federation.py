@@ -137,6 +137,26 @@ def test_a_candidate_the_gate_refuses_leaves_the_release_in_force(
         np.testing.assert_array_equal(state.adapter[name], value)
 
 
+def test_what_a_candidate_has_cost_in_privacy_goes_with_it(
+    federation: Files, tmp_path: Path
+) -> None:
+    encoder = sdk.load(federation.bundle)
+    with opened(federation, tmp_path) as parts, sdk.open_index(federation.index) as index:
+        gate = Gate(parts.bundle, judged_by_shipped(index, encoder, ["the river", "a mountain"]))
+        publisher = RegistryPublisher(parts.bundle, tmp_path / "releases", gate)
+        state = parts.first
+        changed = {name: value + np.float32(1e-3) for name, value in state.adapter.items()}
+        candidate = replace(state, round=1, adapter=changed)
+        cost = {"season": "1", "epsilon": 1.98, "delta": 1e-6}
+        plain = publisher.decide(state, candidate)
+        private = publisher.decide(state, replace(candidate, adapter=state.adapter), cost)
+    assert plain.report is not None
+    assert private.report is not None
+    assert "privacy" not in plain.report
+    assert private.report["privacy"] == cost
+    assert (publisher.registry.history()[-1].report or {})["privacy"] == cost
+
+
 def test_a_release_rolled_back_while_a_round_runs_is_not_followed(
     federation: Files, tmp_path: Path
 ) -> None:

@@ -16,9 +16,10 @@ from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import BANNER, run_rounds
+from pocketquery.server.federation.rounds.federation import run_rounds
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.secure.driver import BANNER
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
