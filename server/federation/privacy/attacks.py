@@ -141,7 +141,7 @@ def _queries(arms: Mapping[str, Any]) -> str:
 def _inversion(arms: Mapping[str, Any]) -> str:
     rows = [
         [
-            escape(name.replace("_", " ")),
+            escape(_trained(name)),
             _share(arm.get("token_f1")),
             _share(arm.get("baseline_f1")),
         ]
