@@ -17,6 +17,8 @@ _ARMS = {
     "clipped_int8": "one change, clipped, in 8 bits",
     "up_only": "one change of the small adapter's kind (up alone)",
     "limit": "one change, trained at the device's limits",
+    "limit_sum": "one change, trained at the device's limits on plain gradients",
+    "limit_dp_z2": "the same under noise, multiplier 2: all other devices' changes beside it",
 }
 
 
@@ -41,6 +43,7 @@ def attacks_part(attacks: Mapping[str, Any] | None, group: int | None) -> str:
         "in rounds of such a size.</p>"
         + _identification(group, attacks.get("identification", {}))
         + _membership(attacks.get("membership", {}), attacks.get("bounds", {}))
+        + _queries(attacks.get("queries", {}))
         + _inversion(attacks.get("inversion", {}))
     )
 
@@ -118,10 +121,27 @@ def _membership(arms: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
     return "<h3>Was this user in the round?</h3>" + table(heads, rows)
 
 
+def _queries(arms: Mapping[str, Any]) -> str:
+    """Figures are a mean over users and its interval."""
+    heads = ["the attacker sees", "queries told among all candidates", "by guessing"]
+    heads.append("AUC against queries on the same topics")
+    rows = [
+        [
+            escape(_arm(name)),
+            _mean(arm.get("exact")),
+            _share(arm.get("exact_by_chance")),
+            _mean(arm.get("auc_same_topic")),
+        ]
+        for name, arm in arms.items()
+        if isinstance(arm, dict)
+    ]
+    return f"<h3>Which queries did this user ask?</h3>{table(heads, rows)}" if rows else ""
+
+
 def _inversion(arms: Mapping[str, Any]) -> str:
     rows = [
         [
-            escape(name.replace("_", " ")),
+            escape(_trained(name)),
             _share(arm.get("token_f1")),
             _share(arm.get("baseline_f1")),
         ]
@@ -158,4 +178,20 @@ def _share(value: object) -> str:
 
 def _span(arm: Mapping[str, Any]) -> str:
     found = arm.get("interval")
-    return f"{found[0]:.3f} to {found[1]:.3f}" if found else ""
+    return f"{found[0]:.3f}–{found[1]:.3f}" if found else ""
+
+
+def _mean(found: object) -> str:
+    if not isinstance(found, list) or len(found) != 3:
+        return "not measured"
+    mean, low, high = found
+    return f"{mean:.3f} ({low:.3f}–{high:.3f})"
+
+
+def _trained(name: str) -> str:
+    """What an inversion was given, in words."""
+    steps, _, part = name.rpartition("_")
+    whole = {"full": "whole adapter", "up": "up alone"}
+    if part not in whole:
+        return name.replace("_", " ")
+    return f"{_ARMS.get(steps, steps.replace('_', ' '))}; {whole[part]}"

@@ -58,6 +58,13 @@ ATTACKS: dict[str, Any] = {
         "dp_z2_sum": {"top1": 0.015, "mrr": 0.05, "interval": [0.0, 0.03]},
     },
     "membership": {"dp_z2_sum": {"auc": 0.52, "auc_interval": [0.5, 0.55], "tpr_at_1": 0.012}},
+    "queries": {
+        "plain": {
+            "exact": [0.81, 0.78, 0.84],
+            "exact_by_chance": 0.07,
+            "auc_same_topic": [0.9, 0.88, 0.92],
+        }
+    },
     "inversion": {"ten_steps_up": {"token_f1": 0.22, "baseline_f1": 0.2}},
     "bounds": {"dp_z2": {"auc": 0.638}},
 }
@@ -160,6 +167,8 @@ def test_attack_figures_are_shown_beside_the_groups_size() -> None:
     assert "noise, multiplier 2: a sum of 1,000" in page
     assert "0.638" in page
     assert "sum of 100" in page
+    assert "0.810 (0.780–0.840)" in page
+    assert "ten steps; up alone" in page
     assert "No attack figures" in privacy_page(_federation("devices"))
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import Message
 
 from pocketquery.client.secure.state_file import Progress, StateFile
+from pocketquery.client.secure.transport import read_secure_reply
 from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
@@ -193,6 +195,42 @@ def test_nothing_of_a_round_is_left_on_disk(federation: Files, tmp_path: Path) -
             assert state is not None
             if state.progress > Progress.SHARED:
                 assert (state.secret, state.change.size) == (b"", 0)
+
+
+def test_what_is_over_is_in_no_file_while_the_server_goes_on(
+    federation: Files, tmp_path: Path
+) -> None:
+    """SQLite overwrites what is deleted, but the write-ahead log holds it until that is cut."""
+    sent: dict[str, list[bytes]] = {}
+    looked: list[tuple[str, str]] = []
+
+    def pieces(body: bytes) -> list[bytes]:
+        return [body[at : at + 24] for at in range(len(body) // 3, len(body) - 24, 50)]
+
+    def client(parts: Parts, node: int) -> Any:
+        def answer(message: Message) -> Message:
+            stage = message.metadata.group_id
+            held = b"".join(path.read_bytes() for path in parts.work.glob("rounds.sqlite*"))
+            for earlier, bodies in sent.items():
+                if any(one in held for body in bodies for one in pieces(body)):
+                    looked.append((stage, earlier))
+            reply = parts.devices[node](message)
+            body = read_secure_reply(reply).body or b""
+            # of a masked change the part behind the marks
+            sent.setdefault(stage, []).append(body[-4000:] if stage[-1] == "3" else body)
+            return reply
+
+        return answer
+
+    with opened(federation, tmp_path, **SECURE | {"rounds": 2}) as parts:
+        run(parts, grid=LocalGrid({node: client(parts, node) for node in parts.devices}))
+    found = {(now, earlier) for now, earlier in looked if earlier[-1] != "1"}
+    for number in "01":
+        assert (f"{number}.3", f"{number}.2") in found  # boxes wait for their delivery
+        assert (f"{number}.4", f"{number}.2") not in found
+        assert (f"{number}.5", f"{number}.4") in found  # confirm marks for theirs
+        assert not any(earlier == f"{number}.3" for _, earlier in found)
+    assert not any(now[0] != earlier[0] for now, earlier in found)
 
 
 def test_the_memory_is_that_of_one_device_at_a_time(federation: Files, tmp_path: Path) -> None:
