@@ -40,6 +40,7 @@ _SUMMARIES = {
     "index": "Encode documents and build an index.",
     "encode": "Encode texts into vectors.",
     "search": "Search an index; the query never leaves this machine.",
+    "adapt": "Teach the query encoder the documents of an index, without labels.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
     "verify": "Check a bundle or an index.",
     "enrol": "A device's key and certificate for private rounds (experimental).",
@@ -52,6 +53,7 @@ _SUMMARIES = {
 # The extra a room needs, and a package by which to know whether it is installed; the deepest wins.
 _EXTRAS = {
     "pocketquery.client": ("client", "flwr"),
+    "pocketquery.client.adaptation": ("client", "numpy"),  # the base install has it
     "pocketquery.client.secure": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
     "pocketquery.server.federation.privacy": ("privacy", "dp_accounting"),
