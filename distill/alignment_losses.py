@@ -11,13 +11,13 @@ import torch
 
 from pocketquery.server.objectives.shared.losses import info_nce, unit
 
-__all__ = ["nce_loss", "raw_loss", "ridge", "triplet_loss"]
+__all__ = ["nce_loss", "raw_loss", "triplet_loss"]
 
 
 def raw_loss(raw: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     r"""``align_mse``: mean over rows and dimensions of :math:`(u - e^+)^2`, before normalisation.
 
-    For a linear map its minimum has the closed form of :func:`ridge`.
+    For a linear map its minimum is that of least squares, which has a closed form.
 
     Args:
         raw: u, float (batch, dim).
@@ -73,22 +73,3 @@ def nce_loss(
         dropped=dropped,
         symmetric=False,
     )
-
-
-def ridge(features: torch.Tensor, targets: torch.Tensor, strength: float = 1e-3) -> torch.Tensor:
-    r"""The linear map of least squares, :math:`W = (X^T X + n \lambda I)^{-1} X^T Y`.
-
-    The minimum of mean squared error plus :math:`\lambda \|W\|^2`; computed in float64.
-
-    Args:
-        features: X, float (n, d).
-        targets: Y, float (n, dim).
-        strength: lambda, above 0 where the features may be dependent.
-
-    Returns:
-        float64 (d, dim); a vector x is mapped to x W.
-    """
-    x, y = features.double(), targets.double()
-    inner = x.T @ x + strength * len(x) * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    solved: torch.Tensor = torch.linalg.solve(inner, x.T @ y)
-    return solved

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from pocketquery.client.views.augmenters import Strength, check_share
+from pocketquery.client.views.augmenters import Strength
 from pocketquery.client.views.text_units import Units, cut, is_unspaced
 from pocketquery.client.views.word_edges import bare, dressed
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.augmentation.local_models import (
     load_masked_model,
     load_teacher,
@@ -56,12 +55,7 @@ class Contextual(ModelAugmenter):
     name = "contextual"
 
     def __post_init__(self) -> None:
-        check_share(self.rate, "rate")
-        check_count(self.top_k, "top_k")
-        if not -1 <= self.least_cosine <= 1:
-            raise InvalidInputError(
-                f"least_cosine is {self.least_cosine}, expected a cosine between -1 and 1"
-            )
+        check_fields(self, rate=number(0, 1), top_k=whole(), least_cosine=number(-1, 1))
 
     @property
     def strength(self) -> Strength:

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from pocketquery.client.views.augmenters import Strength
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.augmentation.local_models import load_model, missing_model
 from pocketquery.server.augmentation.model_augmenter import ModelAugmenter
 
@@ -40,14 +39,13 @@ class _Generating(ModelAugmenter):
     keeps_meaning: bool | None = None
 
     def __post_init__(self) -> None:
-        check_count(self.max_length, "max_length")
-        if self.beams:
-            check_count(self.beams, "beams")
-        if not 0 < self.top_p <= 1 or not self.temperature > 0:
-            raise InvalidInputError(
-                f"top_p is {self.top_p} and temperature {self.temperature}; expected above 0, and "
-                "top_p up to 1"
-            )
+        check_fields(
+            self,
+            max_length=whole(),
+            beams=whole(0),
+            top_p=number(above=0, most=1),
+            temperature=number(above=0),
+        )
 
     @property
     @abstractmethod
@@ -121,10 +119,7 @@ class Paraphrase(_Generating):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kind not in _PROMPTS:
-            raise InvalidInputError(
-                f"kind is {self.kind!r}, expected one of {', '.join(sorted(_PROMPTS))}"
-            )
+        check_fields(self, kind=one_of(*sorted(_PROMPTS)))
 
     @property
     def name(self) -> str:

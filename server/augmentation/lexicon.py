@@ -11,9 +11,8 @@ import numpy as np
 
 from pocketquery.client.views.synonyms import SynonymTable
 from pocketquery.client.views.text_units import is_unspaced
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.modeling.word2vec import WordVectors, words_of
 
 __all__ = ["LexiconConfig", "nearest_words", "write_lexicon"]
@@ -44,13 +43,14 @@ class LexiconConfig:
     most_ratio: float = 20.0
 
     def __post_init__(self) -> None:
-        check_count(self.neighbours, "neighbours")
-        check_count(self.least_count, "least_count")
-        if not -1 <= self.least_cosine <= 1 or not 0 < self.most_share <= 1 or self.most_ratio < 1:
-            raise InvalidInputError(
-                f"found {self}; expected least_cosine -1 to 1, most_share above 0 and up to 1, "
-                "most_ratio from 1"
-            )
+        check_fields(
+            self,
+            neighbours=whole(),
+            least_count=whole(),
+            least_cosine=number(-1, 1),
+            most_share=number(above=0, most=1),
+            most_ratio=number(1),
+        )
 
 
 def nearest_words(

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.augmentation.local_models import load_teacher, missing_teacher
 from pocketquery.server.augmentation.model_augmenter import ModelAugmenter
 from pocketquery.server.corpus.readers.reading import open_source
@@ -43,11 +42,8 @@ class Mined(ModelAugmenter):
     name = "mined"
 
     def __post_init__(self) -> None:
-        check_count(self.among, "among")
-        if not -1 <= self.least < self.most <= 1:
-            raise InvalidInputError(
-                f"least is {self.least} and most {self.most}; expected cosines, least below most"
-            )
+        check_fields(self, among=whole(), most=number(-1, 1))
+        check_fields(self, least=number(-1, below=self.most))
 
     @property
     def requires(self) -> tuple[str, ...]:

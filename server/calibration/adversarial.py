@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.calibration.csls import mutual_neighbours
 
 __all__ = ["AdversarialConfig", "adversarial_start", "discriminator", "orthogonalized"]
@@ -51,11 +51,15 @@ class AdversarialConfig:
     restarts: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "steps", "discriminator_steps", "batch_size", "restarts"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
-        if not self.learning_rate > 0:
-            raise InvalidInputError(f"learning_rate is {self.learning_rate}; expected above 0")
+        check_fields(
+            self,
+            epochs=whole(),
+            steps=whole(),
+            discriminator_steps=whole(),
+            batch_size=whole(),
+            restarts=whole(),
+            learning_rate=number(above=0),
+        )
 
 
 class _Found(NamedTuple):

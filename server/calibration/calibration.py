@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, one_of, whole
 from pocketquery.server.calibration.adversarial import AdversarialConfig, adversarial_start
 from pocketquery.server.calibration.rotation import refine
 from pocketquery.server.calibration.statistics import Statistics, fit_statistics, unit_rows
@@ -53,15 +54,14 @@ class CalibrationConfig:
     adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
 
     def __post_init__(self) -> None:
-        if self.divisor not in ("std", "variance"):
-            raise InvalidInputError(f'divisor is "{self.divisor}"; expected std or variance')
-        if self.rotation not in ("refine", "adversarial", "none"):
-            raise InvalidInputError(
-                f'rotation is "{self.rotation}"; expected refine, adversarial or none'
-            )
-        for name in ("rounds", "neighbours", "least_sentences"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
+        check_fields(
+            self,
+            divisor=one_of("std", "variance"),
+            rotation=one_of("refine", "adversarial", "none"),
+            rounds=whole(),
+            neighbours=whole(),
+            least_sentences=whole(),
+        )
 
 
 @dataclass(frozen=True)

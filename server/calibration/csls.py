@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Matches", "csls_scores", "mean_nearest", "mutual_neighbours"]
+__all__ = ["Matches", "mean_nearest", "mutual_neighbours"]
 
 FloatArray = NDArray[np.floating]
 
@@ -40,22 +40,13 @@ def mean_nearest(left: FloatArray, right: FloatArray, neighbours: int = 10) -> F
     return means
 
 
-def csls_scores(left: FloatArray, right: FloatArray, neighbours: int = 10) -> FloatArray:
-    r"""All scores (n, m) of rows of unit length (n, dim) and (m, dim).
+def mutual_neighbours(left: FloatArray, right: FloatArray, neighbours: int = 10) -> Matches:
+    r"""The pairs that choose each other by CSLS, never holding all scores at once.
 
     .. math:: 2\cos(x, y) - r_T(x) - r_S(y)
 
     A hub, near to everything, has a large r and loses. ("Word Translation Without Parallel Data",
     section 2.3.)
-    """
-    to_right = mean_nearest(left, right, neighbours)
-    to_left = mean_nearest(right, left, neighbours)
-    scores: FloatArray = 2 * (left @ right.T) - to_right[:, None] - to_left[None, :]
-    return scores
-
-
-def mutual_neighbours(left: FloatArray, right: FloatArray, neighbours: int = 10) -> Matches:
-    """The pairs that choose each other by CSLS, never holding all scores at once.
 
     Args:
         left: rows of unit length (n, dim).

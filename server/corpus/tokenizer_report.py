@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from pocketquery.client.views.text_units import cut, is_unspaced
 from pocketquery.server.corpus.groups import Source
 
-__all__ = ["LanguageReport", "report_tokenizer", "unevenness"]
+__all__ = ["LanguageReport", "report_tokenizer"]
 
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
@@ -85,16 +85,6 @@ def report_tokenizer(
         )
         for code, language in enumerate(source.languages)
     )
-
-
-def unevenness(reports: Sequence[LanguageReport]) -> float:
-    """The most pieces per word of a language over the fewest of another.
-
-    Above 2.5, a comparison of languages at one fixed length is biased. Languages whose script
-    writes no spaces are left out: their words are not known.
-    """
-    rates = [report.pieces_per_word for report in reports if report.pieces and report.spaced]
-    return max(rates) / min(rates) if rates else 1.0
 
 
 def _sample(source: Source, rows: Any, most: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check, one_of
 from pocketquery.server.corpus.readers.labelled_texts import LabelledTexts, label_text
 from pocketquery.server.evaluation.fine_tuned_classifier import (
     ClassifierConfig,
@@ -127,8 +128,7 @@ def few_shot(
     Raises:
         InvalidInputError: an unknown head, other classes in ``test``, too few texts of a class.
     """
-    if head not in HEADS:
-        raise InvalidInputError(f'head is "{head}"; expected one of {", ".join(HEADS)}')
+    check("head", head, one_of(*HEADS))
     if train.names != test.names:
         raise InvalidInputError(
             f"the {len(train.names)} classes of the training texts are not the {len(test.names)} "

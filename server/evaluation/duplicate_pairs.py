@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check, number, one_of
 from pocketquery.server.corpus.readers.lines import bad_line, numbered_lines
 
 __all__ = ["DuplicatePair", "DuplicateSplit", "read_duplicate_pairs", "split_duplicates"]
@@ -81,10 +82,8 @@ def split_duplicates(
     Raises:
         InvalidInputError: another split, a share outside (0, 1), or too few pairs for dev and test.
     """
-    if split not in ("component", "random"):
-        raise InvalidInputError(f'split is "{split}"; expected component or random')
-    if not 0 < train_share < 1:
-        raise InvalidInputError(f"train_share is {train_share}; expected between 0 and 1")
+    check("split", split, one_of("component", "random"))
+    check("train_share", train_share, number(above=0, below=1))
     rng = random.Random(seed)
     shuffled = rng.sample(list(dict.fromkeys(pairs)), len(set(pairs)))
     duplicates = [pair for pair in shuffled if pair.duplicate]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.training.optimizer import warmup_linear
 
@@ -44,10 +44,7 @@ class ClassifierConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1:
-            raise InvalidInputError(
-                f"epochs is {self.epochs} and batch_size {self.batch_size}; expected at least 1"
-            )
+        check_fields(self, epochs=whole(), batch_size=whole())
 
 
 def fine_tuned_classes(

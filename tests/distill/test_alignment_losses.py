@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from pocketquery.distill.alignment_losses import nce_loss, raw_loss, ridge, triplet_loss
+from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_loss
 
 ONE, OTHER = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
 
@@ -58,14 +58,3 @@ def test_documents_get_no_gradient_and_queries_the_right_one() -> None:
     assert torch.autograd.gradcheck(
         lambda u: triplet_loss(u, p, n, 2.5) + nce_loss(u, p, n[:, 0], none[:, :6]), (u,)
     )
-
-
-def test_ridge_finds_the_map_and_shrinks_it() -> None:
-    x, w = rows(50, 6), rows(6, 3, seed=1)
-    torch.testing.assert_close(ridge(x, x @ w, 0.0), w)
-    # Its minimum: the gradient of mean squared error plus lambda |W|^2 is 0.
-    y, strength = rows(50, 3, seed=2), 0.3
-    solved = ridge(x, y, strength).requires_grad_(True)
-    loss = (x @ solved - y).square().sum() / 50 + strength * solved.square().sum()
-    assert torch.autograd.grad(loss, solved)[0].abs().max() < 1e-12
-    assert ridge(x, y, 10.0).norm() < ridge(x, y, 0.1).norm()

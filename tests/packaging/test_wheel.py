@@ -72,7 +72,7 @@ def test_the_base_install_is_the_device(wheel: zipfile.ZipFile) -> None:
     names = {line.split(">")[0].split("=")[0].split("<")[0].strip() for line in base}
     assert names == {"numpy", "onnxruntime", "sentencepiece"}
     extras = set(metadata(wheel).get_all("Provides-Extra") or [])
-    assert {"client", "server", "export", "demo", "sign", "dev"} <= extras
+    assert {"client", "federation", "server", "export", "demo", "sign", "dev"} <= extras
 
 
 def test_all_commands_are_found_and_their_modules_are_there(wheel: zipfile.ZipFile) -> None:

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Matches",
-    "SuffixAutomaton",
     "TextBlock",
     "code_points",
-    "longest_common_substring",
     "match_block",
 ]
 
@@ -95,40 +93,3 @@ def match_block(
     return Matches(
         *match_pairs(block.characters, block.starts, weights, anchors, first, last, least)
     )
-
-
-def longest_common_substring(a: str, b: str) -> str:
-    """The longest string that occurs in both texts; as ``b`` has it first, where several do."""
-    block = TextBlock.of([a, b])
-    unweighted = np.zeros(len(block.characters) + 1, np.int32)
-    one = np.ones(1, np.int32)
-    found = match_block(block, unweighted, one - 1, one, one + 1)
-    end = int(found.ends[0]) - len(a)
-    return b[end - int(found.lengths[0]) : end] if found.lengths[0] else ""
-
-
-class SuffixAutomaton:
-    """The smallest deterministic automaton that accepts every suffix of a text.
-
-    Attributes:
-        states: at most 2n - 1 for n >= 2 characters.
-        transitions: at most 3n - 4 for n >= 3.
-    """
-
-    def __init__(self, text: str) -> None:
-        alphabet, symbols = np.unique(code_points(text), return_inverse=True)
-        self._symbols = {chr(code): symbol for symbol, code in enumerate(alphabet, start=1)}
-        width = len(alphabet) + 1
-        built = kernels().build_automaton((symbols + 1).astype(np.int32), width)
-        self._follow: Ints = built[0]
-        self.states = int(built[3])
-        self.transitions = int(np.count_nonzero(self._follow[: self.states]))
-
-    def __contains__(self, part: str) -> bool:
-        """Whether ``part`` occurs in the text."""
-        state = 0
-        for character in part:
-            state = int(self._follow[state, self._symbols.get(character, 0)])
-            if state == 0:
-                return False
-        return True

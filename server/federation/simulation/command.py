@@ -98,7 +98,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     try:
         from pocketquery.server.federation.rounds.options import OPTIONS
     except ImportError as error:
-        raise MissingExtraError.of(error.name or "flwr", "server") from error
+        raise MissingExtraError.of(error.name or "flwr", "federation") from error
     group = parser.add_argument_group("rounds and training")
     for one in OPTIONS:
         if isinstance(one.default, bool):

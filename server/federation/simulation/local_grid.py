@@ -23,7 +23,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-__all__ = ["Client", "Fault", "FaultPlan", "LocalGrid", "Traffic", "wire_bytes"]
+__all__ = ["Client", "Fault", "FaultPlan", "LocalGrid", "Traffic"]
 
 Client: TypeAlias = Callable[[Message], Message]
 """A device: it gets a message and gives the reply, or raises."""
@@ -182,11 +182,6 @@ class LocalGrid(Grid):
         self._traffic = Traffic(
             seen.down + down, seen.up + up, seen.messages + messages, seen.replies + replies
         )
-
-
-def wire_bytes(message: Message) -> int:
-    """The size of ``message`` as Flower serialises it."""
-    return len(_to_wire(message))
 
 
 def _to_wire(message: Message) -> bytes:

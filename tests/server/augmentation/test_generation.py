@@ -111,7 +111,7 @@ def test_a_model_of_another_kind_is_refused(models: Path) -> None:
     [
         ({"kind": "gpt"}, "kind is 'gpt', expected one of bart, pegasus, t5"),
         ({"top_p": 0.0}, r"top_p is 0\.0"),
-        ({"temperature": 0.0}, r"temperature 0\.0"),
+        ({"temperature": 0.0}, r"temperature is 0\.0"),
         ({"beams": -1}, "beams is -1"),
         ({"max_length": 0}, "max_length is 0"),
     ],

@@ -66,7 +66,7 @@ def test_words_used_alike_are_found_in_a_corpus_and_used(tmp_path: Path) -> None
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="most_ratio from 1"):
+    with pytest.raises(InvalidInputError, match=r"most_ratio is 0\.5, expected a number from 1"):
         LexiconConfig(most_ratio=0.5)
     with pytest.raises(InvalidInputError, match="neighbours is 0"):
         LexiconConfig(neighbours=0)

@@ -51,7 +51,10 @@ def test_one_of_the_nearest_is_drawn(models: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"least": 0.9, "most": 0.5}, "least below most"), ({"among": 0}, "among is 0")],
+    [
+        ({"least": 0.9, "most": 0.5}, "least is 0.9, expected a number from -1 to below 0.5"),
+        ({"among": 0}, "among is 0"),
+    ],
 )
 def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):

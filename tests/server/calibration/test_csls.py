@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pocketquery.server.calibration import csls
-from pocketquery.server.calibration.csls import csls_scores, mean_nearest, mutual_neighbours
+from pocketquery.server.calibration.csls import mean_nearest, mutual_neighbours
 from pocketquery.server.calibration.statistics import unit_rows
+
+
+def csls_scores(
+    left: NDArray[np.floating], right: NDArray[np.floating], neighbours: int = 10
+) -> NDArray[np.floating]:
+    """The equation, all scores at once."""
+    to_right = mean_nearest(left, right, neighbours)
+    to_left = mean_nearest(right, left, neighbours)
+    scores: NDArray[np.floating] = 2 * (left @ right.T) - to_right[:, None] - to_left[None, :]
+    return scores
 
 
 def test_by_hand() -> None:

@@ -143,7 +143,7 @@ def test_encoders_are_compared_on_the_same_samples(monkeypatch: pytest.MonkeyPat
 
 def test_what_cannot_be_compared_is_refused() -> None:
     encoder = bert_teacher(1, 16)
-    with pytest.raises(InvalidInputError, match='head is "svm"'):
+    with pytest.raises(InvalidInputError, match="head is 'svm'"):
         few_shot(encoder, labelled(9), labelled(9), per_class=1, head="svm")
     with pytest.raises(InvalidInputError, match=r"the 3 classes .* are not the 2 of the test"):
         few_shot(encoder, labelled(9), labelled(2), per_class=1)

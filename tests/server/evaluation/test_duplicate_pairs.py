@@ -75,8 +75,8 @@ def test_repeated_pairs_count_once() -> None:
     [
         (families(1)[:2], {}, "too few to split"),
         ([], {}, "too few to split"),
-        (families(), {"split": "time"}, "component or random"),
-        (families(), {"train_share": 1.0}, "between 0 and 1"),
+        (families(), {"split": "time"}, "one of component, random"),
+        (families(), {"train_share": 1.0}, "above 0 to below 1"),
     ],
 )
 def test_what_cannot_be_split_is_refused(

@@ -3,19 +3,59 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pocketquery.server.corpus.mining.suffix_automaton import (
-    SuffixAutomaton,
+    Ints,
     TextBlock,
+    code_points,
     kernels,
-    longest_common_substring,
     match_block,
 )
 from tests.server.corpus.slow_substrings import common_length, common_substrings
+
+ROOT = Path(__file__).parents[4]
+
+
+def longest_common_substring(a: str, b: str) -> str:
+    """The longest string that occurs in both texts; as ``b`` has it first, where several do."""
+    block = TextBlock.of([a, b])
+    unweighted = np.zeros(len(block.characters) + 1, np.int32)
+    one = np.ones(1, np.int32)
+    found = match_block(block, unweighted, one - 1, one, one + 1)
+    end = int(found.ends[0]) - len(a)
+    return b[end - int(found.lengths[0]) : end] if found.lengths[0] else ""
+
+
+class SuffixAutomaton:
+    """The smallest deterministic automaton that accepts every suffix of a text.
+
+    Attributes:
+        states: at most 2n - 1 for n >= 2 characters.
+        transitions: at most 3n - 4 for n >= 3.
+    """
+
+    def __init__(self, text: str) -> None:
+        alphabet, symbols = np.unique(code_points(text), return_inverse=True)
+        self._symbols = {chr(code): symbol for symbol, code in enumerate(alphabet, start=1)}
+        width = len(alphabet) + 1
+        built = kernels().build_automaton((symbols + 1).astype(np.int32), width)
+        self._follow: Ints = built[0]
+        self.states = int(built[3])
+        self.transitions = int(np.count_nonzero(self._follow[: self.states]))
+
+    def __contains__(self, part: str) -> bool:
+        """Whether ``part`` occurs in the text."""
+        state = 0
+        for character in part:
+            state = int(self._follow[state, self._symbols.get(character, 0)])
+            if state == 0:
+                return False
+        return True
 
 
 def random_text(rng: random.Random, longest: int = 14) -> str:
@@ -116,12 +156,14 @@ def test_it_accepts_the_substrings_and_nothing_else() -> None:
 def test_the_compiled_kernels_are_kept_between_processes() -> None:
     code = (
         "from pocketquery.server.corpus.mining.suffix_automaton import kernels\n"
-        "from pocketquery.server.corpus.mining.suffix_automaton import longest_common_substring\n"
+        "from tests.server.corpus.mining.test_suffix_automaton import longest_common_substring\n"
         "longest_common_substring('ab', 'b')\n"
         "print(sum(kernels().match_pairs.stats.cache_hits.values()))"
     )
     longest_common_substring("ab", "b")  # compiles, where nobody did
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert int(done.stdout) == 1
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.common.serde import message_to_proto
 from flwr.serverapp import Grid
 
 from pocketquery.server.federation.simulation.local_grid import (
     Fault,
     FaultPlan,
     LocalGrid,
-    wire_bytes,
 )
 
 
@@ -70,8 +70,8 @@ def test_what_is_counted_is_the_serialised_messages() -> None:
     grid, _ = grid_of(2)
     sent = [message(node) for node in grid.get_node_ids()]
     replies = grid.send_and_receive(sent)
-    assert grid.traffic.down == sum(map(wire_bytes, sent))
-    assert grid.traffic.up == sum(map(wire_bytes, replies))
+    assert grid.traffic.down == sum(len(message_to_proto(one).SerializeToString()) for one in sent)
+    assert grid.traffic.up == sum(len(message_to_proto(one).SerializeToString()) for one in replies)
     assert (grid.traffic.messages, grid.traffic.replies) == (2, 2)
     assert 1000 < grid.traffic.down / 2 < 1500
 

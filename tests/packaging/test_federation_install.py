@@ -1,0 +1,81 @@
+"""The extra "federation" alone runs rounds: neither does it bring torch and transformers, nor do
+the rounds ask for them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.server.federation.small_federation import QUICK, write_federation
+
+HEAVY = {"torch", "transformers", "tokenizers", "onnx", "numba", "safetensors", "matplotlib"}
+_BLOCKER = f"""
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(HEAVY)!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_the_extra_brings_no_heavy_package() -> None:
+    found = brought("pocketquery", {"federation"}, {})
+    assert {"flwr", "onnxruntime", "numpy"} <= found.keys()
+    assert not found.keys() & HEAVY
+    assert {"torch", "transformers"} <= brought("pocketquery", {"server"}, {}).keys()
+
+
+def brought(name: str, extras: set[str], seen: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Every package that ``name`` requires, and theirs, as far as they are installed here."""
+    seen.setdefault(name, set()).update(extras)
+    try:
+        lines = importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError:  # for another system or Python
+        return seen
+    for requirement in map(Requirement, lines):
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in ({""} | extras)):
+            continue
+        wanted = requirement.name.lower()
+        if wanted not in seen or not requirement.extras <= seen[wanted]:
+            brought(wanted, set(requirement.extras), seen)
+    return seen
+
+
+@pytest.mark.slow
+def test_two_rounds_run_where_neither_torch_nor_transformers_is(tmp_path: Path) -> None:
+    (tmp_path / "blocked").mkdir()
+    (tmp_path / "blocked" / "sitecustomize.py").write_text(_BLOCKER)
+    files = write_federation(tmp_path / "files")
+    quick = [word for name, value in QUICK.items() for word in (f"--{name}", str(value))]
+    users = ["--queries", str(files.queries), "--users", "12", "--queries-each", "6"]
+    places = ["--bundle", str(files.bundle), "--index", str(files.index)]
+    output = ["--output", str(tmp_path / "out"), "--any-offer", "--json"]
+    found = json.loads(run(tmp_path, "simulate", *places, *users, *quick, *output))
+    assert (found["rounds"], found["updates"], found["metric"]) == (2, 8, "ndcg@10")
+    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "pocketquery[demo]" in report  # in the plot's place: matplotlib is not there
+    releases = ["releases", "list", "--registry", str(tmp_path / "out" / "releases")]
+    assert "in force" in run(tmp_path, *releases)
+
+
+def run(folder: Path, *arguments: str) -> str:
+    path = os.pathsep.join([str(folder / "blocked"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pocketquery.sdk.cli", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
