@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from tests.server.federation.small_federation import QUICK, write_federation
 
 HEAVY = {"torch", "transformers", "tokenizers", "onnx", "numba", "safetensors", "matplotlib"}
+_COMMAND = "import sys; from pocketquery.sdk.cli import main; sys.exit(main())"
 _BLOCKER = f"""
 import sys
 
@@ -72,7 +73,7 @@ def test_two_rounds_run_where_neither_torch_nor_transformers_is(tmp_path: Path) 
 def run(folder: Path, *arguments: str) -> str:
     path = os.pathsep.join([str(folder / "blocked"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "pocketquery.sdk.cli", *arguments],
+        [sys.executable, "-c", _COMMAND, *arguments],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
