@@ -98,5 +98,6 @@ class HybridBatches:
 
 
 def _softmax(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    raised = np.exp((scores - scores.max()) / temperature)
-    return raised / raised.sum()
+    raised: NDArray[np.float64] = np.exp((scores - scores.max()) / temperature)
+    raised /= raised.sum()
+    return raised
