@@ -140,6 +140,11 @@ def test_the_ledger_has_room_for_a_round_or_it_is_refused() -> None:
     assert "epsilon 1.98 at delta 1e-06, of 1.9" in str(refusal(rules=tight))
 
 
+def test_a_round_without_noise_is_not_refused_for_what_others_cost() -> None:
+    spent = replace(NEW.charged(0, NOISE, 10**9), last_masked=None)
+    assert refusal(replace(BINDING, privacy=Privacy()), DeviceRules(privacy="any"), spent) is None
+
+
 def test_another_season_needs_the_devices_leave() -> None:
     spent = replace(NEW.charged(0, replace(NOISE, season="zero"), 1), last_masked=None)
     assert "raise seasons" in str(refusal(account=spent))
