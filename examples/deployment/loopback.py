@@ -162,7 +162,7 @@ class Loopback:
     def _flwr(self, *arguments: str | Path) -> str:
         command = [_tool("flwr"), *map(str, arguments)]
         result = subprocess.run(
-            command, env=self.environment("cli"), capture_output=True, text=True, timeout=60
+            command, env=self.environment("cli"), capture_output=True, text=True, timeout=300
         )
         if result.returncode:
             raise ChildProcessError(f"{' '.join(command)}\n{result.stdout}{result.stderr}")

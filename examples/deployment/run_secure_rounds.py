@@ -30,7 +30,6 @@ from pocketquery.client.store.file import SECURE
 from pocketquery.sdk.cli import main as pocketquery
 from pocketquery.server.corpus import read_queries
 
-DEVICES = 5
 LEAST = 3
 FEDERATION = "trial"
 
@@ -48,7 +47,7 @@ def main() -> int:
         "gate-queries": str(write_held_out(output / "held-out.tsv", queries[::HELD_OUT])),
         "rounds": arguments.rounds,
         "steps": arguments.steps,
-        "clients-per-round": DEVICES,
+        "clients-per-round": arguments.devices,
         "least-replies": LEAST,
         "secure": "on",
         "federation": FEDERATION,
@@ -58,14 +57,15 @@ def main() -> int:
     }
     kept = [query for place, query in enumerate(queries) if place % HELD_OUT]
     devices = [
-        make_device(output / f"device-{number}", kept[number::DEVICES], config)
+        make_device(output / f"device-{number}", kept[number :: arguments.devices], config)
         | enrol(output / f"device-{number}", private, public)
-        for number in range(DEVICES)
+        for number in range(arguments.devices)
     ]
     with Loopback(output, devices, in_memory=True) as flower:
         print("SuperLink and SuperNodes are up; running", flush=True)
-        killer = threading.Thread(target=kill_one, args=(flower, output / "device-0"), daemon=True)
-        killer.start()
+        if arguments.kill:
+            given = (flower, output / "device-0")
+            threading.Thread(target=kill_one, args=given, daemon=True).start()
         status = flower.run(APP, config, seconds=arguments.seconds)
         if status != "finished:completed":
             log = flower.log("superlink").read_text(errors="replace").splitlines()
@@ -81,9 +81,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--index", default="demo/index")
     parser.add_argument("--queries", required=True, help="tsv (id, text) or JSON Lines")
     parser.add_argument("--output", default="secure-deployment")
+    parser.add_argument("--devices", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=10, help="training steps on a device")
-    parser.add_argument("--stage-deadline", type=float, default=20.0, help="seconds of a stage")
+    parser.add_argument("--stage-deadline", type=float, default=60.0, help="seconds of a stage")
+    parser.add_argument(
+        "--no-kill", dest="kill", action="store_false", help="let every SuperNode live"
+    )
     parser.add_argument("--seconds", type=float, default=600.0, help="most the run may take")
     return parser.parse_args()
 

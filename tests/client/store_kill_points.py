@@ -26,7 +26,7 @@ from tests.killed_lines import lines_of
 ROWS = 60
 NOW = 1_800_000_000.0
 DAY = 86_400.0
-_MODULES = ("/client/store.py", "/client/store_file.py", "/client/store_rows.py")
+_MODULES = ("/store/store.py", "/store/file.py", "/store/rows.py")
 
 
 def open_store(path: Path, now: float = NOW, rows: int = 1000) -> QueryStore:

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from pocketquery.client.round_memory import Keepsake, RoundMemory
-from pocketquery.client.store.file import ROUNDS
+from pocketquery.client.secure.rules import Trained
+from pocketquery.client.secure.state_file import Progress, SecureState, StateFile
+from pocketquery.client.store.file import ROUNDS, SECURE
 from pocketquery.client.store.store import QueryStore
 from pocketquery.sdk.errors import CorruptArtifactError
 from tests.killed_lines import lines_of
 
-MODULES = tuple(
-    f"/{name}.py" for name in ("store", "store_file", "store_rows", "round_memory", "sdk/files")
+MODULES = (
+    *(f"/store/{name}.py" for name in ("store", "file", "rows")),
+    *("/round_memory.py", "/secure/state_file.py", "/sdk/files.py"),
 )
 VALUE = np.frombuffer(b"\x12\x34\x56\x3f", np.float32)
 SECRET = VALUE.tobytes() * 8  # as it would stand in a file
@@ -39,9 +42,18 @@ def keep(folder: Path, occasion: str) -> None:
     """A round's end."""
     memory = RoundMemory(folder / ROUNDS)
     with QueryStore.open(folder / "queries.sqlite") as store:
-        memory.attach(store.epoch)
+        epoch = store.epoch
+    memory.attach(epoch)
     memory.nonce(occasion)
     memory.keep(occasion, Keepsake({"a": np.repeat(VALUE, 500)}))
+    StateFile(folder / SECURE).keep(in_a_private_round(epoch))
+
+
+def in_a_private_round(epoch: str) -> SecureState:
+    """A change of the same queries, which waits for its invitation."""
+    trained = Trained(bytes(16), 0, "", "", 500, 1.0)
+    change = np.repeat(VALUE, 500)
+    return SecureState(Progress.READY, epoch, trained, 0.0, {}, {}, change)
 
 
 def erase(folder: Path) -> None:
@@ -84,6 +96,10 @@ def gone_after_a_round(folder: Path, line: int) -> bool:
         gone = "how to knit" not in {example.query for example in store.examples()}
         memory = RoundMemory(folder / ROUNDS)
         memory.attach(store.epoch)  # as a device does before each round
+        state = StateFile(folder / SECURE)
+        found = state.load()
+        if found is not None and found.epoch != store.epoch:  # as in each stage of a private one
+            state.erase()
     if gone:
         assert memory.recall("1") == Keepsake(), line
         assert SECRET not in everything(folder), line
@@ -120,5 +136,6 @@ def test_a_rounds_end_that_is_killed_leaves_nothing_that_erasing_does_not_take(
         line = 1 + point * (both - making) // POINTS
         killed(lambda folder=folder: keep(folder, "1"), line)  # type: ignore[misc]
         assert RoundMemory(folder / ROUNDS).recall("2").residual, line
+        assert StateFile(folder / SECURE).load() is not None, line
         erase(folder)
         assert SECRET not in everything(folder), line

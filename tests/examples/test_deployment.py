@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.options import OPTIONS
 from tests.server.federation.small_federation import Files, write_federation
+from tests.tiny_models import sentences
 
 FOLDER = Path(__file__).parents[2] / "examples" / "deployment"
 
@@ -160,6 +161,36 @@ def test_two_rounds_over_tls_with_three_supernodes(files: Files, tmp_path: Path)
     assert [(one["asked"], one["accepted"]) for one in rounds] == [(3, 3), (3, 3)]
     assert len(Registry.open(server / "releases").history()) == 3
     assert "release in force" in (server / "report.html").read_text()
+    assert running(str(tmp_path)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("devices", "rounds", "killed"), [(3, 1, False), (5, 2, True)])
+def test_private_rounds_over_tls_with_enrolled_supernodes(
+    files: Files, tmp_path: Path, devices: int, rounds: int, killed: bool
+) -> None:
+    queries = tmp_path / "queries.tsv"  # a device trains on 32 of its own
+    queries.write_text("".join(f"q{n}\t{text}\n" for n, text in enumerate(sentences(260))))
+    arguments = ["--bundle", files.bundle, "--index", files.index, "--queries", queries]
+    arguments += ["--steps", 5, "--devices", devices, "--rounds", rounds, "--seconds", 2400]
+    arguments += ["--stage-deadline", 120, *([] if killed else ["--no-kill"])]
+    result = subprocess.run(
+        [sys.executable, str(FOLDER / "run_secure_rounds.py"), *map(str, arguments)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert ("supernode-0 was killed" in result.stdout) == killed
+    server = tmp_path / "secure-deployment" / "server"
+    reports = json.loads((server / "rounds.json").read_text())["rounds"]
+    survivors = devices - killed
+    assert [one["accepted"] for one in reports] == [survivors] * rounds
+    assert [one["stages"]["survivors"] for one in reports] == [survivors] * rounds
+    assert reports[0]["stages"]["ready"] == devices
+    log = (tmp_path / "secure-deployment" / "logs" / "superlink.log").read_text(errors="replace")
+    assert "private rounds are experimental" in log
     assert running(str(tmp_path)) == []
 
 

@@ -144,6 +144,12 @@ def full_disk(limit: int = 0) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
+def declined(found: bytes | Declined) -> str:
+    """Why a device declined, which it did."""
+    assert isinstance(found, Declined), "it answered"
+    return found.reason
+
+
 def announce(privacy: Privacy | None = None) -> bytes:
     """The body of the first stage."""
     return Announcement(FEDERATION, privacy or Privacy()).to_bytes()

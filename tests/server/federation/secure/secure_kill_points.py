@@ -41,7 +41,7 @@ from tests.server.federation.small_federation import Files, Parts, opened, write
 
 GRAPHS: dict[str, dict[str, Any]] = {
     "complete": {"clients-per-round": 8, "over-selection": 1.5},
-    "ring": {"clients-per-round": 12, "over-selection": 1.0, "secure-neighbours": 4},
+    "ring": {"clients-per-round": 12, "over-selection": 1.0, "secure-neighbours": 8},
 }
 OPTIONS: dict[str, Any] = {
     "secure": "on", "secure-least": 3, "rest": 1, "rounds": 2, "steps": 1,
