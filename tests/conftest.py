@@ -12,8 +12,8 @@ from hypothesis import settings
 
 # The same examples at every run, so that a change fails by its own fault. To look for new ones:
 # HYPOTHESIS_PROFILE=search make test
-settings.register_profile("same", derandomize=True)
-settings.register_profile("search", derandomize=False)
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # Before any library reads them. The models of the tests are so small that threads only wait for
