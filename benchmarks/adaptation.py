@@ -128,8 +128,8 @@ def open_collection(data: Path, work: Path, name: str) -> tuple[Collection, Inde
 def ask(encoder: Encoder, collection: Collection, index: Index) -> dict[str, list[float]]:
     """nDCG@10 of each query by condition."""
     excluded: dict[str, set[str]] = {}
-    for query, document in collection.excluded:
-        excluded.setdefault(query, set()).add(document)
+    for name, document in collection.excluded:
+        excluded.setdefault(name, set()).add(document)
     most = max(map(len, excluded.values()), default=0)
     scores = {}
     for mode, typos in CONDITIONS:

@@ -17,13 +17,12 @@ from flwr.common.secure_aggregation.secaggplus_utils import (
     pseudo_rand_gen,
     share_keys_plaintext_concat,
 )
+from flwr.common.serde import message_to_proto
 from flwr.supercore.primitives.asymmetric import (
     bytes_to_public_key,
     generate_key_pairs,
     public_key_to_bytes,
 )
-
-from pocketquery.server.federation.simulation.local_grid import wire_bytes
 
 __all__ = ["device_costs", "server_milliseconds"]
 
@@ -108,4 +107,5 @@ def server_milliseconds(size: int, neighbours: int, threshold: int, gone: float)
 
 def _wire(configs: Mapping[str, Any]) -> int:
     content = RecordDict({"secagg": ConfigRecord(dict(configs))})
-    return wire_bytes(Message(content, 0, "train", group_id="0"))
+    message = Message(content, 0, "train", group_id="0")
+    return len(message_to_proto(message).SerializeToString())

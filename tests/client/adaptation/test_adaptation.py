@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,8 +108,9 @@ def test_the_encoder_comes_nearer_to_the_hybrid_ranking(bundle: Bundle, index: I
 
 
 def softmax(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    raised = np.exp(scores.astype(np.float64) - scores.max())
-    return raised / raised.sum()
+    raised: NDArray[np.float64] = np.exp(scores.astype(np.float64) - scores.max())
+    raised /= raised.sum()
+    return raised
 
 
 def test_it_begins_from_a_given_adapter(bundle: Bundle, index: Index) -> None:
@@ -165,7 +167,7 @@ def test_an_index_of_another_space_is_refused(bundle: Bundle, tmp_path: Path) ->
     ("field", "value"),
     [("steps", 0), ("sharpness", 0.0), ("candidates", 1), ("most_kept_aside", 5), ("seed", -1)],
 )
-def test_settings_out_of_range_are_refused(field: str, value: float) -> None:
+def test_settings_out_of_range_are_refused(field: str, value: Any) -> None:
     with pytest.raises(InvalidInputError, match=field):
         replace(AdaptationConfig(), **{field: value})
 
