@@ -1,10 +1,11 @@
 """Runs rounds many times, each time killed (SIGKILL) at another line, and resumes them.
 
-    python -m tests.server.federation.simulation_kill_points FOLDER POINTS
+    python -m tests.server.federation.simulation_kill_points FOLDER POINTS [secure]
 
-Every run is a forked process: a trace counts the lines executed in the server's and the device's
-code of a round and kills at the chosen one; another process then goes on. Releases and rows must be
-what a run that was not killed leaves, to the bit. Prints how many points were tried.
+With "secure" the rounds are private ones. Every run is a forked process: a trace counts the lines
+executed in the server's and the device's code of a round and kills at the chosen one; another
+process then goes on. Releases and rows must be what a run that was not killed leaves, to the bit.
+Prints how many points were tried.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.clock import VirtualClock
 from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from tests.killed_lines import lines_of
 from tests.server.federation.small_federation import opened, write_federation
@@ -37,31 +39,54 @@ _MODULES = (
     "/sdk/files.py",
 )
 _OPTIONS: dict[str, Any] = {"rounds": 3, "optimizer": "fedadam", "client-init": "ema", "steps": 1}
+_SECURE_MODULES = (
+    *_MODULES,
+    "/secure/driver.py",
+    "/secure/secure_round.py",
+    "/secure/tables.py",
+    "/secure/unmasking.py",
+    "/secure/participant.py",
+    "/secure/state_file.py",
+    "/secure/ledger.py",
+)
+_SECURE: dict[str, Any] = {
+    "secure": "on", "secure-least": 3, "clients-per-round": 7, "rest": 1, "rounds": 2, "steps": 1,
+}  # fmt: skip
 
 
-def main(folder: Path, points: int) -> None:
+def main(folder: Path, points: int, *, secure: bool = False) -> None:
     """Kill at ``points`` lines, spread evenly over the run."""
     files = write_federation(folder / "files")
+    options, modules = (_SECURE, _SECURE_MODULES) if secure else (_OPTIONS, _MODULES)
 
     def run(work: Path) -> None:
-        with opened(files, work, **_OPTIONS) as parts:
-            grid = LocalGrid(parts.devices, _faults)
-            run_rounds(work, parts.publisher, parts.first, parts.options, grid, VirtualClock())
+        with opened(files, work, **options) as parts:
+            run_rounds(
+                work,
+                parts.publisher,
+                parts.first,
+                parts.options,
+                LocalGrid(parts.devices, _faults),
+                VirtualClock(),
+                environment=simulated_environment(parts.options.seed),
+            )
 
-    lines = _in_child(lambda: lines_of(lambda: run(folder / "whole"), _MODULES))
+    lines = _in_child(lambda: lines_of(lambda: run(folder / "whole"), modules))
     wanted = _left(folder / "whole")
     for point in range(points):
         work = folder / f"killed-{point}"
         line = 1 + lines * point // points
-        _in_child(lambda: lines_of(lambda: run(work), _MODULES, line), killed=True)  # noqa: B023
+        _in_child(lambda: lines_of(lambda: run(work), modules, line), killed=True)  # noqa: B023
         _in_child(lambda: run(work))  # noqa: B023
         assert _left(work) == wanted, f"killed at line {line} of {lines}, the rounds differ"
     print(points)
 
 
 def _faults(node: int, group: str) -> Fault:
-    """One device of the second round dies, one replies twice."""
-    return {("1", 3): Fault.DIES, ("1", 5): Fault.TWICE}.get((group, node), Fault.NONE)
+    """One device of the second round dies, in a private one before it masks; one replies twice."""
+    if node == 5 and group[0] == "1":
+        return Fault.TWICE
+    return Fault.DIES if node == 3 and group in ("1", "1.3") else Fault.NONE
 
 
 def _left(work: Path) -> tuple[list[tuple[str, bytes]], bytes]:
@@ -91,4 +116,4 @@ def _in_child(action: Callable[[], int | None], *, killed: bool = False) -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), secure="secure" in sys.argv[3:])

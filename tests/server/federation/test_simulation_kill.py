@@ -12,12 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.parametrize("kind", [[], ["secure"]])
 @pytest.mark.parametrize("points", [6, pytest.param(150, marks=pytest.mark.slow)])
-@pytest.mark.timeout(900)
-def test_rounds_killed_at_any_line_go_on_to_the_same_releases(tmp_path: Path, points: int) -> None:
+@pytest.mark.timeout(3600)
+def test_rounds_killed_at_any_line_go_on_to_the_same_releases(
+    tmp_path: Path, points: int, kind: list[str]
+) -> None:
     module = "tests.server.federation.simulation_kill_points"
     result = subprocess.run(
-        [sys.executable, "-m", module, str(tmp_path), str(points)],
+        [sys.executable, "-m", module, str(tmp_path), str(points), *kind],
         capture_output=True,
         text=True,
         cwd=ROOT,

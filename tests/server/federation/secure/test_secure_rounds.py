@@ -22,6 +22,7 @@ from pocketquery.server.federation.rounds.federation import run_rounds
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.secure.driver import BANNER
+from pocketquery.server.federation.simulation.devices import random_faults
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
@@ -279,7 +280,28 @@ NOISY: dict[str, Any] = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
+def test_a_hundred_devices_in_three_rounds_some_of_which_fail_anywhere(
+    federation: Files, tmp_path: Path
+) -> None:
+    options = {
+        **SECURE, "clients-per-round": 100, "over-selection": 1.25, "secure-least": 20,
+        "rounds": 3, "steps": 1,
+    }  # fmt: skip
+    with opened(federation, tmp_path, **options) as parts:
+        reports = run(with_users(parts, 130), random_faults(0.1, seed=1))
+    assert [one.outcome for one in reports] == ["release 2", "release 3", "release 4"]
+    for one in reports:
+        assert one.stages["ready"] == 100
+        assert one.stages["revealed"] >= 51
+        counts = [one.stages[name] for name in ("committed", "survivors", "confirmed")]
+        assert 100 > counts[0] > counts[1] > counts[2] > 85
+        assert one.accepted == counts[1]
+        assert set(one.quarantined) <= {"duplicate"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_noise_of_devices_is_paid_for_until_the_budget_is_spent(
     federation: Files, tmp_path: Path
 ) -> None:
@@ -301,7 +323,7 @@ def test_noise_of_devices_is_paid_for_until_the_budget_is_spent(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_noise_of_the_server_is_correlated_over_a_season(federation: Files, tmp_path: Path) -> None:
     options = {**NOISY, "privacy": "server", "rounds": 4, "participations": 1, "rest": 3}
     options |= {"over-selection": 3.0}  # devices rest until the season is over

@@ -65,6 +65,24 @@ def test_queries_alone_are_enough_and_a_report_is_left(
     assert "release in force" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_private_rounds_are_simulated_with_enrolled_devices(
+    federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secure = ["--secure", "on", "--secure-least", "3", "--rest", "1"]
+    assert run(federation, tmp_path / "out", *secure) == 0
+    first = json.loads((tmp_path / "out" / "rounds.json").read_text())["rounds"]
+    assert [(one["accepted"], one["stages"]["ready"]) for one in first] == [(4, 4), (4, 4)]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "stage_deadline" in page
+    capsys.readouterr()
+    with pytest.raises(InvalidInputError, match=r"another simulation: options\.secure"):
+        run(federation, tmp_path / "out", *secure[:-1], "2")
+    with pytest.raises(InvalidInputError, match="holds another simulation"):
+        run(federation, tmp_path / "out")
+    with pytest.raises(InvalidInputError, match="local engine alone"):
+        run(federation, tmp_path / "ray", *secure, "--engine", "ray")
+
+
 def test_users_and_judgements_of_ones_own_and_the_result_as_json(
     federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
