@@ -80,10 +80,10 @@ def test_signal_to_noise(cohort: int, full: float, small: float) -> None:
 )
 def test_the_loss_is_the_measured_one_where_it_was_measured(cohort: int, loss: float) -> None:
     """Ten rounds at multiplier 2; between, it is between."""
-    assert _plan(cohort=cohort, fleet=10**6).expected_loss == pytest.approx(loss, abs=0.03)
+    assert _plan(cohort=cohort, fleet=10**6).expected_loss == pytest.approx(loss, abs=0.06)
     between = _plan(cohort=600, fleet=10**6).expected_loss
     assert between is not None
-    assert 0.15 < between < 0.73
+    assert 0.22 < between < 0.73
 
 
 def test_more_noise_than_was_measured_has_no_expected_loss() -> None:
