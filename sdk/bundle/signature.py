@@ -23,6 +23,7 @@ __all__ = [
     "check_present",
     "check_signature",
     "key_id",
+    "public_key_bytes",
     "public_key_of",
     "sign",
 ]
@@ -67,7 +68,7 @@ def check_signature(
         InvalidInputError: the key is not an Ed25519 public key.
         MissingExtraError: ``cryptography`` is not installed.
     """
-    raw = _public_bytes(public_key)
+    raw = public_key_bytes(public_key)
     if len(signature) != _SIGNATURE_BYTES:
         raise SignatureError(
             f"the signature has {len(signature)} bytes, expected {_SIGNATURE_BYTES} (raw Ed25519)"
@@ -99,7 +100,7 @@ def check_detached(files: _Files, message: bytes, public_key: Key, what: str = "
         SignatureError: there is none, or another one.
         InvalidInputError, MissingExtraError: as :func:`check_signature`.
     """
-    raw = _public_bytes(public_key)  # once: the file it comes from may change
+    raw = public_key_bytes(public_key)  # once: the file it comes from may change
     if files.size(SIGNATURE_FILE) is None:
         raise SignatureError(
             f"{files.path}: found no signature, expected one by the key {key_id(raw)}"
@@ -132,7 +133,7 @@ def public_key_of(private_key: Key) -> bytes:
 
 def key_id(public_key: Key) -> str:
     """The short name of a public key: the first 16 hexadecimal digits of its SHA-256."""
-    return hashlib.sha256(_public_bytes(public_key)).hexdigest()[:16]
+    return hashlib.sha256(public_key_bytes(public_key)).hexdigest()[:16]
 
 
 def _private(key: Key) -> Ed25519PrivateKey:
@@ -155,7 +156,8 @@ def _private(key: Key) -> Ed25519PrivateKey:
     return loaded
 
 
-def _public_bytes(key: Key) -> bytes:
+def public_key_bytes(key: Key) -> bytes:
+    """The 32 raw bytes of a public key, however it is given. Raises as :func:`check_signature`."""
     raw = _raw(key)
     if raw is not None:
         return raw

@@ -38,7 +38,8 @@ def write_report(
     """Write the page of ``rows`` to ``path``."""
     given = settings.to_dict()
     flat = {name: value for name, value in given.items() if not isinstance(value, dict)}
-    listed = {**flat, **given["settings"], **given["local"]}
+    every = {**flat, **given["settings"], **given["local"], **(given["secure"] or {})}
+    listed = {name: value for name, value in every.items() if value is not None}
     title = "pocketquery: federated rounds"
     write_atomic(path, federation_page(rows, title=title, lead=lead, settings=listed))
 

@@ -21,18 +21,11 @@ from hypothesis import strategies as st
 
 from pocketquery import sdk
 from pocketquery.client import app as device_app
-from pocketquery.client.app import (
-    FIGURES,
-    Reply,
-    app,
-    handle,
-    offer_records,
-    open_device,
-    read_reply,
-)
+from pocketquery.client.app import app, handle, open_device
 from pocketquery.client.device import Answer, Contribution, Declined, Offer
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
+from pocketquery.client.records import FIGURES, Reply, offer_records, read_reply
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.training.monitors import Limits
 from pocketquery.client.update import decode_update

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.records import Reply
 from pocketquery.server.federation.round_row import RoundRow
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
@@ -174,7 +175,7 @@ class Driver:
         opened = self._journal.open_round
         return opened is None or opened.is_over(self._clock.now())
 
-    def _take(self, row: RoundRow, arrival: Arrival, known: set[str]) -> RoundRow:
+    def _take(self, row: RoundRow, arrival: Arrival[Reply], known: set[str]) -> RoundRow:
         """The row after one reply, which is in the journal when this returns."""
         reply = arrival.reply
         if reply.update is None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from httpx import HTTPError
 
-from pocketquery.client.app import Reply, offer_records, read_reply
 from pocketquery.client.device import Offer
+from pocketquery.client.records import Reply, offer_records, read_reply
+from pocketquery.client.secure.transport import MESSAGE_TYPE, SecureReply, read_secure_reply
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.federation.rounds.clock import Clock
 
@@ -23,13 +25,22 @@ _CONNECTION = (OSError, HTTPError)  # the SuperLink's failures, which are not a 
 
 _log = logging.getLogger(__name__)
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True)
-class Arrival:
-    """A reply, and whether it answers a question of an earlier round."""
+class Arrival(Generic[R]):
+    """A reply, and from whom.
 
-    reply: Reply
+    Attributes:
+        reply: what came.
+        late: whether it answers a question of an earlier round or stage.
+        node: who was asked.
+    """
+
+    reply: R
     late: bool
+    node: int
 
 
 class Exchange:
@@ -57,8 +68,9 @@ class Exchange:
         self._seed = seed
         self._poll_seconds = poll_seconds
         self._connect_seconds = connect_seconds
-        self._waiting: list[str] = []  # messages of this round that nobody answered yet
-        self._stragglers: list[str] = []  # and of the one before
+        # Whom the messages went to that nobody answered yet: of this round or stage, and before.
+        self._waiting: dict[str, int] = {}
+        self._stragglers: dict[str, int] = {}
 
     def connected(self, least: int) -> list[int]:
         """The devices that are connected, once there are ``least``, in a fixed order.
@@ -76,54 +88,81 @@ class Exchange:
             self._clock.sleep(self._poll_seconds)
         return nodes
 
+    def drawn(self, number: int, nodes: Sequence[int], count: int) -> list[int]:
+        """``count`` of ``nodes``, drawn by seed and round."""
+        order = np.random.default_rng([self._seed, number]).permutation(len(nodes))
+        return [nodes[place] for place in order[:count]]
+
     def ask(self, offer: Offer, nodes: Sequence[int], count: int, seconds: float) -> None:
         """Send ``offer`` to ``count`` of ``nodes``, drawn by seed and round."""
-        rng = np.random.default_rng([self._seed, offer.round])
-        content, group = offer_records(offer), str(offer.round)
-        messages = [
-            Message(content, nodes[place], "train", group_id=group, ttl=seconds + _TTL_SLACK)
-            for place in rng.permutation(len(nodes))[:count]
-        ]
-        self._stragglers = self._waiting
-        self._waiting = [one for one in self._grid.push_messages(messages) if one]
+        content, chosen = offer_records(offer), self.drawn(offer.round, nodes, count)
+        self._send(((node, content) for node in chosen), "train", str(offer.round), seconds)
 
-    def arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival]:
-        """Replies as they come, until nobody is left to reply or ``is_over``.
+    def ask_stage(
+        self, contents: Iterable[tuple[int, RecordDict]], number: int, stage: int, seconds: float
+    ) -> None:
+        """Send each node its message of one stage of the private round ``number``."""
+        self._send(contents, MESSAGE_TYPE, f"{number}.{stage}", seconds)
+
+    def _send(
+        self, contents: Iterable[tuple[int, RecordDict]], kind: str, group: str, seconds: float
+    ) -> None:
+        """Send messages; from now on, what was waited for before is late."""
+        messages = [
+            Message(content, node, kind, group_id=group, ttl=seconds + _TTL_SLACK)
+            for node, content in contents
+        ]
+        sent = zip(self._grid.push_messages(messages), messages, strict=True)
+        self._stragglers = self._waiting
+        self._waiting = {one: message.metadata.dst_node_id for one, message in sent if one}
+
+    def arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[Reply]]:
+        """Replies as they come, until nobody is left to reply or ``is_over``; one that cannot even
+        be unpacked is empty bytes.
 
         Whoever has enough leaves the loop; replies that come later come with the next round's.
 
         Raises:
             OSError, httpx.HTTPError: the connection to the SuperLink fails. No reply raises.
         """
+        return self._arrivals(is_over, read_reply, Reply(b"", {}))
+
+    def stage_arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[SecureReply]]:
+        """The same of a stage's messages."""
+        return self._arrivals(is_over, read_secure_reply, SecureReply(0, b""))
+
+    def _arrivals(
+        self, is_over: Callable[[], bool], read: Callable[[Message], R], damaged: R
+    ) -> Iterator[Arrival[R]]:
         while self._waiting and not is_over():
             came = False
-            for asked in [*self._stragglers, *self._waiting]:
+            for asked, node in [*self._stragglers.items(), *self._waiting.items()]:
                 late = asked in self._stragglers
-                for reply in self._replies_to(asked):
+                for reply in self._replies_to(asked, read, damaged):
                     came = True
-                    yield Arrival(reply, late)
+                    yield Arrival(reply, late, node)
                 if is_over():
                     return
             if not came:
                 self._clock.sleep(self._poll_seconds)
 
-    def _replies_to(self, asked: str) -> list[Reply]:
-        """What came in reply to one message; one that cannot even be unpacked is empty bytes.
+    def _replies_to(self, asked: str, read: Callable[[Message], R], damaged: R) -> list[R]:
+        """What came in reply to one message.
 
         One message a call: Flower unpacks replies while it pulls them, and where one cannot be, it
         raises and the others of the same call are lost.
         """
         try:
             messages = list(self._grid.pull_messages([asked]))
-            found = [read_reply(one) for one in messages if _answers(one, asked)]
+            found = [read(one) for one in messages if _answers(one, asked)]
         except _CONNECTION:
             raise
         except Exception:
             _log.exception("a reply could not be unpacked")
-            found = [Reply(b"", {})]
+            found = [damaged]
         for waiting in (self._waiting, self._stragglers):
-            if found and asked in waiting:
-                waiting.remove(asked)
+            if found:
+                waiting.pop(asked, None)
         return found
 
 

@@ -13,8 +13,14 @@ from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check, one_of
 from pocketquery.server.federation.rounds.server_optimizers import optimizer_from_dict
 from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.secure.settings import (
+    LEAST_COHORT,
+    LEAST_GROUPS,
+    SecureSettings,
+)
 
 __all__ = ["OPTIONS", "FederationOptions", "Option"]
 
@@ -30,6 +36,7 @@ class Option:
 
 _LOCAL = LocalConfig()
 _ROUND = RoundSettings()
+_SECURE = SecureSettings(federation="0" * 32)
 
 OPTIONS = (
     Option("rounds", 20, "how many rounds"),
@@ -54,7 +61,29 @@ OPTIONS = (
     Option("client-init", _LOCAL.client_init, "global, or ema (FedEMA)"),
     Option("compress", True, "updates in 8 bits with error feedback, not in float32"),
     Option("seed", 0, "of the choice of devices"),
+    Option("secure", "off", "on: the server learns masked sums alone (experimental)"),
+    Option("federation", "", "secure: the id that devices are enrolled for, 32 hexadecimal digits"),
+    Option("secure-neighbours", _SECURE.neighbours, "secure: devices that one shares masks with"),
+    Option("secure-least", _SECURE.least, "secure: devices in a group; 100 with noise"),
+    Option("secure-groups", _SECURE.groups, "secure: sums a round; robust means need 5 or more"),
+    Option("stage-deadline", _SECURE.stage_deadline, "secure: seconds of a stage after training"),
+    Option("rest", _SECURE.rest, "secure: rounds before a device takes part again"),
+    Option("privacy", _SECURE.privacy, "secure: noise: off, by devices or by server"),
+    Option("noise-multiplier", _SECURE.noise_multiplier, "privacy: noise over sensitivity"),
+    Option("season", _SECURE.season, "privacy: name of the season; a new one is a new budget"),
+    Option("participations", _SECURE.participations, "privacy: of a device in a season, at most"),
+    Option("season-rounds", _SECURE.season_rounds, "privacy: rounds of a season"),
+    Option("epsilon", _SECURE.epsilon, "privacy: what a season may spend"),
+    Option("delta", _SECURE.delta, "privacy: the delta that epsilon is told at"),
+    Option("range", _SECURE.range, "secure: largest value; 0: 1.25 x steps x learning rate"),
 )
+
+# What has no meaning under masks, and why. At its default it is no wish.
+_REFUSED = {
+    "largest-weight": "every device counts alike under masks",
+    "compress": "masked sums have an encoding of their own, of 16 bits a value",
+    "shards": "devices are dealt to groups; set secure-groups instead",
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +96,7 @@ class FederationOptions:
         compress: whether updates travel in 8 bits.
         settings: of a round.
         local: how devices train.
+        secure: how private rounds are run; None: the rounds are plain.
     """
 
     rounds: int = 20
@@ -74,6 +104,7 @@ class FederationOptions:
     compress: bool = True
     settings: RoundSettings = field(default_factory=RoundSettings)
     local: LocalConfig = field(default_factory=LocalConfig)
+    secure: SecureSettings | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> FederationOptions:
@@ -112,7 +143,41 @@ class FederationOptions:
                 f"found {v['rounds']} rounds and the seed {v['seed']}, expected at least one round "
                 "and a seed from 0"
             )
-        return cls(v["rounds"], v["seed"], v["compress"], settings, local)
+        plain = cls(v["rounds"], v["seed"], v["compress"], settings, local)
+        return plain._with_secure_sums(v) if _is_secure(v) else plain
+
+    def _with_secure_sums(self, v: Mapping[str, Any]) -> FederationOptions:
+        """The same as private rounds; ``v`` are the values of all options."""
+        for one in OPTIONS:
+            if one.name in _REFUSED and v[one.name] != one.default:
+                raise InvalidInputError(
+                    f"{one.name} is {v[one.name]!r} with secure on: {_REFUSED[one.name]}"
+                )
+        groups, aggregation = v["secure-groups"], self.settings.aggregation
+        if groups == 1 and aggregation == _ROUND.aggregation:
+            aggregation = "mean"  # that default is for rounds with shards
+        least = v["secure-least"]
+        if v["privacy"] != "off" and least == _SECURE.least:
+            least = LEAST_COHORT
+        secure = SecureSettings(
+            federation=v["federation"],
+            neighbours=v["secure-neighbours"],
+            least=least,
+            groups=groups,
+            stage_deadline=v["stage-deadline"],
+            rest=v["rest"],
+            privacy=v["privacy"],
+            noise_multiplier=v["noise-multiplier"],
+            season=v["season"],
+            participations=v["participations"],
+            season_rounds=v["season-rounds"],
+            epsilon=v["epsilon"],
+            delta=v["delta"],
+            range=v["range"],
+        )
+        _check_secure(secure, self.settings, aggregation)
+        settings = replace(self.settings, aggregation=aggregation, shards=groups)
+        return replace(self, secure=secure, settings=settings)
 
     def with_secret_shards(self) -> FederationOptions:
         """The same, with shards that no device can foresee: its nonce decides where it is summed.
@@ -129,7 +194,18 @@ class FederationOptions:
             "compress": self.compress,
             "settings": {k: v for k, v in self.settings.to_dict().items() if k != "shard_seed"},
             "local": asdict(self.local),
+            "secure": None if self.secure is None else self.secure.to_dict(),
         }
+
+
+def _is_secure(values: Mapping[str, Any]) -> bool:
+    check("secure", values["secure"], one_of("off", "on"))
+    if values["secure"] == "off" and values["privacy"] != "off":
+        raise InvalidInputError(
+            f"privacy is {values['privacy']!r} with secure off: noise is added to masked sums; set "
+            "secure to on"
+        )
+    return bool(values["secure"] == "on")
 
 
 def _least_replies(least: int, wanted: int) -> int:
@@ -147,3 +223,41 @@ def _value(option: Option, given: Any) -> Any:
             f"{option.name} is {given!r}, expected {'a ' + kind.__name__}: {option.help}"
         )
     return given
+
+
+def _check_secure(secure: SecureSettings, settings: RoundSettings, aggregation: str) -> None:
+    """See that rounds of ``settings``, with this ``aggregation``, can be secure sums.
+
+    Raises:
+        InvalidInputError: they cannot; the first reason, and what to change.
+    """
+    wanted, groups = settings.clients_per_round, secure.groups
+    if settings.weighting != "equal":
+        raise InvalidInputError(
+            f"weighting is {settings.weighting!r}, but under masks every device counts alike: a "
+            "masked weight would be one more secret to bound. Leave weighting at equal"
+        )
+    if secure.is_noisy and (groups > 1 or aggregation != "mean"):
+        raise InvalidInputError(
+            f"found {groups} groups and the aggregation {aggregation!r} with noise, "
+            "expected one group and the mean: each group's sum would need the noise of a whole one"
+        )
+    if secure.is_noisy and wanted < LEAST_COHORT:
+        raise InvalidInputError(
+            f"clients-per-round is {wanted}, expected at least {LEAST_COHORT} with noise: of fewer "
+            "devices the noise leaves nothing to learn"
+        )
+    if groups == 1 and aggregation != "mean":
+        raise InvalidInputError(
+            f"aggregation is {aggregation!r} over one group, expected mean; or "
+            f"secure-groups of at least {LEAST_GROUPS}"
+        )
+    if aggregation != "mean" and groups < LEAST_GROUPS:
+        raise InvalidInputError(
+            f"secure-groups is {groups}, expected 1, or at least {LEAST_GROUPS} for {aggregation}"
+        )
+    if secure.least * groups > wanted:
+        raise InvalidInputError(
+            f"secure-least is {secure.least} devices in each of {groups} groups, but "
+            f"clients-per-round is {wanted}; ask more devices, or make fewer groups"
+        )

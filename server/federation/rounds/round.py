@@ -94,7 +94,12 @@ def close_round(opened: OpenRound) -> tuple[FederationState, RoundReport]:
     change = _unflatten(mean, opened.state.adapter)
     adapter, moments = settings.optimizer.apply(state.adapter, change, state.optimizer)
     step = np.concatenate([(adapter[n] - state.adapter[n]).ravel() for n in sorted(adapter)])
-    report = replace(report, change_norm=_norm(mean), step_norm=_norm(step.astype(np.float64)))
+    norm = _norm(step.astype(np.float64))
+    if settings.largest_step is not None and norm > settings.largest_step:
+        shorter = np.float32(settings.largest_step / norm)
+        adapter = {n: old + (adapter[n] - old) * shorter for n, old in state.adapter.items()}
+        norm = settings.largest_step
+    report = replace(report, change_norm=_norm(mean), step_norm=norm)
     return replace(state, adapter=adapter, optimizer=moments), report
 
 

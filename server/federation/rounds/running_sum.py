@@ -9,7 +9,7 @@ half of 2**-bits a value and update, far below the 8 bits the update came in.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,39 @@ class RunningSum:
     def empty(cls, size: int, bits: int = MOST_BITS) -> RunningSum:
         """The sum of nothing, over vectors of ``size`` values."""
         return cls(np.zeros(size, np.int64), 0, 0, 0, bits)
+
+    @classmethod
+    def of_totals(
+        cls,
+        totals: NDArray[np.int64],
+        exponent: int,
+        count: int,
+        *,
+        shares: int | None = None,
+        bits: int = MOST_BITS,
+    ) -> RunningSum:
+        """The sum of ``count`` vectors of weight 1 that is known in steps; exact.
+
+        Args:
+            totals: int64 (n,), in steps of 2**-exponent.
+            exponent: at most ``bits``.
+            count: how many vectors it holds.
+            shares: what the mean divides by (default: ``count``).
+            bits: bits after the point.
+
+        Raises:
+            InvalidInputError: the steps are finer than ``bits``, or the sum might leave int64.
+        """
+        if exponent > bits:
+            raise InvalidInputError(
+                f"steps of 2**-{exponent} are finer than the {bits} bits after the point of the "
+                "sum; use a coarser step, or more bits"
+            )
+        peak = max(int(totals.max(initial=0)), -int(totals.min(initial=0)))
+        weight = (count if shares is None else shares) << bits
+        empty = cls(totals, weight, count, 0, bits)
+        reach = empty._checked_reach(peak << (bits - exponent))
+        return replace(empty, totals=totals << (bits - exponent), reach=reach)
 
     def add(self, values: NDArray[np.float32], weight: float, factor: float = 1.0) -> RunningSum:
         """This sum and ``weight * factor * values``; ``factor`` does not count as weight.

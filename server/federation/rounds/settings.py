@@ -52,6 +52,7 @@ class RoundSettings:
         trim: share of the shards left out at either end by "trimmed_mean".
         optimizer: what makes the mean change a step.
         remembered_rounds: for how many rounds accepted nonces are kept, to tell a replay.
+        largest_step: L2 norm of the server's step, which is shortened to it; None: any.
 
     Raises:
         InvalidInputError: a setting is out of its range.
@@ -71,6 +72,7 @@ class RoundSettings:
     trim: float = 0.1
     optimizer: ServerOptimizer = field(default_factory=FedAvg)
     remembered_rounds: int = 8
+    largest_step: float | None = None
 
     def __post_init__(self) -> None:
         """Check each setting, and those that depend on each other."""
@@ -79,6 +81,9 @@ class RoundSettings:
         for name in ("deadline_seconds", "clip_norm", "largest_weight"):
             value = getattr(self, name)
             self._need(name, _is_number(value) and value > 0, "a finite number above 0")
+        if self.largest_step is not None:
+            fits = _is_number(self.largest_step) and self.largest_step > 0
+            self._need("largest_step", fits, "None or a finite number above 0")
         for name in ("over_selection", "norm_slack"):
             value = getattr(self, name)
             self._need(name, _is_number(value) and value >= 1, "a finite number from 1")

@@ -16,6 +16,7 @@ from pocketquery.client.device import Device, Equipment
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.round_memory import RoundMemory
+from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
 from pocketquery.server.federation.simulation.users import SimulatedStore
@@ -79,7 +80,8 @@ class SimulatedDevices(Mapping[int, Client]):
 
 
 def random_faults(share: float, seed: int) -> FaultPlan:
-    """A plan in which ``share`` of the devices die, stay silent, reply late or twice.
+    """A plan in which ``share`` of the devices die, stay silent, reply late or twice; in a private
+    round, each of them in one of its stages.
 
     Raises:
         InvalidInputError: ``share`` is not from 0 to 1.
@@ -88,7 +90,11 @@ def random_faults(share: float, seed: int) -> FaultPlan:
         raise InvalidInputError(f"the share of faults is {share}, expected a number from 0 to 1")
 
     def plan(node: int, group: str) -> Fault:
-        rng = np.random.default_rng([seed, node, int(group)])
-        return _HARMS[rng.integers(len(_HARMS))] if rng.random() < share else Fault.NONE
+        number, _, stage = group.partition(".")
+        rng = np.random.default_rng([seed, node, int(number)])
+        if rng.random() >= share:
+            return Fault.NONE
+        fault = _HARMS[rng.integers(len(_HARMS))]
+        return fault if not stage or int(stage) == rng.integers(1, 1 + len(Stage)) else Fault.NONE
 
     return plan

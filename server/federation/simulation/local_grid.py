@@ -40,7 +40,7 @@ class Fault(StrEnum):
 
 
 FaultPlan: TypeAlias = Callable[[int, str], Fault]
-"""The fault of a node (its id) in a round (the message's group id)."""
+"""The fault of a node (its id) in a round, or in a stage of one (the message's group id)."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ class LocalGrid(Grid):
             self._ready[message_id] = [wire, wire] if fault is Fault.TWICE else [wire]
 
     def _begin(self, group: str) -> None:
-        """A message of another round: what is late comes now; who was not needed never trains."""
+        """A message of another round or stage: what is late comes now; who was not needed never
+        trains."""
         if group == self._group:
             return
         self._group = group

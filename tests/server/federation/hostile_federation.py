@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Message
 
-from pocketquery.client.app import read_reply
+from pocketquery.client.records import read_reply
 from pocketquery.client.transforms import SCALES
 from pocketquery.client.update import decode_update, encode_update
 from pocketquery.sdk.bundle.safetensors import parse

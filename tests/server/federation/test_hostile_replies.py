@@ -13,8 +13,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketquery.client.app import read_reply
 from pocketquery.client.device import Offer
+from pocketquery.client.records import read_reply
 from pocketquery.server.federation.rounds import validation
 from pocketquery.server.federation.rounds.clock import VirtualClock
 from pocketquery.server.federation.rounds.exchange import Exchange

@@ -11,6 +11,7 @@ from pocketquery.client.local_config import LocalConfig
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
 from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.secure.settings import SecureSettings
 
 
 def test_the_defaults_are_those_of_the_parts() -> None:
@@ -28,7 +29,8 @@ def test_every_option_arrives_where_it_belongs() -> None:
         "batch-size": 3, "learning-rate": 0.01, "anchor-weight": 0.25, "opened-weight": 1,
         "typo-rate": 0.2, "proximal": 0.1, "client-init": "ema", "compress": False, "seed": 8,
     }  # fmt: skip
-    assert changed.keys() == {option.name for option in OPTIONS}
+    secure = {option.name for option in OPTIONS if option.help.startswith(("secure:", "privacy:"))}
+    assert changed.keys() | secure | {"secure"} == {option.name for option in OPTIONS}
     before = json.dumps(FederationOptions.of({}).to_dict())
     for name, value in changed.items():
         assert json.dumps(FederationOptions.of({name: value}).to_dict()) != before, name
@@ -62,3 +64,74 @@ def test_a_server_draws_its_shards_anew_and_does_not_show_them() -> None:
     assert len(seeds) == 3
     assert first.to_dict() == options.to_dict()
     assert str(first.settings.shard_seed) not in json.dumps(first.to_dict())
+
+
+SECURE: dict[str, Any] = {"secure": "on", "federation": "ab" * 16}
+NOISY: dict[str, Any] = {**SECURE, "clients-per-round": 200, "privacy": "devices"}
+
+
+def test_plain_rounds_know_nothing_of_secure_sums() -> None:
+    assert FederationOptions.of({}).secure is None
+    assert FederationOptions.of({"epsilon": 1.0}) == FederationOptions()
+
+
+def test_every_option_of_secure_sums_arrives() -> None:
+    changed: dict[str, Any] = {
+        "federation": "cd" * 16, "secure-neighbours": 200, "secure-least": 150,
+        "secure-groups": 1, "stage-deadline": 30, "rest": 3, "privacy": "server",
+        "noise-multiplier": 4.0, "season": "2", "participations": 2, "season-rounds": 50,
+        "epsilon": 1.0, "delta": 1e-7, "range": 0.5,
+    }  # fmt: skip
+    secure = {option.name for option in OPTIONS if option.help.startswith(("secure:", "privacy:"))}
+    assert changed.keys() == secure
+    plain = FederationOptions.of(NOISY)
+    for name, value in changed.items():
+        found = FederationOptions.of({**NOISY, name: value})
+        assert (found == plain) == (name == "secure-groups"), name
+        assert SecureSettings.from_dict(json.loads(json.dumps(found.to_dict()))["secure"]) == (
+            found.secure
+        )
+
+
+def test_one_group_is_the_default_and_its_mean_is_taken() -> None:
+    options = FederationOptions.of(SECURE)
+    assert options.secure == SecureSettings(federation="ab" * 16)
+    assert (options.settings.shards, options.settings.aggregation) == (1, "mean")
+    robust = FederationOptions.of({**SECURE, "clients-per-round": 200, "secure-groups": 10})
+    assert (robust.settings.shards, robust.settings.aggregation) == (10, "median")
+
+
+def test_noise_needs_a_hundred_devices_in_a_group() -> None:
+    secure = FederationOptions.of(NOISY).secure
+    assert secure is not None
+    assert secure.least == 100
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"privacy": "devices"}, "secure off"), ({"secure": "yes"}, "one of off, on"),
+     ({**SECURE, "largest-weight": 9.0}, "counts alike"),
+     ({**SECURE, "weighting": "declared"}, "counts alike"),
+     ({**SECURE, "compress": False}, "encoding of their own"),
+     ({**SECURE, "shards": 5}, "secure-groups"),
+     ({**SECURE, "federation": "ab"}, "pocketquery enrol"),
+     ({**SECURE, "federation": ""}, "pocketquery enrol"),
+     ({**SECURE, "aggregation": "trimmed_mean"}, "over one group"),
+     ({**SECURE, "clients-per-round": 200, "secure-groups": 3}, "at least 5 for median"),
+     ({**SECURE, "clients-per-round": 200, "secure-groups": 20}, "fewer groups"),
+     ({**SECURE, "clients-per-round": 10}, "ask more devices"),
+     ({**SECURE, "secure-neighbours": 85}, "even"), ({**SECURE, "rest": 0}, "rest is 0"),
+     ({**SECURE, "stage-deadline": 0.0}, "stage_deadline"), ({**SECURE, "range": -1.0}, "range"),
+     ({**NOISY, "clients-per-round": 99}, "at least 100 with noise"),
+     ({**NOISY, "secure-groups": 5, "aggregation": "mean"}, "one group and the mean"),
+     ({**NOISY, "aggregation": "trimmed_mean"}, "one group and the mean"),
+     ({**NOISY, "participations": 11}, "at most the season's rounds"),
+     ({**NOISY, "privacy": "both"}, "one of off, devices, server"),
+     ({**NOISY, "delta": 1.0}, "below 1"), ({**NOISY, "epsilon": 0.0}, "above 0"),
+     ({**NOISY, "noise-multiplier": 0.0}, "above 0")],
+)  # fmt: skip
+def test_what_cannot_be_a_secure_sum_is_refused_in_a_sentence(
+    given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        FederationOptions.of(given)

@@ -58,6 +58,20 @@ def test_the_new_adapter_is_the_old_one_and_the_weighted_mean_of_the_changes() -
     assert report.step_norm == pytest.approx(report.change_norm, rel=1e-4)
 
 
+def test_a_step_is_shortened_to_the_largest_and_keeps_its_direction() -> None:
+    updates = replies(5)
+    whole, report = apply(STATE, updates, SETTINGS)
+    same, _ = apply(STATE, updates, with_settings(largest_step=2 * report.step_norm))
+    assert same.to_bytes() == whole.to_bytes()
+    half, shortened = apply(STATE, updates, with_settings(largest_step=report.step_norm / 2))
+    assert shortened.step_norm == report.step_norm / 2
+    for name, old in STATE.adapter.items():
+        wanted = (whole.adapter[name] - old) / 2
+        np.testing.assert_allclose(half.adapter[name] - old, wanted, rtol=1e-4, atol=1e-6)
+    with pytest.raises(InvalidInputError, match="largest_step"):
+        with_settings(largest_step=0.0)
+
+
 @pytest.mark.parametrize("settings", [SETTINGS, ROBUST, with_settings(optimizer=FedAdam())])
 @given(order=st.permutations(range(8)))
 def test_the_order_of_arrival_does_not_matter_to_the_bit(

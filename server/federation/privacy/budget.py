@@ -1,0 +1,351 @@
+"""The server's privacy budget: a season declared beforehand, a row a round, and a hard stop.
+
+A round is charged in the transaction that opens the stage in which devices send their masked
+changes, and nothing gives a charge back: a round that was killed, skipped or rejected stays in the
+ledger. Epsilon is never stored; it is computed from the rows each time, so that no kill and no edit
+of a number can make it smaller than what was sent.
+
+With noise on devices a row has the rho (zCDP) of its sum, and a season costs its most expensive
+rounds, as many as a device may take part in. With noise on the server a season is one Gaussian
+mechanism from its first round on, whatever follows.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.server.federation.privacy.accounting import (
+    Adversary,
+    Mode,
+    epsilon_of_gaussian,
+    epsilon_of_zcdp,
+    rho_of,
+)
+from pocketquery.server.federation.privacy.banded_noise import bands_of, sensitivity
+
+__all__ = [
+    "TABLE",
+    "Charge",
+    "ChargeState",
+    "Season",
+    "Spent",
+    "charge",
+    "create",
+    "refusal",
+    "rows",
+    "set_state",
+    "spent",
+    "total",
+]
+
+ChargeState = Literal["charged", "unmasked", "released", "rejected", "skipped"]
+
+TABLE = (
+    "CREATE TABLE privacy_ledger (round INTEGER PRIMARY KEY, season TEXT NOT NULL,"
+    " mode TEXT NOT NULL, noise_multiplier REAL NOT NULL, participations INTEGER NOT NULL,"
+    " season_rounds INTEGER NOT NULL, rho REAL NOT NULL, sensitivity REAL NOT NULL,"
+    " counted_on INTEGER NOT NULL, least_honest INTEGER NOT NULL, state TEXT NOT NULL)"
+)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One row of the ledger: what one round cost.
+
+    Attributes:
+        round: its number.
+        season: the name of its season.
+        mode: where noise was added.
+        noise_multiplier: z.
+        participations: of a device in the season, at most.
+        season_rounds: of the season.
+        rho: of the round's sum (zCDP), against an honest-but-curious server.
+        sensitivity: of the season's correlated noise to one device; of no use in ``devices``.
+        counted_on: how many devices' noise ``rho`` counts on.
+        least_honest: how many honest devices there are at least in a sum that a deviating server
+            can learn.
+        state: what became of the round; all cost alike.
+    """
+
+    round: int
+    season: str
+    mode: Mode
+    noise_multiplier: float
+    participations: int
+    season_rounds: int
+    rho: float
+    sensitivity: float
+    counted_on: int
+    least_honest: int
+    state: ChargeState = "charged"
+
+    def __post_init__(self) -> None:
+        """Refuse what would count as less than it cost.
+
+        Raises:
+            InvalidInputError: a value out of its range.
+        """
+        check_fields(
+            self,
+            round=whole(0),
+            mode=one_of(*get_args(Mode)),
+            noise_multiplier=number(above=0),
+            participations=whole(),
+            season_rounds=whole(),
+            rho=number(above=0),
+            sensitivity=number(above=0),
+            counted_on=whole(),
+            least_honest=whole(),
+            state=one_of(*get_args(ChargeState)),
+        )
+
+    def cost(self, adversary: Adversary) -> float:
+        """Rho of the round against ``adversary``; infinite where that sees no noise."""
+        if self.mode == "server":
+            share = self.sensitivity / self.noise_multiplier
+            return share * share / 2 if adversary == "R" else math.inf
+        if adversary == "M":
+            return self.rho * max(1.0, self.counted_on / self.least_honest)
+        return self.rho
+
+
+@dataclass(frozen=True)
+class Season:
+    """What is declared before a season's first round and fixed until its last.
+
+    Attributes:
+        name: told to devices, whose own ledgers count by it.
+        mode: where noise is added.
+        rounds: how many there are at most; stopping early is allowed, going on is a new season.
+        participations: of a device, at most.
+        noise_multiplier: z.
+        epsilon, delta: what the season may cost a device.
+    """
+
+    name: str
+    mode: Mode
+    rounds: int = 10
+    participations: int = 1
+    noise_multiplier: float = 2.4
+    epsilon: float = 4.0
+    delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        """Check each field.
+
+        Raises:
+            InvalidInputError: a value out of its range.
+        """
+        check_fields(
+            self,
+            mode=one_of(*get_args(Mode)),
+            rounds=whole(),
+            participations=whole(1, self.rounds),
+            noise_multiplier=number(above=0),
+            epsilon=number(above=0),
+            delta=number(above=0, below=1),
+        )
+
+    @property
+    def bands(self) -> int:
+        """Of the correlated noise; devices stay away for as many rounds."""
+        return bands_of(self.rounds, self.participations)
+
+    @property
+    def sensitivity(self) -> float:
+        """Of the correlated noise to one device."""
+        return sensitivity(self.rounds, self.bands, self.participations)
+
+    def charge(
+        self,
+        number: int,
+        *,
+        counted_on: int = 1,
+        least_honest: int = 1,
+        rho: float | None = None,
+    ) -> Charge:
+        """The row of round ``number``; ``rho`` of the noise as it is made, else the ideal one."""
+        return Charge(
+            round=number,
+            season=self.name,
+            mode=self.mode,
+            noise_multiplier=self.noise_multiplier,
+            participations=self.participations,
+            season_rounds=self.rounds,
+            rho=rho_of(self.noise_multiplier) if rho is None else rho,
+            sensitivity=self.sensitivity if self.mode == "server" else 1.0,
+            counted_on=counted_on,
+            least_honest=least_honest,
+        )
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a season has cost, or several together.
+
+    Attributes:
+        season: its name; names joined where they are several.
+        mode: where noise was added; None where seasons differ.
+        rounds: charged ones.
+        participations: of a device, at most.
+        noise_multiplier: the smallest.
+        rho: the largest a device can have spent, by adversary.
+    """
+
+    season: str
+    mode: Mode | None
+    rounds: int
+    participations: int
+    noise_multiplier: float
+    rho: dict[Adversary, float]
+
+    def epsilon(self, adversary: Adversary, delta: float) -> float:
+        """Of (epsilon, delta); infinite where ``adversary`` sees what carries no noise.
+
+        Raises:
+            MissingExtraError: dp-accounting is not installed.
+        """
+        rho = self.rho[adversary]
+        if self.mode == "server" and 0 < rho < math.inf:  # one Gaussian: the exact formula
+            return epsilon_of_gaussian(1 / math.sqrt(2 * rho), delta)
+        return epsilon_of_zcdp(rho, delta)
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the ledger's table; to be called in a transaction."""
+    connection.execute(TABLE)
+
+
+def charge(connection: sqlite3.Connection, row: Charge) -> None:
+    """Write ``row``; to be called in the transaction that opens the stage it pays for.
+
+    The same row again, of a round that was killed and goes on, is charged once.
+
+    Raises:
+        InvalidInputError: the round was charged otherwise.
+    """
+    there = [one for one in rows(connection) if one.round == row.round]
+    if not there:
+        names = ", ".join(_COLUMNS)
+        marks = ", ".join("?" for _ in _COLUMNS)
+        values = [getattr(row, name) for name in _COLUMNS]
+        connection.execute(f"INSERT INTO privacy_ledger ({names}) VALUES ({marks})", values)
+    elif any(getattr(there[0], name) != getattr(row, name) for name in _COLUMNS[:-1]):
+        raise InvalidInputError(
+            f"round {row.round} is in the ledger as {there[0]}, found {row}; a round that was "
+            "charged goes on as it was begun"
+        )
+
+
+def set_state(connection: sqlite3.Connection, number: int, state: ChargeState) -> None:
+    """Note what became of a round; its cost stays. To be called in a transaction."""
+    connection.execute("UPDATE privacy_ledger SET state = ? WHERE round = ?", (state, number))
+
+
+def rows(connection: sqlite3.Connection) -> list[Charge]:
+    """All rows, in order of their rounds.
+
+    Raises:
+        CorruptArtifactError: a row is none of ours.
+    """
+    query = f"SELECT {', '.join(_COLUMNS)} FROM privacy_ledger ORDER BY round"
+    try:
+        return [Charge(*row) for row in connection.execute(query)]
+    except InvalidInputError as error:
+        raise CorruptArtifactError(
+            f"the privacy ledger holds a damaged row ({error}); restore the file from a backup"
+        ) from error
+
+
+def spent(charges: Sequence[Charge]) -> dict[str, Spent]:
+    """What each season has cost the device that took part where it was dearest, by name."""
+    by_season: dict[str, list[Charge]] = {}
+    for one in charges:
+        by_season.setdefault(one.season, []).append(one)
+    return {name: _spent(name, found) for name, found in by_season.items()}
+
+
+def total(seasons: Sequence[Spent]) -> Spent:
+    """What several seasons together have cost a device that took part in all of them."""
+    modes = {one.mode for one in seasons}
+    return Spent(
+        season=", ".join(one.season for one in seasons),
+        mode=modes.pop() if len(modes) == 1 else None,
+        rounds=sum(one.rounds for one in seasons),
+        participations=sum(one.participations for one in seasons),
+        noise_multiplier=min((one.noise_multiplier for one in seasons), default=math.inf),
+        rho={who: sum(one.rho[who] for one in seasons) for who in get_args(Adversary)},
+    )
+
+
+def refusal(charges: Sequence[Charge], season: Season, row: Charge) -> str | None:
+    """Why the round of ``row`` may not be begun in ``season``; None where it may.
+
+    Args:
+        charges: the ledger as it stands.
+        season: as it is declared now.
+        row: what the round would be charged.
+
+    Raises:
+        MissingExtraError: dp-accounting is not installed.
+    """
+    known = [one for one in charges if one.season == season.name]
+    others = [one for one in known if one.round != row.round]
+    if differing := [one for one in known if _terms(one) != _terms(row)]:
+        return (
+            f"season {season.name!r} was begun with {_in_words(differing[0])}, found "
+            f"{_in_words(row)}; a season is fixed before its first round: name a new one"
+        )
+    last = min((one.round for one in known), default=row.round) + season.rounds
+    if row.round >= last or len(others) >= season.rounds:
+        return (
+            f"season {season.name!r} has {season.rounds} rounds and is over; name a new season, "
+            "which devices must allow"
+        )
+    adversary: Adversary = "H" if season.mode == "devices" else "R"
+    after = _spent(season.name, [*others, row]).epsilon(adversary, season.delta)
+    if after > season.epsilon:
+        return (
+            f"round {row.round} would bring season {season.name!r} to epsilon {after:.3f} at delta "
+            f"{season.delta:g}, above the {season.epsilon:g} allowed; stop here, or begin a new "
+            "season with more noise or fewer participations"
+        )
+    return None
+
+
+_COLUMNS = tuple(one.name for one in fields(Charge))
+
+
+def _spent(name: str, charges: Sequence[Charge]) -> Spent:
+    participations = max(one.participations for one in charges)
+    mode = charges[0].mode
+    times = 1 if mode == "server" else participations  # one mechanism is a whole season's
+    rho: dict[Adversary, float] = {}
+    for adversary in get_args(Adversary):
+        costs = sorted((one.cost(adversary) for one in charges), reverse=True)
+        rho[adversary] = sum(costs[:times])
+    return Spent(
+        season=name,
+        mode=mode,
+        rounds=len(charges),
+        participations=participations,
+        noise_multiplier=min(one.noise_multiplier for one in charges),
+        rho=rho,
+    )
+
+
+def _terms(row: Charge) -> tuple[object, ...]:
+    return (row.mode, row.noise_multiplier, row.participations, row.season_rounds, row.sensitivity)
+
+
+def _in_words(row: Charge) -> str:
+    return (
+        f"noise by {row.mode}, multiplier {row.noise_multiplier:g}, {row.participations} "
+        f"participations in {row.season_rounds} rounds"
+    )
