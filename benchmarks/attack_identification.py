@@ -1,4 +1,4 @@
-"""Whose change is in a sum? Attacks that know the release, the settings and the candidates' queries.
+"""Whose change is in a sum? Attacks that know release, settings and the candidates' queries.
 
 The attacker has trained each of 100 candidates itself, with other coins, and scores each against
 what it sees: by the cosine of the centred vectors, or by least squares on the candidates' own

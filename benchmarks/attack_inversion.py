@@ -44,6 +44,7 @@ _COPIES = 2  # of a text, mistyped differently
 _TYPO_RATE = 0.2  # a view that is the text itself has no gradient
 _PRIORS = (0.0, 0.003, 0.01, 0.03, 0.1)  # what greedy addition pays for a rare word
 _STEPS = 12  # of Newton's method
+_ERRORS = 3  # onnxruntime warns that the adapter is an input, as it is meant to be
 
 
 def words_of(text: str) -> list[str]:
@@ -142,7 +143,9 @@ class RowSpace:
         down = "adapter.layers.0.query.down"
         name = next(node.input[0] for node in model.graph.node if down in node.input)
         model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
-        session = onnxruntime.InferenceSession(model.SerializeToString())
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _ERRORS
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
         rows = []
         for word in self._words:
             tokens = self._fleet.encoder.tokenize(word)
@@ -205,9 +208,10 @@ class Inversion:
         """By attack, the words named of each user: (users, count), the surest first."""
         users, count = len(self._changes), self.count
         found = {
-            name: np.zeros((users, count), np.intp)
-            for name in ("frequency", "shadow", "greedy", "row space")
+            name: np.zeros((users, count), np.intp) for name in ("frequency", "shadow", "greedy")
         }
+        if not self._only_up:
+            found["row space"] = np.zeros((users, count), np.intp)
         cosines = _unit(self._changes) @ self._dictionary.T  # (users, words)
         gram = self._dictionary @ self._dictionary.T
         aligned = self._aligned()
@@ -226,7 +230,8 @@ class Inversion:
                 logits = features @ weights
                 found["shadow"][user] = np.argsort(-logits, kind="stable")[:count]
                 found["greedy"][user] = _greedy(cosines[user], gram, prior, price, count)
-                found["row space"][user] = np.argsort(-rowed[user], kind="stable")[:count]
+                if not self._only_up:
+                    found["row space"][user] = np.argsort(-rowed[user], kind="stable")[:count]
         return found
 
     @cached_property

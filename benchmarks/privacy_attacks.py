@@ -16,8 +16,8 @@ the index, every candidate's queries, and trains each candidate itself with othe
   alone (attack_inversion.py says how). Matching gradients over soft tokens is not among the
   attacks: the training step is a graph that takes token ids.
 * the same against an offer at the device's limits (client/offer_limits.py): ``limit``, five steps
-  of 16 of 32 queries at the largest learning rate, and ``limit_sum``, the same with an epsilon of 1,
-  with which AdamW adds plain gradients.
+  of 16 of 32 queries at the largest learning rate, and ``limit_sum``, the same with an epsilon of
+  1, with which AdamW adds plain gradients.
 
 Changes and directions are kept in ``runs``: killed and started again, it goes on. Figures go to
 ``docs/results``; intervals are percentiles of a bootstrap over users. The last line is one JSON
@@ -50,7 +50,6 @@ from attack_identification import (
 from attack_inversion import Directions, Inversion, RowSpace, Words, query_scores
 from numpy.typing import NDArray
 from private_changes import (
-    LOCAL,
     ROOT,
     Bank,
     Fleet,
@@ -251,9 +250,7 @@ def noise_of(
     return lambda number: sum_noise(encoding, devices, deviation, f"{label} {number}")
 
 
-def codes_of(
-    changes: Floats, size: int, noise: float = 0.0, reach: float | None = None
-) -> Floats:
+def codes_of(changes: Floats, size: int, noise: float = 0.0, reach: float | None = None) -> Floats:
     """The changes as their codes say in a group of ``size``, float32 (users, d)."""
     encoding = encoding_of(changes.shape[1], size, noise, reach)
     return np.array(

@@ -124,7 +124,7 @@ def main() -> int:
     fleet, users = open_fleet(arguments)
     measured, seeds = Measured(fleet), range(1, arguments.seeds + 1)
     start = measured.scores("start", np.zeros_like(fleet.release))
-    ends = {(s, z): Rounds(fleet, users, s, z).after(ROUNDS) for s in seeds for z in (0.0, NOISE)}
+    ends = {(s, z): Rounds(fleet, users, s, z).after(ROUNDS) for z in (0.0, NOISE) for s in seeds}
     quiet = mean_of([measured.scores(f"end-z0-seed{s}", ends[s, 0.0]) for s in seeds])
     noisy = mean_of([measured.scores(f"end-z{NOISE:g}-seed{s}", ends[s, NOISE]) for s in seeds])
     rounds = {

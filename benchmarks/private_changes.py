@@ -6,7 +6,8 @@ Half of the users ask CLINC150's requests, ten each of four intents; half ask qu
 article of SQuAD. No query is asked by two. Each user is trained from the release by the client's
 own code and settings, and once more with another seed: what an attacker computes who has the
 release, the index, the settings and the user's queries, but not the user's coins. Every change is
-kept in ``runs/private_changes`` when it is made: killed and started again, it goes on with the next.
+kept in ``runs/private_changes`` when it is made: killed and started again, it goes on with the
+next.
 """
 
 from __future__ import annotations
@@ -238,8 +239,8 @@ def _squad(rng: random.Random) -> Iterator[User]:
     for name in sorted(texts):
         rng.shuffle(texts[name])
         # An article's last questions stay nobody's where they make no whole user.
-        for start in range(0, len(texts[name]) - QUERIES + 1, QUERIES):
-            hands.append((name, texts[name][start : start + QUERIES]))
+        starts = range(0, len(texts[name]) - QUERIES + 1, QUERIES)
+        hands += [(name, texts[name][start : start + QUERIES]) for start in starts]
     chosen = rng.sample(hands, USERS // 2)
     asked = {text for _, queries in chosen for text in queries}
     free = {name: [text for text in found if text not in asked] for name, found in texts.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,15 @@ _DEPTH = 10
 Scores = dict[str, NDArray[np.float64]]  # condition -> nDCG@10 of each question
 
 
-def gate_collection(fleet: Fleet) -> GateCollection:
-    """500 questions for the operator's gate; the tests are others on the same articles."""
-    return _collection(fleet, gate=True)
+def gate_collection(fleet: Fleet, questions: int, typings: int) -> GateCollection:
+    """At most 500 questions for the operator's gate, each typed so often, at most 4 times; the
+    tests are others on the same articles."""
+    found = _collection(fleet, gate=True)
+    return replace(
+        found,
+        queries=found.queries[:questions],
+        typings=[texts[:questions] for texts in found.typings[:typings]],
+    )
 
 
 class Retrieval:
