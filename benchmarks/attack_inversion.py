@@ -155,7 +155,7 @@ class RowSpace:
             rows.append(session.run([name], feed)[0][0, 1:-1].mean(axis=0))
         found = np.array(rows, np.float32)
         found -= found.mean(axis=0)
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
+        return _unit(found)
 
     def scores(self, change: Floats) -> Doubles:
         """(words,): the share of each word's state, from 0 to 1."""
@@ -168,7 +168,7 @@ class RowSpace:
         kept = basis[strength > 1e-6 * max(strength[0], 1e-30)]
         if strength[0] < 1e-12:
             return np.zeros(len(self._words))
-        return np.square(self.states @ kept.T).sum(axis=1)
+        return np.asarray(np.square(self.states @ kept.T).sum(axis=1), np.float64)
 
 
 class Inversion:
@@ -250,7 +250,7 @@ class Inversion:
     def _prior(self, train: NDArray[np.intp]) -> Doubles:
         """How likely a user has a word, from the others; (words,), log-odds."""
         share = ((self._words.used[train] > 0).sum(axis=0) + 0.1) / (len(train) + 0.2)
-        return np.log(share / (1 - share))
+        return np.asarray(np.log(share / (1 - share)), np.float64)
 
     def _aligned(self) -> list[Doubles]:
         """By tensor, the cosines of the users' changes with the words', (users, words)."""
@@ -369,7 +369,8 @@ def _blocks(fleet: Fleet) -> list[NDArray[np.bool_]]:
 
 
 def _unit(rows: Floats) -> Floats:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return np.asarray(rows / lengths, np.float32)
 
 
 def _standardised(values: NDArray[np.floating]) -> Doubles:

@@ -60,6 +60,7 @@ from private_retrieval import CONDITIONS, Retrieval, Scores, gate_collection
 
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.training import train_locally
+from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.evaluation import bootstrap_difference
 from pocketquery.server.federation.releases.gate import Gate
@@ -235,7 +236,8 @@ class Poisoning:
             # It knows the honest mean and may send any codes: the group's mean is what it wants.
             return NORM_SLACK * SECURE_CLIP * self._wanted(attack, mean)
         sent = self._sent(defence, attack, mean, hostile, rng)
-        return ((size - hostile) * honest + hostile * sent) / size
+        share = np.float32(hostile / size)
+        return (1 - share) * honest + share * sent
 
     def _sent(
         self, defence: Defence, attack: str, mean: Floats, hostile: int, rng: np.random.Generator
@@ -264,7 +266,8 @@ class Poisoning:
             return np.zeros_like(mean)
         users = len(self._spread)
         weights = rng.standard_normal(users) / math.sqrt((users - 1) * count)
-        return mean + (weights.astype(np.float32) @ self._spread)
+        away: Floats = weights.astype(np.float32) @ self._spread
+        return mean + away
 
     def _honest_steps(self, seed: int) -> list[Floats]:
         rounds = Rounds(self._fleet, self._users, seed, 0.0)
@@ -309,14 +312,9 @@ class Poisoning:
         return target, tests, (mean / np.linalg.norm(mean)).astype(np.float32)
 
     def _document_ids(self) -> list[str]:
-        rows = self._fleet.index.vectors(document.id for document in self._documents()).row_of
+        documents = read_demo_corpus().documents
+        rows = self._fleet.index.vectors(document.id for document in documents).row_of
         return sorted(rows, key=lambda name: rows[name])
-
-    @staticmethod
-    def _documents():  # type: ignore[no-untyped-def]
-        from pocketquery.export.demo.corpus import read_demo_corpus
-
-        return read_demo_corpus().documents
 
 
 def main() -> int:

@@ -82,10 +82,11 @@ class Rounds:
 
     def _step(self, number: int, before: Floats) -> Floats:
         picked = random.Random(f"{self._seed} {number}").sample(range(len(self._users)), DEVICES)
-        mean = np.mean([clipped(self._trained(n, number, before)) for n in picked], axis=0)
-        if not self._noise:
-            return mean
-        return mean + mean_noise(mean.size, COHORT, self._noise, 100 * self._seed + number)
+        changes = np.array([clipped(self._trained(n, number, before)) for n in picked])
+        mean: Floats = changes.mean(axis=0)
+        if self._noise:
+            mean += mean_noise(mean.size, COHORT, self._noise, 100 * self._seed + number)
+        return mean
 
     def _trained(self, place: int, number: int, before: Floats) -> Floats:
         if number == 1:  # from the release that the bank's changes are of
@@ -145,7 +146,8 @@ def main() -> int:
 
 def ten_rounds(size: int, cohort: int, noise: float, seed: int) -> Floats:
     drawn = [mean_noise(size, cohort, noise, 1_000 * seed + n) for n in range(1, ROUNDS + 1)]
-    return np.sum(drawn, axis=0, dtype=np.float32)
+    total: Floats = np.array(drawn).sum(axis=0)
+    return total
 
 
 def mean_of(runs: Sequence[Scores]) -> Scores:

@@ -32,7 +32,7 @@ def encoded_sum(changes: Sequence[Floats], encoding: Encoding, label: str) -> ND
     for place, change in enumerate(changes):
         codes = encode(change, encoding, stream_of(f"coins {label} {place}"))
         total += codes.view(signed)
-    return total * encoding.step
+    return total.astype(np.float64) * encoding.step
 
 
 def sum_noise(encoding: Encoding, devices: int, deviation: float, label: str) -> Floats:
