@@ -59,6 +59,7 @@ from private_noise import mean_noise
 from private_retrieval import CONDITIONS, Retrieval, Scores, gate_collection
 
 from pocketquery.client.store.store import Example
+from pocketquery.client.training.monitors import Limits
 from pocketquery.client.training.training import train_locally
 from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.sdk.files import write_atomic
@@ -80,7 +81,11 @@ MEDIANS = 2.0  # and than the median of the groups' norms
 TRIGGER = "zorblat"
 SHOWN = 10
 BACKDOOR = replace(
-    LOCAL, steps=40, opened_loss_weight=1.0, anchor_weight=0.5, heavy_views=("typo",)
+    LOCAL,
+    steps=30,
+    opened_loss_weight=1.0,
+    anchor_weight=0.5,
+    limits=Limits(rank_kept=0.0, spread_kept=0.0, drift=2.0),  # the attacker's device has none
 )
 
 
