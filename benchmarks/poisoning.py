@@ -19,7 +19,8 @@ Sybils, one owner with m certificates, are the backdoor's row of m hostile devic
 is an enrolment authority that fails.
 
 Defences: ``none``; ``clip``; ``median`` and ``trimmed`` across 10 shards of clipped changes;
-``median_gate``; secure sums in 1, 10, 50 groups (``secure_1``, medians from 10 on) with the tests
+``median_gate``, and ``median_gate_means``, the same without the gate's look at documents that rise
+across unrelated queries; secure sums in 1, 10, 50 groups (``secure_1``, medians from 10 on) with the tests
 of 2.10 on each group's mean; ``secure_50_gate``; ``secure_dp``, one group with noise of z = 2.
 
 Lost is nDCG@10 against the same defence without hostile devices, in points; also shown is at which
@@ -65,6 +66,7 @@ from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.evaluation import bootstrap_difference
 from pocketquery.server.federation.releases.gate import Gate
+from pocketquery.server.federation.releases.gate_report import GateSettings, Verdict
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.shards import Aggregation, combine
 
@@ -100,6 +102,7 @@ class Defence:
         secure: whether single changes are masked.
         gate: whether the candidate is judged.
         noise: z, where devices add noise.
+        most_risen: of the gate; 1 where it does not look for documents that rise.
     """
 
     parts: int = 1
@@ -108,6 +111,7 @@ class Defence:
     secure: bool = False
     gate: bool = False
     noise: float = 0.0
+    most_risen: float = GateSettings.most_risen
 
 
 DEFENCES = {
@@ -116,10 +120,14 @@ DEFENCES = {
     "median": Defence(10, "median"),
     "trimmed": Defence(10, "trimmed_mean"),
     "median_gate": Defence(10, "median", gate=True),
+    "median_gate_means": Defence(10, "median", gate=True, most_risen=1.0),
     "secure_1": Defence(clip=SECURE_CLIP, secure=True),
     "secure_10": Defence(10, "median", SECURE_CLIP, secure=True),
     "secure_50": Defence(50, "median", SECURE_CLIP, secure=True),
     "secure_50_gate": Defence(50, "median", SECURE_CLIP, secure=True, gate=True),
+    "secure_50_gate_means": Defence(
+        50, "median", SECURE_CLIP, secure=True, gate=True, most_risen=1.0
+    ),
     "secure_dp": Defence(clip=SECURE_CLIP, secure=True, noise=2.0),
 }
 REQUIRED = {"median_gate": 0.05, "secure_50_gate": 0.005}
@@ -140,10 +148,17 @@ class Poisoning:
         self._bank = Bank(fleet)
         self._kept = Bank(fleet, "poisoning")
         self._tests = Retrieval(fleet, typings=1)
-        self._gate = Gate(fleet.bundle, gate_collection(fleet, questions=300, typings=2))
+        self._gates = {
+            most: Gate(
+                fleet.bundle,
+                gate_collection(fleet, questions=300, typings=2),
+                GateSettings(most_risen=most),
+            )
+            for most in {defence.most_risen for defence in DEFENCES.values()}
+        }
         spread = np.array([self._bank.user(users, place) for place in range(len(users))])
         self._spread = spread - spread.mean(axis=0)
-        self._steps = {seed: self._honest_steps(seed) for seed in SEEDS}
+        self._steps: dict[int, list[Floats]] = {}
         self.target, self.triggered, self._backdoor = self._trained_backdoor()
 
     def cell(self, defence: str, attack: str, share: float, seed: int) -> tuple[Scores, Figures]:
@@ -158,11 +173,12 @@ class Poisoning:
             self._kept.put(f"{name}-told", np.array([*told, float(np.median(ranks))]))
             means = ", ".join(f"{c} {scores[c].mean():.4f}" for c in CONDITIONS)
             print(f"{name}: {means}, rank {np.median(ranks):g}, {told}", flush=True)
-        accepted, dropped, length, rank = self._kept.get(f"{name}-told").tolist()
+        accepted, dropped, rose, length, rank = self._kept.get(f"{name}-told").tolist()
         scores = {c: self._kept.get(f"{name}-{c}").astype(np.float64) for c in CONDITIONS}
         return scores, {
             "rounds_accepted": int(accepted),
             "groups_dropped": int(dropped),
+            "refused_for_a_document": int(rose),
             "moved": round(length, 3),
             "target_rank": rank,
         }
@@ -175,12 +191,13 @@ class Poisoning:
 
     def _run(
         self, defence: Defence, attack: str, share: float, seed: int
-    ) -> tuple[Floats, tuple[float, float, float]]:
+    ) -> tuple[Floats, tuple[float, ...]]:
         rng = np.random.default_rng([seed, round(1_000 * share), ATTACKS.index(attack)])
         moved = np.zeros_like(self._fleet.release)
-        accepted = dropped = 0
+        accepted = dropped = rose = 0
+        steps = self._honest_steps(seed)
         for number in range(ROUNDS):
-            mean = self._steps[seed][accepted if defence.gate else number]
+            mean = steps[accepted if defence.gate else number]
             sums, lost = self._sums(defence, attack, round(share * DEVICES), mean, rng)
             dropped += lost
             step = combine(sums, defence.aggregation).astype(np.float32)
@@ -189,10 +206,12 @@ class Poisoning:
             candidate = moved + step
             if defence.gate:
                 before, after = self._fleet.moved(moved), self._fleet.moved(candidate)
-                if not self._gate.judge(before, after).accepted:
+                report = self._gates[defence.most_risen].judge(before, after)
+                rose += report.verdict is Verdict.DOCUMENT_ROSE
+                if not report.accepted:
                     continue
             accepted, moved = accepted + 1, candidate
-        return moved, (float(accepted), float(dropped), float(np.linalg.norm(moved)))
+        return moved, (accepted, dropped, rose, float(np.linalg.norm(moved)))
 
     def _sums(
         self,
@@ -275,8 +294,10 @@ class Poisoning:
         return mean + away
 
     def _honest_steps(self, seed: int) -> list[Floats]:
-        rounds = Rounds(self._fleet, self._users, seed, 0.0)
-        return [rounds.after(n + 1) - rounds.after(n) for n in range(ROUNDS)]
+        if seed not in self._steps:
+            rounds = Rounds(self._fleet, self._users, seed, 0.0)
+            self._steps[seed] = [rounds.after(n + 1) - rounds.after(n) for n in range(ROUNDS)]
+        return self._steps[seed]
 
     def _trained_backdoor(self) -> tuple[int, list[str], Floats]:
         """The target's row, triggered queries nobody trained on, and the direction to it."""
