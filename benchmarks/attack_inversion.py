@@ -22,7 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import onnx
@@ -34,7 +34,7 @@ from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 
-__all__ = ["Directions", "Inversion", "RowSpace", "Words", "query_scores", "words_of"]
+__all__ = ["Dictionary", "Directions", "Inversion", "RowSpace", "Words", "query_scores", "words_of"]
 
 Doubles = NDArray[np.float64]
 
@@ -129,6 +129,30 @@ class Words:
         return Words(self.words, self.used[list(users)], self.total[list(users)])
 
 
+class Dictionary:
+    """What each word alone would change, of all values or of ``up``'s, and how alike words are.
+
+    Args:
+        fleet: whose values they are.
+        directions: of :meth:`Directions.of_words`.
+    """
+
+    def __init__(self, fleet: Fleet, directions: Floats) -> None:
+        self._directions = directions
+        self._seen = {True: fleet.is_up, False: np.ones(fleet.release.size, bool)}
+
+    @cache  # noqa: B019 - one dictionary lives as long as the benchmark
+    def rows(self, only_up: bool) -> Floats:
+        """Float32 (words, values), rows of length 1."""
+        return _unit(self._directions[:, self._seen[only_up]])
+
+    @cache  # noqa: B019
+    def gram(self, only_up: bool) -> Floats:
+        """Float32 (words, words), the rows' cosines."""
+        rows = self.rows(only_up)
+        return np.asarray(rows @ rows.T)
+
+
 class RowSpace:
     """How much of a word's state in the first layer lies in the rows of a change of ``down``."""
 
@@ -177,7 +201,7 @@ class Inversion:
     Args:
         fleet: whose changes they are.
         words: of the same users, in their order.
-        dictionary: of :meth:`Directions.of_words`.
+        dictionary: of the same words.
         changes: float32 (users, d).
         only_up: whether the attacker sees ``up`` alone.
     """
@@ -186,7 +210,7 @@ class Inversion:
         self,
         fleet: Fleet,
         words: Words,
-        dictionary: Floats,
+        dictionary: Dictionary,
         changes: Floats,
         rows: RowSpace,
         *,
@@ -194,7 +218,8 @@ class Inversion:
     ) -> None:
         self._fleet, self._words, self._rows, self._only_up = fleet, words, rows, only_up
         seen = fleet.is_up if only_up else np.ones(fleet.release.size, bool)
-        self._dictionary = _unit(dictionary[:, seen])
+        self._dictionary = dictionary.rows(only_up)
+        self._gram = dictionary.gram(only_up)
         self._changes = changes[:, seen] - changes[:, seen].mean(axis=0)
         self._alike = _unit(self._changes) @ _unit(self._changes).T
         self._whole = changes
@@ -213,7 +238,6 @@ class Inversion:
         if not self._only_up:
             found["row space"] = np.zeros((users, count), np.intp)
         cosines = _unit(self._changes) @ self._dictionary.T  # (users, words)
-        gram = self._dictionary @ self._dictionary.T
         aligned = self._aligned()
         rowed = [np.zeros(len(self._words.words))] * users
         if not self._only_up:
@@ -222,14 +246,12 @@ class Inversion:
             prior = self._prior(train)
             found["frequency"][test] = np.argsort(-prior, kind="stable")[:count]
             weights = self._learnt(train, prior, aligned, rowed)
-            price = max(
-                _PRIORS, key=lambda p: self._greedy_score(train[:20], cosines, gram, prior, p)
-            )
+            price = max(_PRIORS, key=lambda p: self._greedy_score(train[:20], cosines, prior, p))
             for user in test:
                 features = self._features(user, train, prior, aligned, rowed)
                 logits = features @ weights
                 found["shadow"][user] = np.argsort(-logits, kind="stable")[:count]
-                found["greedy"][user] = _greedy(cosines[user], gram, prior, price, count)
+                found["greedy"][user] = _greedy(cosines[user], self._gram, prior, price, count)
                 if not self._only_up:
                     found["row space"][user] = np.argsort(-rowed[user], kind="stable")[:count]
         return found
@@ -293,11 +315,10 @@ class Inversion:
         self,
         users: NDArray[np.intp],
         cosines: Floats,
-        gram: Floats,
         prior: Doubles,
         price: float,
     ) -> float:
-        named = np.array([_greedy(cosines[u], gram, prior, price, self.count) for u in users])
+        named = np.array([_greedy(cosines[u], self._gram, prior, price, self.count) for u in users])
         hits = np.take_along_axis(self._words.used[users] > 0, named, 1)
         return float(hits.mean())
 

@@ -47,7 +47,7 @@ from attack_identification import (
     membership,
     of_sums,
 )
-from attack_inversion import Directions, Inversion, RowSpace, Words, query_scores
+from attack_inversion import Dictionary, Directions, Inversion, RowSpace, Words, query_scores
 from numpy.typing import NDArray
 from private_changes import (
     ROOT,
@@ -338,7 +338,7 @@ def queries(
 def against_inversion(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
     users, fleet = attacker.users, attacker.fleet
     words = Words.of(users)
-    dictionary = attacker.directions.of_words(words.words)
+    dictionary = Dictionary(fleet, attacker.directions.of_words(words.words))
     rows = RowSpace(fleet, words.words)
     half = len(users) // 2
     one = Words.of(users, ONE_STEP.batch_size).only(range(half))
