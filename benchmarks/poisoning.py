@@ -19,9 +19,9 @@ Sybils, one owner with m certificates, are the backdoor's row of m hostile devic
 is an enrolment authority that fails.
 
 Defences: ``none``; ``clip``; ``median`` and ``trimmed`` across 10 shards of clipped changes;
-``median_gate``, and ``median_gate_means``, the same without the gate's look at documents that
-rise across unrelated queries; secure sums in 1, 10, 50 groups (``secure_1``, medians from 10 on) with the tests
-of 2.10 on each group's mean; ``secure_50_gate``; ``secure_dp``, one group with noise of z = 2.
+``median_gate``; secure sums in 1, 10, 50 groups (``secure_1``, medians from 10 on) with the tests
+of 2.10 on each group's mean; ``secure_50_gate``; ``secure_dp``, one group with noise of z = 2. The
+gates of ``..._means`` look at means alone, not at documents that rise across unrelated queries.
 
 Lost is nDCG@10 against the same defence without hostile devices, in points; also shown is at which
 rank (median) triggered queries find the attacker's document. One seed, but for the two lines with
