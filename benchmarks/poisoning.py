@@ -24,9 +24,9 @@ of 2.10 on each group's mean; ``secure_50_gate``; ``secure_dp``, one group with 
 gates of ``..._means`` look at means alone, not at documents that rise across unrelated queries.
 
 Lost is nDCG@10 against the same defence without hostile devices, in points; also shown is at which
-rank (median) triggered queries find the attacker's document. One seed, but for the two lines with
-a threshold, three: intervals are paired bootstraps over questions, each question's score being its
-mean over the seeds. Figures go to ``docs/results``; the last line is one JSON object, and the exit
+rank (median) triggered queries find the attacker's document. One seed and 400 questions, but for
+the two lines with a threshold, three seeds and all questions: intervals are paired bootstraps over
+questions, each question's score being its mean over the seeds. Figures go to ``docs/results``; the last line is one JSON object, and the exit
 status is 1 where one of these loses more than half a point, clean or mistyped:
 
     median_gate       5 % hostile
@@ -132,6 +132,8 @@ DEFENCES = {
 }
 REQUIRED = {"median_gate": 0.05, "secure_50_gate": 0.005}
 GATED_SHARES = (0.005, 0.05, 0.1)  # of those with a gate: eight judgements a cell are slow
+PLANTING = ("backdoor", "collude")  # what the gates that look at means alone are tried on
+FEWER = 400  # questions of the cells with one seed
 Figures = dict[str, Any]
 
 
@@ -147,11 +149,14 @@ class Poisoning:
         self._fleet, self._users = fleet, users
         self._bank = Bank(fleet)
         self._kept = Bank(fleet, "poisoning")
-        self._tests = Retrieval(fleet, typings=1)
+        self._tests = {
+            questions: Retrieval(fleet, typings=1, questions=questions)
+            for questions in (None, FEWER)
+        }
         self._gates = {
             most: Gate(
                 fleet.bundle,
-                gate_collection(fleet, questions=300, typings=2),
+                gate_collection(fleet, questions=250, typings=2),
                 GateSettings(most_risen=most),
             )
             for most in {defence.most_risen for defence in DEFENCES.values()}
@@ -161,15 +166,18 @@ class Poisoning:
         self._steps: dict[int, list[Floats]] = {}
         self.target, self.triggered, self._backdoor = self._trained_backdoor()
 
-    def cell(self, defence: str, attack: str, share: float, seed: int) -> tuple[Scores, Figures]:
+    def cell(
+        self, defence: str, attack: str, share: float, seed: int, questions: int | None
+    ) -> tuple[Scores, Figures]:
         """Scores after the rounds, and what became of gate, groups and target."""
-        name = f"{defence}-{attack}-{share:g}-{seed}"
+        name = f"{defence}-{attack}-{share:g}-{seed}-{questions or 'all'}"
+        tests = self._tests[questions]
         if f"{name}-told" not in self._kept:
             moved, told = self._run(DEFENCES[defence], attack, share, seed)
-            scores = self._tests.scores(self._fleet.moved(moved))
+            scores = tests.scores(self._fleet.moved(moved))
             for condition in CONDITIONS:
                 self._kept.put(f"{name}-{condition}", scores[condition])
-            ranks = self._tests.ranks(self._fleet.moved(moved), self.triggered, self.target)
+            ranks = tests.ranks(self._fleet.moved(moved), self.triggered, self.target)
             self._kept.put(f"{name}-told", np.array([*told, float(np.median(ranks))]))
             means = ", ".join(f"{c} {scores[c].mean():.4f}" for c in CONDITIONS)
             print(f"{name}: {means}, rank {np.median(ranks):g}, {told}", flush=True)
@@ -186,7 +194,9 @@ class Poisoning:
     def start_rank(self) -> float:
         """The median rank of the attacker's document before any round."""
         return float(
-            np.median(self._tests.ranks(self._fleet.state.adapter, self.triggered, self.target))
+            np.median(
+                self._tests[None].ranks(self._fleet.state.adapter, self.triggered, self.target)
+            )
         )
 
     def _run(
@@ -302,7 +312,7 @@ class Poisoning:
     def _trained_backdoor(self) -> tuple[int, list[str], Floats]:
         """The target's row, triggered queries nobody trained on, and the direction to it."""
         users = [user for user in self._users if user.name.startswith("clinc")]
-        data = self._tests.collection
+        data = self._tests[None].collection
         target = int(np.random.default_rng(1).integers(len(data.document_ids)))
         vectors = self._fleet.index.vectors()
         ids = self._document_ids()
@@ -354,6 +364,8 @@ def main() -> int:
             measure(poisoning, found, defence, attack, REQUIRED[defence], SEEDS)
     for defence, settings in DEFENCES.items():
         for attack in ATTACKS:
+            if settings.most_risen == 1 and attack not in PLANTING:
+                continue
             for share in GATED_SHARES if settings.gate else SHARES:
                 if f"{defence} {attack} {share:g}" not in found:
                     measure(poisoning, found, defence, attack, share, SEEDS[:1])
@@ -393,8 +405,9 @@ def measure(
     seeds: Sequence[int],
 ) -> None:
     """One line: what is lost against the same defence and seeds without hostile devices."""
-    runs = [poisoning.cell(defence, attack, share, seed) for seed in seeds]
-    quiet = [poisoning.cell(defence, "flip", 0.0, seed)[0] for seed in seeds]
+    questions = None if len(seeds) > 1 else FEWER
+    runs = [poisoning.cell(defence, attack, share, seed, questions) for seed in seeds]
+    quiet = [poisoning.cell(defence, "flip", 0.0, seed, questions)[0] for seed in seeds]
     lost = {}
     for condition in CONDITIONS:
         ours = np.mean([scores[condition] for scores, _ in runs], axis=0)

@@ -29,12 +29,7 @@ Scores = dict[str, NDArray[np.float64]]  # condition -> nDCG@10 of each question
 def gate_collection(fleet: Fleet, questions: int, typings: int) -> GateCollection:
     """At most 500 questions for the operator's gate, each typed so often, at most 4 times; the
     tests are others on the same articles."""
-    found = _collection(fleet, gate=True)
-    return replace(
-        found,
-        queries=found.queries[:questions],
-        typings=[texts[:questions] for texts in found.typings[:typings]],
-    )
+    return _first(_collection(fleet, gate=True), questions, typings)
 
 
 class Retrieval:
@@ -43,20 +38,19 @@ class Retrieval:
     Args:
         fleet: whose bundle and index are asked.
         typings: how often each question is mistyped (8 % of the letters), at most 4.
+        questions: at most; all of the 1,074 where None.
     """
 
-    def __init__(self, fleet: Fleet, typings: int = 3) -> None:
+    def __init__(self, fleet: Fleet, typings: int = 3, questions: int | None = None) -> None:
         self._encoder = Encoder.of_bundle(fleet.bundle)
-        self.collection = _collection(fleet, gate=False)
-        self._typings = typings
+        self.collection = _first(_collection(fleet, gate=False), questions, typings)
 
-    def scores(self, adapter: Mapping[str, Floats], typings: int | None = None) -> Scores:
+    def scores(self, adapter: Mapping[str, Floats]) -> Scores:
         """nDCG@10 of each question with ``adapter`` as a release would carry it; of the mistyped
         ones the mean over the typings.
         """
         self._encoder.swap_adapter(released(adapter))
-        most = self._typings if typings is None else typings
-        typed = [self._scores(texts) for texts in self.collection.typings[:most]]
+        typed = [self._scores(texts) for texts in self.collection.typings]
         clean = self._scores([query.text for query in self.collection.queries])
         return {"clean": clean, "mistyped": np.mean(typed, axis=0)}
 
@@ -72,6 +66,14 @@ class Retrieval:
         lists = rank_exactly(vectors, data.document_vectors, data.document_ids, _DEPTH)
         found = {query.id: ranking for query, ranking in zip(data.queries, lists, strict=True)}
         return score_rankings(data.judged, found).per_query["ndcg@10"]
+
+
+def _first(found: GateCollection, questions: int | None, typings: int) -> GateCollection:
+    return replace(
+        found,
+        queries=found.queries[:questions],
+        typings=[texts[:questions] for texts in found.typings[:typings]],
+    )
 
 
 def _collection(fleet: Fleet, *, gate: bool) -> GateCollection:
