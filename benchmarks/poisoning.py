@@ -26,8 +26,9 @@ gates of ``..._means`` look at means alone, not at documents that rise across un
 Lost is nDCG@10 against the same defence without hostile devices, in points; also shown is at which
 rank (median) triggered queries find the attacker's document. One seed and 400 questions, but for
 the two lines with a threshold, three seeds and all questions: intervals are paired bootstraps over
-questions, each question's score being its mean over the seeds. Figures go to ``docs/results``; the last line is one JSON object, and the exit
-status is 1 where one of these loses more than half a point, clean or mistyped:
+questions, each question's score being its mean over the seeds. Figures go to ``docs/results``; the
+last line is one JSON object, and the exit status is 1 where one of these loses more than half a
+point, clean or mistyped:
 
     median_gate       5 % hostile
     secure_50_gate    .5 % hostile
