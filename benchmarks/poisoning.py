@@ -360,16 +360,16 @@ def main() -> int:
     fleet, users = open_fleet(parser.parse_args())
     poisoning = Poisoning(fleet, users)
     found: dict[str, Figures] = {}
-    for defence in REQUIRED:
-        for attack in ATTACKS:
-            measure(poisoning, found, defence, attack, REQUIRED[defence], SEEDS)
     for defence, settings in DEFENCES.items():
         for attack in ATTACKS:
             if settings.most_risen == 1 and attack not in PLANTING:
                 continue
             for share in GATED_SHARES if settings.gate else SHARES:
-                if f"{defence} {attack} {share:g}" not in found:
+                if REQUIRED.get(defence) != share:
                     measure(poisoning, found, defence, attack, share, SEEDS[:1])
+    for defence in REQUIRED:
+        for attack in ATTACKS:
+            measure(poisoning, found, defence, attack, REQUIRED[defence], SEEDS)
     missed = [
         f"{defence}, {attack}, {REQUIRED[defence]:.1%} hostile: {condition} loses {lost:.4f}, at "
         f"most {MOST_LOST} is allowed"
