@@ -5,8 +5,8 @@ Three attacks on the words, of which the best is reported:
 * ``greedy``: a dictionary of what each of 5,000 words alone would change; words are added one by
   one, each time the one that explains most of what is left, given how frequent it is.
 * ``shadow``: logistic regression, learnt on half of the users and tried on the others, from how
-  frequent a word is, how frequent it is with users whose changes are alike, and how the word's own
-  change lies to what is seen, tensor by tensor.
+  frequent a word is with all other users, how frequent with those whose changes are alike, and how
+  the word's own change lies to what is seen, tensor by tensor.
 * ``row space``: gradients of ``down`` in the first layer lie in the span of the tokens' states
   there, which the attacker can compute for every word (Petrov et al., "DAGER", NeurIPS 2024; for
   adapters Chen et al., 2026).
@@ -124,10 +124,6 @@ class Words:
                     used[row, place[word]] += 1
         return cls(words, used, total)
 
-    def only(self, users: Sequence[int]) -> Words:
-        """Of these users alone."""
-        return Words(self.words, self.used[list(users)], self.total[list(users)])
-
 
 class Dictionary:
     """What each word alone would change, of all values or of ``up``'s, and how alike words are.
@@ -200,7 +196,7 @@ class Inversion:
 
     Args:
         fleet: whose changes they are.
-        words: of the same users, in their order.
+        words: of all users, of whom these are the first.
         dictionary: of the same words.
         changes: float32 (users, d).
         only_up: whether the attacker sees ``up`` alone.
@@ -243,13 +239,12 @@ class Inversion:
         if not self._only_up:
             rowed = [self._rows.scores(change) for change in self._whole]
         for train, test in self._folds:
-            prior = self._prior(train)
-            found["frequency"][test] = np.argsort(-prior, kind="stable")[:count]
-            weights = self._learnt(train, prior, aligned, rowed)
-            price = max(_PRIORS, key=lambda p: self._greedy_score(train[:20], cosines, prior, p))
+            weights = self._learnt(train, aligned, rowed)
+            price = max(_PRIORS, key=lambda p: self._greedy_score(train[:20], cosines, p))
             for user in test:
-                features = self._features(user, train, prior, aligned, rowed)
-                logits = features @ weights
+                prior = self._prior(user)
+                found["frequency"][user] = np.argsort(-prior, kind="stable")[:count]
+                logits = self._features(user, aligned, rowed) @ weights
                 found["shadow"][user] = np.argsort(-logits, kind="stable")[:count]
                 found["greedy"][user] = _greedy(cosines[user], self._gram, prior, price, count)
                 if not self._only_up:
@@ -259,19 +254,26 @@ class Inversion:
     @cached_property
     def count(self) -> int:
         """How many words an attack names: as many as users use, in the median."""
-        return int(np.median((self._words.used > 0).sum(axis=1)))
+        return int(np.median((self._used > 0).sum(axis=1)))
+
+    @property
+    def _used(self) -> NDArray[np.int64]:
+        """(users, words), of the users whose changes are seen."""
+        return self._words.used[: len(self._changes)]
 
     def figures(self, named: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
         """Token F1 over distinct words and ROUGE-1 recall over all words, (users,) each."""
-        used = self._words.used
+        used = self._used
         hits = np.take_along_axis(used > 0, named, 1).sum(axis=1)
         distinct = (used > 0).sum(axis=1)
         f1 = 2 * hits / (named.shape[1] + distinct)
-        return f1, np.take_along_axis(used, named, 1).sum(axis=1) / self._words.total
+        total = self._words.total[: len(used)]
+        return f1, np.take_along_axis(used, named, 1).sum(axis=1) / total
 
-    def _prior(self, train: NDArray[np.intp]) -> Doubles:
-        """How likely a user has a word, from the others; (words,), log-odds."""
-        share = ((self._words.used[train] > 0).sum(axis=0) + 0.1) / (len(train) + 0.2)
+    def _prior(self, user: int) -> Doubles:
+        """How likely the user has a word, from all others; (words,), log-odds."""
+        others = np.delete(self._words.used, user, axis=0) > 0
+        share = (others.sum(axis=0) + 0.1) / (len(others) + 0.2)
         return np.asarray(np.log(share / (1 - share)), np.float64)
 
     def _aligned(self) -> list[Doubles]:
@@ -284,16 +286,14 @@ class Inversion:
     def _features(
         self,
         user: int,
-        train: NDArray[np.intp],
-        prior: Doubles,
         aligned: list[Doubles],
         rowed: list[Doubles],
     ) -> Doubles:
         """(words, features), the first of which is 1."""
-        others = train[train != user]
-        alike = self._alike[user, others]
+        prior, used = self._prior(user), np.delete(self._used, user, axis=0) > 0
+        alike = np.delete(self._alike[user], user)
         weight = np.exp(12 * (alike - alike.max()))
-        near = (weight @ (self._words.used[others] > 0)) / weight.sum()
+        near = (weight @ used) / weight.sum()
         columns = [np.ones_like(prior), prior, np.log(near + 0.01)]
         columns += [values[user] for values in aligned]
         columns.append(_standardised(rowed[user][None])[0])
@@ -302,24 +302,23 @@ class Inversion:
     def _learnt(
         self,
         train: NDArray[np.intp],
-        prior: Doubles,
         aligned: list[Doubles],
         rowed: list[Doubles],
     ) -> Doubles:
-        rows = [self._features(user, train, prior, aligned, rowed) for user in train]
-        features = np.concatenate(rows)
-        target = (self._words.used[train] > 0).ravel().astype(np.float64)
+        features = np.concatenate([self._features(user, aligned, rowed) for user in train])
+        target = (self._used[train] > 0).ravel().astype(np.float64)
         return _logistic(features, target)
 
     def _greedy_score(
         self,
         users: NDArray[np.intp],
         cosines: Floats,
-        prior: Doubles,
         price: float,
     ) -> float:
-        named = np.array([_greedy(cosines[u], self._gram, prior, price, self.count) for u in users])
-        hits = np.take_along_axis(self._words.used[users] > 0, named, 1)
+        named = np.array(
+            [_greedy(cosines[u], self._gram, self._prior(u), price, self.count) for u in users]
+        )
+        hits = np.take_along_axis(self._used[users] > 0, named, 1)
         return float(hits.mean())
 
 

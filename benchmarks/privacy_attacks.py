@@ -341,12 +341,12 @@ def against_inversion(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
     dictionary = Dictionary(fleet, attacker.directions.of_words(words.words))
     rows = RowSpace(fleet, words.words)
     half = len(users) // 2
-    one = Words.of(users, ONE_STEP.batch_size).only(range(half))
-    limited = Words.of(users, LIMITS.least_queries).only(range(LIMITED_TARGETS))
+    one = Words.of(users, ONE_STEP.batch_size)
+    limited = Words.of(users, LIMITS.least_queries)
     arms = {
         "ten_steps": (words, attacker.changes),
         "one_step": (one, attacker.one_step(half)),
-        "limit": (limited, attacker.at_limit("limit", LIMIT, LIMITED_TARGETS)),
+        "limit": (limited, attacker.at_limit("limit", LIMIT, CANDIDATES, 1)),
         "limit_sum": (limited, attacker.at_limit("limit_sum", LIMIT_SUM, LIMITED_TARGETS)),
     }
     for arm, (known, changes) in arms.items():
