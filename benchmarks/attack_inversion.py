@@ -1,12 +1,13 @@
 """Which words and queries was a change computed from? The attacker knows other users' data.
 
-Three attacks on the words, of which the best is reported:
+Four attacks on the words, of which the best is reported:
 
 * ``greedy``: a dictionary of what each of 5,000 words alone would change; words are added one by
   one, each time the one that explains most of what is left, given how frequent it is.
 * ``shadow``: logistic regression, learnt on half of the users and tried on the others, from how
   frequent a word is with all other users, how frequent with those whose changes are alike, and how
   the word's own change lies to what is seen, tensor by tensor.
+* ``alike``: the words of the users whose changes are alike, which tells the topic and no more.
 * ``row space``: gradients of ``down`` in the first layer lie in the span of the tokens' states
   there, which the attacker can compute for every word (Petrov et al., "DAGER", NeurIPS 2024; for
   adapters Chen et al., 2026).
@@ -44,6 +45,8 @@ _COPIES = 2  # of a text, mistyped differently
 _TYPO_RATE = 0.2  # a view that is the text itself has no gradient
 _PRIORS = (0.0, 0.003, 0.01, 0.03, 0.1)  # what greedy addition pays for a rare word
 _STEPS = 12  # of Newton's method
+_ALIKE = 2  # the feature that tells how frequent a word is with users whose changes are alike
+_LITTLE = 0.1  # of the others' frequency, where that says little
 _ERRORS = 3  # onnxruntime warns that the adapter is an input, as it is meant to be
 
 
@@ -229,7 +232,8 @@ class Inversion:
         """By attack, the words named of each user: (users, count), the surest first."""
         users, count = len(self._changes), self.count
         found = {
-            name: np.zeros((users, count), np.intp) for name in ("frequency", "shadow", "greedy")
+            name: np.zeros((users, count), np.intp)
+            for name in ("frequency", "alike", "shadow", "greedy")
         }
         if not self._only_up:
             found["row space"] = np.zeros((users, count), np.intp)
@@ -244,7 +248,10 @@ class Inversion:
             for user in test:
                 prior = self._prior(user)
                 found["frequency"][user] = np.argsort(-prior, kind="stable")[:count]
-                logits = self._features(user, aligned, rowed) @ weights
+                features = self._features(user, aligned, rowed)
+                alike = features[:, _ALIKE] + _LITTLE * prior
+                found["alike"][user] = np.argsort(-alike, kind="stable")[:count]
+                logits = features @ weights
                 found["shadow"][user] = np.argsort(-logits, kind="stable")[:count]
                 found["greedy"][user] = _greedy(cosines[user], self._gram, prior, price, count)
                 if not self._only_up:

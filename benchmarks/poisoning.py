@@ -14,6 +14,8 @@ react to what the attack did to the release. Attackers know the honest mean.
   the client's own step, and then scaled likewise.
 * ``collude``: the honest mean and, orthogonal to it, the backdoor, as long as an honest change: no
   test of a single change or sum can tell it, and it adds up over the rounds.
+* ``cover``: the same to the clip, and under masks as the group's own mean, as long as its norm test
+  lets pass: what it plants comes with what honest devices teach.
 
 Sybils, one owner with m certificates, are the backdoor's row of m hostile devices; what they need
 is an enrolment authority that fails.
@@ -75,7 +77,7 @@ RESULT = ROOT / "docs" / "results" / "poisoning.json"
 DEVICES = 1_000
 ROUNDS = 8
 SHARES = (0.001, 0.005, 0.01, 0.05, 0.1)
-ATTACKS = ("flip", "scaled", "backdoor", "collude")
+ATTACKS = ("flip", "scaled", "backdoor", "collude", "cover")
 SEEDS = (1, 2, 3)
 MOST_LOST = 0.005
 PLAIN_CLIP, SECURE_CLIP = 1.25, 1.0
@@ -133,7 +135,7 @@ DEFENCES = {
 }
 REQUIRED = {"median_gate": 0.05, "secure_50_gate": 0.005}
 GATED_SHARES = (0.005, 0.05, 0.1)  # of those with a gate: eight judgements a cell are slow
-PLANTING = ("backdoor", "collude")  # what the gates that look at means alone are tried on
+PLANTING = ("backdoor", "collude", "cover")  # what the gates that look at means alone are tried on
 FEWER = 400  # questions of the cells with one seed
 Figures = dict[str, Any]
 
@@ -267,9 +269,12 @@ class Poisoning:
         honest = self._drawn(mean, size - hostile, rng)
         if not hostile:
             return honest
-        if defence.secure and attack in ("scaled", "backdoor"):
+        if defence.secure and attack in ("scaled", "backdoor", "cover"):
             # It knows the honest mean and may send any codes: the group's mean is what it wants.
-            return NORM_SLACK * SECURE_CLIP * self._wanted(attack, mean)
+            most = NORM_SLACK * SECURE_CLIP
+            if attack == "cover":
+                return self._covered(mean, most)
+            return np.float32(most) * self._wanted(attack, mean)
         sent = self._sent(defence, attack, mean, hostile, rng)
         share = np.float32(hostile / size)
         return (1 - share) * honest + share * sent
@@ -281,13 +286,19 @@ class Poisoning:
         if attack == "flip":
             return -self._drawn(mean, hostile, rng)
         if attack == "collude":
-            away = self._wanted("backdoor", mean)
-            onward = mean / np.linalg.norm(mean)
-            away = away - (away @ onward) * onward
-            away /= np.linalg.norm(away)
-            return mean + math.sqrt(max(0.0, 1.0 - float(mean @ mean))) * away
+            return self._covered(mean, 1.0)
+        if attack == "cover":
+            return self._covered(mean, defence.clip or 10.0)
         length = defence.clip or 10.0
         return length * self._wanted(attack, mean)
+
+    def _covered(self, mean: Floats, length: float) -> Floats:
+        """The honest mean and, orthogonal to it, as much of the backdoor as makes it so long."""
+        onward = mean / np.linalg.norm(mean)
+        away = self._backdoor - (self._backdoor @ onward) * onward
+        away *= math.sqrt(max(0.0, length**2 - float(mean @ mean))) / np.linalg.norm(away)
+        covered: Floats = mean + away
+        return covered
 
     def _wanted(self, attack: str, mean: Floats) -> Floats:
         """The attack's direction, of length 1."""
@@ -364,7 +375,7 @@ def main() -> int:
         for attack in ATTACKS:
             if settings.most_risen == 1 and attack not in PLANTING:
                 continue
-            for share in GATED_SHARES if settings.gate else SHARES:
+            for share in GATED_SHARES if settings.gate or attack == "cover" else SHARES:
                 if REQUIRED.get(defence) != share:
                     measure(poisoning, found, defence, attack, share, SEEDS[:1])
     for defence in REQUIRED:

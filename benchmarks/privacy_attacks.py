@@ -13,8 +13,9 @@ the index, every candidate's queries, and trains each candidate itself with othe
   bounds are about. ``dp_z_sum``: it sees the sum.
 * queries: which queries were asked, among others on the same topics and other users'.
 * inversion: which words were asked, from the change of ten steps and of one, whole and of ``up``
-  alone (attack_inversion.py says how). Matching gradients over soft tokens is not among the
-  attacks: the training step is a graph that takes token ids.
+  alone (attack_inversion.py says how), and under sums and noise. ``one_query`` is the row-space
+  test where it is at home: one step on one query, which no device accepts. Matching gradients over
+  soft tokens is not among the attacks: the training step is a graph that takes token ids.
 * the same against an offer at the device's limits (client/offer_limits.py): ``limit``, five steps
   of 16 of 32 queries at the largest learning rate, and ``limit_sum``, the same with an epsilon of
   1, with which AdamW adds plain gradients.
@@ -47,7 +48,15 @@ from attack_identification import (
     membership,
     of_sums,
 )
-from attack_inversion import Dictionary, Directions, Inversion, RowSpace, Words, query_scores
+from attack_inversion import (
+    Dictionary,
+    Directions,
+    Inversion,
+    RowSpace,
+    Words,
+    query_scores,
+    words_of,
+)
 from numpy.typing import NDArray
 from private_changes import (
     ROOT,
@@ -90,6 +99,15 @@ LIMIT_SUM = LocalConfig(
 LIMITED_TARGETS = 40  # of the 100 candidates of the limit's arms
 QUERY_USERS = 20
 DISTRACTORS = 500
+EXACT = {  # arms of the words, and where the queries of the same changes were ranked
+    "ten_steps_full": "plain",
+    "ten_steps_up": "up_only",
+    "limit_full": "limit",
+    "limit_sum_full": "limit_sum",
+    "sum_20_full": "sum_20",
+    "sum_100_full": "sum_100",
+    "dp_z2_full": "dp_z2",
+}
 SEED = 0
 Figures = dict[str, Any]
 
@@ -194,6 +212,9 @@ def main() -> int:
                 result[kind][arm] = figures
                 print(f"{kind:<15} {arm:<22} {json.dumps(figures)}", flush=True)
             save(result)
+    for arm, seen in EXACT.items():
+        if arm in result["inversion"] and seen in result["queries"]:
+            result["inversion"][arm]["exact"] = result["queries"][seen]["exact"][0]
     result["missed"] = list(problems(result))
     save(result)
     for problem in result["missed"]:
@@ -353,6 +374,52 @@ def against_inversion(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
         for only_up in (False, True):
             attack = Inversion(fleet, known, dictionary, changes, rows, only_up=only_up)
             yield "inversion", f"{arm}_{'up' if only_up else 'full'}", inverted(attack)
+    short = np.array([clipped(change, CLIP) for change in attacker.changes])
+    add = noise_of("inversion", short.shape[1], 2.0, known=True)
+    covered = {
+        "sum_20": among_others(short, 20),
+        "sum_100": among_others(short, 100),
+        "dp_z2": np.array([change + add(n) for n, change in enumerate(short)]),
+    }
+    for arm, changes in covered.items():
+        attack = Inversion(fleet, words, dictionary, changes, rows, only_up=False)
+        yield "inversion", f"{arm}_full", inverted(attack)
+    yield "inversion", "one_query_full", one_query(attacker, words, rows)
+
+
+def among_others(changes: Floats, size: int) -> Floats:
+    """Each user's change in a sum with others, float32 (users, d)."""
+    rng, found = np.random.default_rng(SEED), np.empty_like(changes)
+    for user, change in enumerate(changes):
+        others = rng.permutation(np.delete(np.arange(len(changes)), user))[: size - 1]
+        found[user] = change + changes[others].sum(axis=0)
+    return found
+
+
+def one_query(attacker: Attacker, words: Words, rows: RowSpace) -> Figures:
+    """The row-space test on one step on a single query, from an offer that no device accepts."""
+    config = LocalConfig(steps=1, batch_size=1, epsilon=1.0)
+    refused = LIMITS.refusal(config, LIMITS.largest_clip, 1)
+    if refused is None:
+        raise SystemExit("the offer of one query is within the limits, expected a refusal")
+    place = {word: number for number, word in enumerate(words.words)}
+    frequency = np.argsort(-words.used.sum(axis=0), kind="stable")
+    found, base = [], []
+    for user in attacker.users[:LIMITED_TARGETS]:
+        query = user.queries[0]
+        asked = {place[word] for word in words_of(query) if word in place}
+        change = attacker.fleet.change(
+            [query], 0, config=config, adapter=attacker.fleet.moved(attacker.replicas.mean(axis=0))
+        )
+        named = np.argsort(-rows.scores(change), kind="stable")[: len(asked)]
+        found.append(len(asked & set(named.tolist())) / len(asked))
+        base.append(len(asked & set(frequency[: len(asked)].tolist())) / len(asked))
+    return {
+        "attack": "row space",
+        "token_f1": round(float(np.mean(found)), 4),
+        "baseline_f1": round(float(np.mean(base)), 4),
+        "above_baseline": mean_interval(np.array(found) - np.array(base)),
+    }
 
 
 def inverted(attack: Inversion) -> Figures:
