@@ -71,7 +71,7 @@ from pocketquery.server.evaluation import bootstrap_difference
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_report import GateSettings, Verdict
 from pocketquery.server.federation.rounds.running_sum import RunningSum
-from pocketquery.server.federation.rounds.shards import Aggregation, combine
+from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation, combine
 
 RESULT = ROOT / "docs" / "results" / "poisoning.json"
 DEVICES = 1_000
@@ -83,6 +83,7 @@ MOST_LOST = 0.005
 PLAIN_CLIP, SECURE_CLIP = 1.25, 1.0
 NORM_SLACK = 1.1  # a group's mean may be so much longer than the clip
 MEDIANS = 2.0  # and than the median of the groups' norms
+KEPT_TO = 0.95  # of it, by attackers who estimate it: a group's norm is hardly below the mean's
 TRIGGER = "zorblat"
 SHOWN = 10
 BACKDOOR = replace(
@@ -246,7 +247,7 @@ class Poisoning:
         fine = np.ones(len(means), bool)
         if defence.secure:
             most = NORM_SLACK * defence.clip
-            if defence.parts >= 3:
+            if defence.parts >= LEAST_SHARDS:
                 most = min(most, MEDIANS * float(np.median(norms)))
             fine = norms <= most * (1 + 1e-5)
         empty = RunningSum.empty(mean.size, bits=30)
@@ -272,6 +273,8 @@ class Poisoning:
         if defence.secure and attack in ("scaled", "backdoor", "cover"):
             # It knows the honest mean and may send any codes: the group's mean is what it wants.
             most = NORM_SLACK * SECURE_CLIP
+            if defence.parts >= LEAST_SHARDS:  # of the median of the groups' norms, too
+                most = min(most, KEPT_TO * MEDIANS * float(np.linalg.norm(mean)))
             if attack == "cover":
                 return self._covered(mean, most)
             return np.float32(most) * self._wanted(attack, mean)
