@@ -59,6 +59,7 @@ COHORT, NOISE = 1_000, 2.0
 COHORTS = (100, 300, 1_000, 10_000)
 NOISES = (1.0, 2.0, 4.0)
 MOST_LOST = 0.005
+_LOWEST = -11  # points; what lies below is said in the axis' name
 
 
 class Rounds:
@@ -210,6 +211,18 @@ def points(found: Interval) -> str:
     return f"{100 * found.estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
+def said_below(
+    condition: str, gained: float, curve: dict[tuple[int, float], dict[str, Interval]]
+) -> str:
+    """The name of the plot's axis, with the points that lie below it."""
+    below = [
+        f"n = {cohort}, z = {noise:g}: {gained + 100 * found[condition].estimate:.0f}"
+        for (cohort, noise), found in curve.items()
+        if gained + 100 * found[condition].estimate < _LOWEST
+    ]
+    return "devices a round" + (f" (below: {'; '.join(below)})" if below else "")
+
+
 def plot(
     rounds: dict[str, dict[str, Interval]], curve: dict[tuple[int, float], dict[str, Interval]]
 ) -> str:
@@ -231,9 +244,10 @@ def plot(
                 y = [gained + 100 * i.estimate for i in found]
                 axes.errorbar(x, y, spread, color=colour, marker="o", label=f"z = {noise:g}")
             axes.set_xscale("log")
+            axes.set_ylim(_LOWEST, 7)
             axes.set_xticks(COHORTS, [f"{cohort:,}" for cohort in COHORTS])
             axes.minorticks_off()
-            axes.set_xlabel("devices a round")
+            axes.set_xlabel(said_below(condition, gained, curve))
             axes.set_ylabel(f"nDCG@10, points gained, {condition}")
             axes.grid(visible=True, alpha=0.3)
             axes.spines[["top", "right"]].set_visible(False)
