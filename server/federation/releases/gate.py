@@ -13,6 +13,9 @@ from nothing, or from its negation. Two comparisons on the same queries:
 - with the encoder as it was shipped: the mean, so that small losses cannot add up over rounds; and
   spread and effective rank of the query vectors, for a collapse that few documents do not show.
 
+And no single document may rise across queries that it has nothing to do with (risen.py): a change
+that plants one leaves every mean where it was.
+
 The spread is judged as a share of the shipped encoder's, not by itself: a sound encoder of an
 uneven space, or queries on one topic, can have a ``std_ratio`` of 0.5 to begin with.
 """
@@ -46,10 +49,9 @@ from pocketquery.server.federation.releases.gate_report import (
     Verdict,
     verdict_on,
 )
+from pocketquery.server.federation.releases.risen import DEPTH, most_risen
 
 __all__ = ["Gate", "GateCollection", "accept"]
-
-_DEPTH = 100
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,13 @@ class _Measured:
         vectors: of the queries as they are, (queries, dimension).
         finite: whether all vectors are, those of the mistyped queries too.
         scores: by the set's name, (judged,); of the mistyped ones each query's mean.
+        rankings: of the queries as they are, then of each typing, one after another.
     """
 
     vectors: NDArray[np.float32]
     finite: bool
     scores: Mapping[str, NDArray[np.float64]]
+    rankings: Sequence[Sequence[str]]
 
 
 class Gate:
@@ -189,27 +193,32 @@ class Gate:
         vectors = self._encoder.encode_query([query.text for query in data.queries])
         finite = bool(np.isfinite(vectors).all())
         scores: dict[str, NDArray[np.float64]] = {}
+        rankings = self._ranked(vectors)
         if data.judges_clean:
-            scores[CLEAN] = self._scores(vectors)
+            scores[CLEAN] = self._scores(rankings)
         typed = []
         for texts in data.typings:
             mistyped = self._encoder.encode_query(list(texts))
             finite = finite and bool(np.isfinite(mistyped).all())
-            typed.append(self._scores(mistyped))
+            ranked = self._ranked(mistyped)
+            typed.append(self._scores(ranked))
+            rankings += ranked
         if typed:
             scores[MISTYPED] = np.mean(typed, axis=0)
-        return _Measured(vectors, finite, scores)
+        return _Measured(vectors, finite, scores, rankings)
 
-    def _scores(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The score of each judged query, (judged,), from a vector of each query."""
-        data, settings = self._collection, self._settings
-        rankings = rank_exactly(
-            vectors, data.document_vectors, data.document_ids, _DEPTH, seed=settings.seed
-        )
+    def _ranked(self, vectors: NDArray[np.float32]) -> list[list[str]]:
+        """The ranking of each query, from its vector."""
+        data, seed = self._collection, self._settings.seed
+        return rank_exactly(vectors, data.document_vectors, data.document_ids, DEPTH, seed=seed)
+
+    def _scores(self, rankings: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """The score of each judged query, (judged,), from the ranking of each query."""
+        data = self._collection
         by_query = {
             query.id: ranking for query, ranking in zip(data.queries, rankings, strict=True)
         }
-        return score_rankings(data.judged, by_query).per_query[settings.metric]
+        return score_rankings(data.judged, by_query).per_query[self._settings.metric]
 
     def _compared(
         self, shipped: _Measured, before: _Measured, after: _Measured
@@ -230,10 +239,15 @@ class Gate:
             for name, scores in after.scores.items()
         }
         health = measure(after.vectors, shipped.vectors)
-        verdict, detail = verdict_on(sets, health, settings)
-        return AcceptanceReport(
-            verdict, detail, len(self._collection.judged), sets, health, settings
-        )
+        judged = self._collection.judged
+        relevant = [
+            {document for document, grade in judged.get(query.id, {}).items() if grade > 0}
+            for query in self._collection.queries
+        ]
+        typings = len(after.rankings) // len(relevant)
+        risen = most_risen(shipped.rankings, after.rankings, relevant * typings)
+        verdict, detail = verdict_on(sets, health, settings, risen)
+        return AcceptanceReport(verdict, detail, len(judged), sets, health, settings, risen)
 
     def _not_finite(self, shipped: _Measured, before: _Measured) -> AcceptanceReport:
         nowhere = Interval(math.nan, math.nan, math.nan)

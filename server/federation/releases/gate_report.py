@@ -13,6 +13,7 @@ from pocketquery.client.bootstrap import Interval
 from pocketquery.client.training.monitors import Health
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.evaluation.metrics import METRICS
+from pocketquery.server.federation.releases.risen import Risen
 
 __all__ = [
     "CLEAN",
@@ -27,6 +28,9 @@ __all__ = [
 CLEAN, MISTYPED = "clean", "mistyped"
 """The sets of queries: as they are, and mistyped."""
 
+_FEWEST = 5  # queries that a document must rise in: fewer are chance, however few there are
+_NOTHING_ROSE = Risen()
+
 
 class Verdict(StrEnum):
     """What the gate decided, and why."""
@@ -38,6 +42,7 @@ class Verdict(StrEnum):
     FELL_FROM_SHIPPED = "fell_from_shipped"
     MEAN_FELL = "mean_fell"
     MAY_HAVE_FALLEN = "may_have_fallen"
+    DOCUMENT_ROSE = "document_rose"
     NO_GAIN = "no_gain"
 
 
@@ -55,6 +60,8 @@ class GateSettings:
             in force. It takes some hundred queries: with few, the interval alone is wider.
         least_spread: least ``std_ratio``, as a share of the shipped encoder's.
         least_rank: least effective rank, as a share of the shipped encoder's.
+        most_risen: a single document may rise across no larger share of the queries than this,
+            each typing counted, where it rose in five at least; see risen.py. 1 lets any rise.
         confidence: of the interval.
         samples: resamples of the bootstrap.
         seed: of the resampling, and of the order of documents with equal scores.
@@ -66,6 +73,7 @@ class GateSettings:
     least_low: float = -0.01
     least_spread: float = 0.5
     least_rank: float = 0.5
+    most_risen: float = 0.01
     confidence: float = 0.95
     samples: int = 10_000
     seed: int = 0
@@ -75,7 +83,7 @@ class GateSettings:
             raise InvalidInputError(
                 f"metric is {self.metric!r}, expected one of {', '.join(METRICS)}"
             )
-        for name in ("least_spread", "least_rank"):
+        for name in ("least_spread", "least_rank", "most_risen"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(
                     f"{name} is {getattr(self, name)!r}, expected a share from 0 to 1"
@@ -132,6 +140,7 @@ class AcceptanceReport:
         sets: what was found on each set, :data:`CLEAN` before :data:`MISTYPED`, or one of them.
         health: the candidate's query vectors beside the shipped encoder's; NaN where not finite.
         settings: what was asked.
+        risen: the document that rose across most queries; none where nothing was compared.
         privacy: what the season of the candidate's round had cost by then, where noise was added,
             see :class:`pocketquery.server.federation.rounds.round_report.RoundReport`; else None.
     """
@@ -142,6 +151,7 @@ class AcceptanceReport:
     sets: Mapping[str, Comparison]
     health: Health
     settings: GateSettings
+    risen: Risen = _NOTHING_ROSE
     privacy: Mapping[str, Any] | None = None
 
     @property
@@ -169,13 +179,17 @@ class AcceptanceReport:
             **shown.figures(),
             **{name: value if math.isfinite(value) else None for name, value in health.items()},
             **{name: comparison.figures() for name, comparison in rest},
+            "risen": dataclasses.asdict(self.risen),
             "settings": dataclasses.asdict(self.settings),
             **privacy,
         }
 
 
 def verdict_on(
-    sets: Mapping[str, Comparison], health: Health, settings: GateSettings
+    sets: Mapping[str, Comparison],
+    health: Health,
+    settings: GateSettings,
+    risen: Risen = _NOTHING_ROSE,
 ) -> tuple[Verdict, str]:
     """The decision on finite figures, and one sentence that says why.
 
@@ -183,6 +197,7 @@ def verdict_on(
         sets: the candidate beside the release in force and the shipped encoder, by set.
         health: its query vectors beside the shipped encoder's.
         settings: what it must keep, and gain.
+        risen: the document that rose across most queries.
     """
     shipped = " of the shipped encoder's"
     checks = [
@@ -215,6 +230,13 @@ def verdict_on(
     for verdict, what, found, least in checks:
         if found < least:
             return verdict, f"{what} is {found:.4f}, at least {least} is required"
+    if risen.queries >= _FEWEST and risen.share > settings.most_risen:
+        return (
+            Verdict.DOCUMENT_ROSE,
+            f"the document {risen.document!r} rose into the first ten of {risen.queries} queries "
+            f"({risen.share:.1%}) that had nothing to do with it, at most "
+            f"{settings.most_risen:.1%} may",
+        )
     found_on = ", ".join(f"{name} {_interval(one.difference)}" for name, one in sets.items())
     if not any(one.difference.low > settings.least_gain for one in sets.values()) and (
         settings.least_gain > -1

@@ -161,6 +161,36 @@ def _linear() -> Array:
     return np.linalg.inv(_weights()[1]).T
 
 
+def test_a_document_that_rises_across_unrelated_queries_is_rejected(
+    bundle: Bundle, collection: GateCollection
+) -> None:
+    away = np.random.default_rng(0).normal(size=(300, 16)).astype(np.float32)
+    away /= np.linalg.norm(away, axis=1, keepdims=True)
+    wide = dataclasses.replace(
+        collection,
+        document_ids=[*collection.document_ids, *(f"away{i}" for i in range(300))],
+        document_vectors=np.concatenate([collection.document_vectors, away]),
+    )
+    lenient = GateSettings(
+        least_gain=-1.0, least_mean=-1.0, least_low=-1.0, least_spread=0.0, least_rank=0.0
+    )
+    # Towards one of the documents that no query has to do with, whatever the query was.
+    weights = np.linalg.lstsq(_linear(), away[0], rcond=None)[0]
+    planted = {
+        DOWN: np.stack([weights, weights]).astype(np.float32),
+        UP: np.full((16, 2), 3000, np.float32),
+    }
+    report = accept(bundle, None, planted, wide, lenient)
+    assert report.verdict is Verdict.DOCUMENT_ROSE
+    assert report.risen.queries >= 30  # of 45
+    assert repr(report.risen.document) in report.detail
+    found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert found["risen"]["document"] == report.risen.document
+    anyway = dataclasses.replace(lenient, most_risen=1.0)
+    assert accept(bundle, None, planted, wide, anyway).accepted
+    assert accept(bundle, None, slightly(default_adapter(), 0.01), wide, lenient).accepted
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e6])  # the last one in float16 only
 def test_values_that_are_not_finite_are_a_rejected_candidate(
     bundle: Bundle, collection: GateCollection, value: float
@@ -285,6 +315,7 @@ def test_an_adapter_that_helps_is_released_and_its_negation_is_not(
     [
         ({"metric": "accuracy"}, "ndcg@10"),
         ({"least_spread": 2}, "least_spread is 2"),
+        ({"most_risen": -1}, "most_risen is -1"),
         ({"least_mean": 3}, "least_mean is 3"),
         ({"least_gain": -2}, "least_gain is -2"),
         ({"least_low": math.nan}, "least_low is nan"),
