@@ -30,9 +30,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from federated_arms import ARMS, Bench, Run
-from federated_domains import DOMAINS
-from federated_encoders import NOISE
+from federated_experiment.arms import ARMS, Bench, Run
+from federated_experiment.domains import DOMAINS
+from federated_experiment.encoders import NOISE
 from numpy.typing import NDArray
 from quality_sets import data_folder
 

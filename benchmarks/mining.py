@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TypeVar
 from unittest import mock
 
-import plain_automaton
+from rivals import plain_automaton
 
 from pocketquery.export.demo.corpus import DATA
 from pocketquery.server.corpus import Group, read_groups, write_text_store

@@ -4,8 +4,8 @@
 
 Eight rounds of 1,000 devices. The honest devices' mean change of each round is that of
 privacy_utility.py's rounds without noise (12 devices really trained, from each release anew);
-around it they spread as the 200 users of private_changes.py do. First-order: honest changes do not
-react to what the attack did to the release. Attackers know the honest mean.
+around it they spread as the 200 users of private_rounds/changes.py do. First-order: honest changes
+do not react to what the attack did to the release. Attackers know the honest mean.
 
 * ``flip``: the negative of an honest change.
 * ``scaled``: against the honest mean, ten times as long; where changes are clipped, to the clip;
@@ -47,7 +47,7 @@ from typing import Any
 
 import numpy as np
 from privacy_utility import Rounds
-from private_changes import (
+from private_rounds.changes import (
     LOCAL,
     ROOT,
     Bank,
@@ -59,8 +59,8 @@ from private_changes import (
     open_fleet,
     versions,
 )
-from private_noise import mean_noise
-from private_retrieval import CONDITIONS, Retrieval, Scores, gate_collection
+from private_rounds.noise import mean_noise
+from private_rounds.retrieval import CONDITIONS, Retrieval, Scores, gate_collection
 
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.monitors import Limits

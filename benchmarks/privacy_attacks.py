@@ -2,8 +2,8 @@
 
     python benchmarks/privacy_attacks.py [--bundle demo/bundle] [--index demo/index] [--data FOLDER]
 
-200 users of CLINC150 and SQuAD (private_changes.py); the attacker has the release, the settings,
-the index, every candidate's queries, and trains each candidate itself with other coins.
+200 users of CLINC150 and SQuAD (private_rounds/changes.py); the attacker has the release, the
+settings, the index, every candidate's queries, and trains each candidate itself with other coins.
 
 * identification: which of 100 candidates is in it, and membership: is this user in it, or is it
   somebody else; against a plain change, clipped and in 8 bits, ``up`` alone, sums of 2 to 1,000
@@ -13,8 +13,8 @@ the index, every candidate's queries, and trains each candidate itself with othe
   bounds are about. ``dp_z_sum``: it sees the sum.
 * queries: which queries were asked, among others on the same topics and other users'.
 * inversion: which words were asked, from the change of ten steps and of one, whole and of ``up``
-  alone (attack_inversion.py says how), and under sums and noise. ``one_query`` is the row-space
-  test where it is at home: one step on one query, which no device accepts. Matching gradients over
+  alone (private_rounds/inversion.py says how), and under sums and noise. ``one_query`` is the
+  row-space test where it is at home: one step on one query, which no device accepts. Matching gradients over
   soft tokens is not among the attacks: the training step is a graph that takes token ids.
 * the same against an offer at the device's limits (client/offer_limits.py): ``limit``, five steps
   of 16 of 32 queries at the largest learning rate, and ``limit_sum``, the same with an epsilon of
@@ -39,26 +39,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from attack_identification import (
-    CANDIDATES,
-    Candidates,
-    auc,
-    bounds,
-    identification,
-    membership,
-    of_sums,
-)
-from attack_inversion import (
-    Dictionary,
-    Directions,
-    Inversion,
-    RowSpace,
-    Words,
-    query_scores,
-    words_of,
-)
 from numpy.typing import NDArray
-from private_changes import (
+from private_rounds.changes import (
     ROOT,
     Bank,
     Fleet,
@@ -69,7 +51,25 @@ from private_changes import (
     open_fleet,
     versions,
 )
-from private_noise import CLIP, encoded_sum, encoding_of, sum_noise
+from private_rounds.identification import (
+    CANDIDATES,
+    Candidates,
+    auc,
+    bounds,
+    identification,
+    membership,
+    of_sums,
+)
+from private_rounds.inversion import (
+    Dictionary,
+    Directions,
+    Inversion,
+    RowSpace,
+    Words,
+    query_scores,
+    words_of,
+)
+from private_rounds.noise import CLIP, encoded_sum, encoding_of, sum_noise
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits

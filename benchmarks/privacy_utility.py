@@ -2,8 +2,8 @@
 
     python benchmarks/privacy_utility.py [--bundle demo/bundle] [--index demo/index] [--data FOLDER]
 
-Two arms, three seeds, ten rounds. In each round 12 of the 200 users of private_changes.py train
-from the release in force; the release moves by the mean of their changes, clipped at 1, which
+Two arms, three seeds, ten rounds. In each round 12 of the 200 users of private_rounds/changes.py
+train from the release in force; the release moves by the mean of their changes, clipped at 1, which
 stands for the cohort's. In the arm ``z = 2`` it moves also by what the discrete Gaussian noise of
 1,000 devices leaves in the mean of 1,000. Both arms ask the same users with the same coins. There
 is no gate: what is compared is where ten rounds lead.
@@ -32,7 +32,7 @@ from collections.abc import Sequence
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from private_changes import (
+from private_rounds.changes import (
     LOCAL,
     ROOT,
     Bank,
@@ -44,8 +44,8 @@ from private_changes import (
     open_fleet,
     versions,
 )
-from private_noise import mean_noise
-from private_retrieval import CONDITIONS, Retrieval, Scores
+from private_rounds.noise import mean_noise
+from private_rounds.retrieval import CONDITIONS, Retrieval, Scores
 
 from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.files import write_atomic

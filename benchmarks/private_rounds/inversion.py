@@ -29,7 +29,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from private_changes import LOCAL, Bank, Fleet, Floats, User
+from private_rounds.changes import LOCAL, Bank, Fleet, Floats, User
 
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches

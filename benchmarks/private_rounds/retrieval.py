@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from private_changes import SEED, Fleet, Floats
+from private_rounds.changes import SEED, Fleet, Floats
 
 from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.sdk.bundle.adapter_tensors import released

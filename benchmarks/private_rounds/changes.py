@@ -1,7 +1,5 @@
 """The changes that attacks, noise and poisoning are measured on: 200 users, each trained twice.
 
-    python benchmarks/private_changes.py [--bundle demo/bundle] [--index demo/index] [--data FOLDER]
-
 Half of the users ask CLINC150's requests, ten each of four intents; half ask questions on one
 article of SQuAD. No query is asked by two. Each user is trained from the release by the client's
 own code and settings, and once more with another seed: what an attacker computes who has the
@@ -58,7 +56,7 @@ __all__ = [
 
 Floats = NDArray[np.float32]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 USERS = 200
 QUERIES = 40  # a user's
 INTENTS = 4
@@ -269,18 +267,3 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def open_fleet(arguments: argparse.Namespace) -> tuple[Fleet, list[User]]:
     """The fleet and the users that the arguments name."""
     return Fleet(arguments.bundle, arguments.index), read_users(data_folder(arguments.data))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    add_arguments(parser)
-    fleet, users = open_fleet(parser.parse_args())
-    bank = Bank(fleet)
-    for place, user in enumerate(users):
-        norms = [float(np.linalg.norm(bank.user(users, place, replica))) for replica in (0, 1)]
-        print(f"{place + 1}/{len(users)} {user.name}: {norms[0]:.3f} {norms[1]:.3f}", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from federated_domains import GENERAL, Client, Domain, read_domain
-from federated_encoders import base_bundle
+from federated_experiment.domains import GENERAL, Client, Domain, read_domain
+from federated_experiment.encoders import base_bundle
 from numpy.typing import NDArray
 
 from pocketquery import sdk
@@ -81,8 +81,8 @@ class Bench:
     """One encoder in one domain; what the arms share is computed once.
 
     Args:
-        encoder: ``plain`` or ``noisy``, see federated_encoders.py.
-        domain: see federated_domains.py.
+        encoder: ``plain`` or ``noisy``, see federated_experiment/encoders.py.
+        domain: see federated_experiment/domains.py.
         data: the folder of the data sets.
         work: where encoders, vectors and indexes are kept.
     """

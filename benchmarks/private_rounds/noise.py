@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from private_changes import LOCAL, Floats
+from private_rounds.changes import LOCAL, Floats
 
 from pocketquery.client.secure.encoding import Encoding, choose_encoding, encode, value_range
 from pocketquery.client.secure.masks import Keystream
