@@ -27,7 +27,7 @@ from pocketquery.server.federation.releases.gate_data import judged_by_people, j
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.report import write_report
 from pocketquery.server.federation.rounds.clock import SystemClock
-from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.rounds.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
 from pocketquery.server.federation.rounds.state import FederationState
 
@@ -60,11 +60,13 @@ def run_federation(grid: Grid, config: Mapping[str, Any]) -> None:
     key = places.get("signing-key")
     publisher = RegistryPublisher(bundle, folder / "releases", gate, signing_key=key)
     first = FederationState.of_bundle(bundle)
-    with LiveTable() as table:
-        rows = run_rounds(folder, publisher, first, options, grid, SystemClock(), show=table.show)
-    write_report(
-        folder / "report.html", rows, f"Rounds of the bundle {bundle.manifest.name}", options
-    )
+    try:
+        with LiveTable() as table:
+            run_rounds(folder, publisher, first, options, grid, SystemClock(), show=table.show)
+    finally:  # also where the privacy budget is spent
+        if rows := finished_rounds(folder):
+            lead = f"Rounds of the bundle {bundle.manifest.name}"
+            write_report(folder / "report.html", rows, lead, options)
 
 
 def _collection(bundle: Bundle, places: Mapping[str, Path]) -> GateCollection:

@@ -151,7 +151,7 @@ class Driver:
             settings, driver = self._secure
             size = sum(value.size for value in state.adapter.values())
             offer = self._offer(state, self._settings)
-            driver.check_budget(settings, offer, size, self._settings.clients_per_round)
+            driver.check(settings, offer, size, self._settings.clients_per_round)
         now = self._clock.now()
         return self._journal.begin(state, self._settings, asked=asked, now=now, secure=settings)
 

@@ -85,8 +85,9 @@ class SecureDriver:
         self._environment = environment
         self._show = show
 
-    def check_budget(self, settings: SecureSettings, offer: Offer, size: int, cohort: int) -> None:
-        """Refuse a round that the season's budget has no room for, before it is begun.
+    def check(self, settings: SecureSettings, offer: Offer, size: int, cohort: int) -> None:
+        """Refuse a round that cannot be summed, or that the season's budget has no room for, before
+        it is begun.
 
         Args:
             settings: of the round.
@@ -95,9 +96,10 @@ class SecureDriver:
             cohort: devices wanted.
 
         Raises:
-            InvalidInputError: it would pass epsilon, or the season is over or another.
+            InvalidInputError: no encoding fits; it would pass epsilon, or the season is over.
             MissingExtraError: dp-accounting is not installed.
         """
+        planned_encoding(settings, offer, size, math.ceil(cohort / settings.groups))
         if not settings.is_noisy:
             return
         row = _charge(settings, offer, size, cohort)

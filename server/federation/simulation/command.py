@@ -136,9 +136,12 @@ def _run(arguments: argparse.Namespace) -> int:
         _files(arguments), output, options, faults=arguments.faults, limits=limits
     ) as simulation:
         print(simulation.description, file=sys.stderr, flush=True)
-        with LiveTable(finished_rounds(output), enabled=not arguments.json) as table:
-            rows = _engine(arguments.engine)(simulation, show=table.show)
-    write_report(output / "report.html", rows, simulation.description, options)
+        try:
+            with LiveTable(finished_rounds(output), enabled=not arguments.json) as table:
+                _engine(arguments.engine)(simulation, show=table.show)
+        finally:  # also where the privacy budget is spent
+            if rows := finished_rounds(output):
+                write_report(output / "report.html", rows, simulation.description, options)
     found = summary(rows) | {"output": str(output)}
     print(json.dumps(found) if arguments.json else f"\nOpen {output / 'report.html'}")
     return 0

@@ -155,6 +155,18 @@ def test_with_too_few_devices_that_are_ready_nobody_is_dealt_a_place(
     assert left == set()  # no ledger knows of a round that no secret was drawn for
 
 
+def test_what_cannot_be_summed_is_refused_before_anybody_trains(
+    federation: Files, tmp_path: Path
+) -> None:
+    with (
+        opened(federation, tmp_path, **SECURE | {"range": 1e30}) as parts,
+        pytest.raises(InvalidInputError, match="range"),
+    ):
+        run(parts)
+    with Journal.open(tmp_path / "rounds.sqlite") as journal:
+        assert (journal.open_round, journal.reports()) == (None, [])
+
+
 def test_groups_are_sums_of_their_own_and_their_median_is_taken(
     federation: Files, tmp_path: Path
 ) -> None:
