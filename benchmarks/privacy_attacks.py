@@ -14,8 +14,9 @@ settings, the index, every candidate's queries, and trains each candidate itself
 * queries: which queries were asked, among others on the same topics and other users'.
 * inversion: which words were asked, from the change of ten steps and of one, whole and of ``up``
   alone (private_rounds/inversion.py says how), and under sums and noise. ``one_query`` is the
-  row-space test where it is at home: one step on one query, which no device accepts. Matching gradients over
-  soft tokens is not among the attacks: the training step is a graph that takes token ids.
+  row-space test where it is at home: one step on one query, which no device accepts. Matching
+  gradients over soft tokens is not among the attacks: the training step is a graph that takes
+  token ids.
 * the same against an offer at the device's limits (client/offer_limits.py): ``limit``, five steps
   of 16 of 32 queries at the largest learning rate, and ``limit_sum``, the same with an epsilon of
   1, with which AdamW adds plain gradients.
