@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery import sdk
+from pocketquery.client import app as device_app
 from pocketquery.client.app import app, open_participant
 from pocketquery.client.device import Declined, Offer
 from pocketquery.client.local_config import LocalConfig
@@ -30,6 +32,7 @@ from pocketquery.client.secure.keys import (
     sign_certificate,
 )
 from pocketquery.client.secure.messages import Announcement, Stage
+from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.client.secure.state_file import Progress, StateFile
 from pocketquery.client.secure.transport import (
     MESSAGE_TYPE,
@@ -230,3 +233,11 @@ def test_what_a_device_insists_on_comes_from_its_configuration(
     strange.write_bytes(wrong.to_bytes())
     with pytest.raises(InvalidInputError, match="have this one certified"):
         open_participant(supernode | {"certificate": str(strange)}).__enter__()
+
+
+def test_every_rule_has_its_key_in_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text(encoding="utf-8")
+    for one in fields(DeviceRules):
+        key = one.name.replace("_", "-")
+        assert f"``{key}``" in (device_app.__doc__ or ""), key
+        assert f"`{key}`" in page, key
