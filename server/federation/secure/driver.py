@@ -15,24 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from pocketquery.client.device import Offer
 from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.noise import counted_on, delta, rho
 from pocketquery.client.secure.transport import SecureReply, secure_records
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.privacy import budget
-from pocketquery.server.federation.privacy.accounting import least_honest
-from pocketquery.server.federation.privacy.banded_noise import BandedNoise
-from pocketquery.server.federation.privacy.budget import Charge
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.rounds.running_sum import RunningSum
-from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
+from pocketquery.server.federation.secure.coordinator import Skipped
 from pocketquery.server.federation.secure.secure_round import (
     Environment,
     SecureRound,
@@ -44,18 +37,18 @@ from pocketquery.server.federation.secure.secure_round import (
     receive,
 )
 from pocketquery.server.federation.secure.settings import SecureSettings
-from pocketquery.server.federation.secure.unmasking import (
-    Unmasked,
-    can_unmask,
-    norm_limit,
-    unmask,
+from pocketquery.server.federation.secure.sums import (
+    charge_of,
+    left_out,
+    skip,
+    with_noise,
+    with_sums,
 )
+from pocketquery.server.federation.secure.unmasking import Unmasked, can_unmask, unmask
 
 __all__ = ["BANNER", "SecureDriver"]
 
 BANNER = "private rounds are experimental: no outside cryptographer has reviewed them"
-
-_STEP_TAIL = 6.5  # standard deviations of the server's noise that a step has room for
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +95,7 @@ class SecureDriver:
         planned_encoding(settings, offer, size, math.ceil(cohort / settings.groups))
         if not settings.is_noisy:
             return
-        row = _charge(settings, offer, size, cohort)
+        row = charge_of(settings, offer, size, cohort)
         if reason := budget.refusal(self._journal.charges(), settings.budget(), row):
             raise InvalidInputError(reason)
 
@@ -161,7 +154,7 @@ class SecureDriver:
         found, reason = ready(self._secure, arrival.node, body, self._environment.wall())
         now = self._clock.now()
         opened = replace(opened, secure=found, elapsed=opened.elapsed_at(now), last_now=now)
-        self._journal.advance(opened if reason is None else _left_out(opened, reason))
+        self._journal.advance(opened if reason is None else left_out(opened, reason))
         return heard
 
     # Stages 2 to 4
@@ -173,12 +166,12 @@ class SecureDriver:
         found, skipped = close_stage(after.secure or self._secure)
         for number, one in skipped.items():
             group = self._secure.groups[number]
-            after = _skip(after, number, len(group.nodes), one)
+            after = skip(after, number, len(group.nodes), one)
         charge = None
         if stage is Stage.INVITE and found.groups and settings.is_noisy:
             (group,) = found.groups.values()
             size = group.sum.binding.encoding.size
-            charge = _charge(settings, offer, size, len(group.nodes))
+            charge = charge_of(settings, offer, size, len(group.nodes))
         self._journal.advance(replace(after, secure=found), charge=charge)
 
     def _collect(
@@ -202,7 +195,7 @@ class SecureDriver:
             after, reason = receive(found, arrival.node, reply.stage, reply.body)
             if reason is not None:
                 _log.info("round %d: in stage %d a reply is %s", number, stage, reason.value)
-                opened = _left_out(opened, reason)
+                opened = left_out(opened, reason)
             found = after
             opened = replace(opened, secure=found)
             if stage is not Stage.COLLECT:  # no masked change is written: see tables.py
@@ -228,52 +221,18 @@ class SecureDriver:
 
     def _finish(self, results: Mapping[int, Unmasked | Skipped]) -> None:
         """Keep the sums and erase all that they were made of, in one transaction."""
-        opened, found = self._opened, self._secure
+        found, settings = self._secure, self._secure.settings
+        opened, noise = with_sums(self._opened, results), None
+        if settings.privacy == "server":
+            key = self._environment.source.draw(f"round {opened.state.round} noise", 32)
+            opened, after = with_noise(opened, self._journal.noise(settings.season), key)
+            noise = (settings.season, after)
         stages = dict(found.stages)
-        limits = []
-        for number, result in results.items():
-            group = found.groups[number]
-            stages["revealed"] = stages.get("revealed", 0) + len(group.sum.shares)
-            for place in result.blamed:  # named: that is what the authority needs to revoke it
-                key = group.sum.certificates[place].key.hex()
-                _log.warning("round %d: the device %s gave wrong shares", opened.state.round, key)
-                opened = _left_out(opened, SecureReason.BAD_SHARE)
-            if isinstance(result, Skipped):
-                opened = _skip(opened, number, len(group.sum.survivors), result)
-                continue
-            opened = _with_sum(opened, number, result, group.sum.binding.encoding.exponent)
-            limits.append(norm_limit(group.sum))
-        opened, noise = self._with_noise(opened, limits)
-        if limits:
-            settings = replace(opened.settings, largest_step=max(limits))
-            opened = replace(opened, settings=settings)
+        if results:
+            shares = (len(found.groups[number].sum.shares) for number in results)
+            stages["revealed"] = sum(shares)
         done = replace(found, groups={}, stages=stages, finished=True)
         self._journal.advance(replace(opened, secure=done), noise=noise)
-
-    def _with_noise(
-        self, opened: OpenRound, limits: list[float]
-    ) -> tuple[OpenRound, tuple[str, BandedNoise] | None]:
-        """The round with the season's correlated noise on its sum, where the server adds it; drawn
-        for a skipped round, too. Raises the limits by what it adds."""
-        settings = self._secure.settings
-        if settings.privacy != "server":
-            return opened, None
-        season, size = settings.budget(), opened.shards[0].totals.size
-        before = self._journal.noise(season.name) or BandedNoise.start(season.bands, size)
-        key = self._environment.source.draw(f"round {opened.state.round} noise", 32)
-        groups = self._secure.groups.values()
-        most = max((delta(group.sum.binding.encoding) for group in groups), default=0.0)
-        deviation = settings.noise_multiplier * (most or opened.settings.clip_norm)
-        noise, after = before.next(key, deviation)
-        if limits:
-            sum_ = opened.shards[0]
-            added = np.rint(np.ldexp(noise, sum_.bits)).astype(np.int64)
-            reach = sum_.reach + int(np.abs(added).max())
-            noisy = replace(sum_, totals=sum_.totals + added, reach=reach)
-            opened = replace(opened, shards=(noisy, *opened.shards[1:]))
-            spread = deviation / opened.settings.clients_per_round
-            limits[0] += (math.sqrt(size) + _STEP_TAIL) * spread
-        return opened, (season.name, after)
 
     # Where the round stands
 
@@ -358,43 +317,3 @@ class _Shares:
             return False
         self.results = {number: unmask(one) for number, one in sums.items()}
         return all(isinstance(one, Unmasked) for one in self.results.values())
-
-
-def _charge(settings: SecureSettings, offer: Offer, size: int, group: int) -> Charge:
-    """What a round with a group of so many devices costs."""
-    neighbours = min(group - 1, settings.neighbours)
-    honest = least_honest(neighbours, 3 * neighbours // 5 + 1)
-    if settings.privacy == "server":
-        return settings.budget().charge(offer.round, least_honest=honest)
-    many, encoding = counted_on(group), planned_encoding(settings, offer, size, group)
-    spent = rho(settings.noise_multiplier, encoding, many)
-    return settings.budget().charge(offer.round, counted_on=many, least_honest=honest, rho=spent)
-
-
-def _left_out(opened: OpenRound, reason: SecureReason, count: int = 1) -> OpenRound:
-    known = opened.quarantined.get(reason.value, 0)
-    return replace(opened, quarantined={**opened.quarantined, reason.value: known + count})
-
-
-def _skip(opened: OpenRound, number: int, count: int, skipped: Skipped) -> OpenRound:
-    """The round without a group of ``count`` devices."""
-    _log.warning(
-        "round %d: group %d is left out, %s: %s",
-        opened.state.round,
-        number,
-        skipped.reason.value,
-        skipped.detail,
-    )
-    return _left_out(opened, skipped.reason, count)
-
-
-def _with_sum(opened: OpenRound, number: int, found: Unmasked, exponent: int) -> OpenRound:
-    """The round with a group's sum; with noise, the mean is over the devices that were wanted, for
-    how many survived is not to change what one of them can move."""
-    assert opened.secure is not None
-    wanted = opened.settings.clients_per_round if opened.secure.settings.is_noisy else None
-    bits = opened.settings.bits()
-    count = len(found.survivors)
-    shards = list(opened.shards)
-    shards[number] = RunningSum.of_totals(found.totals, exponent, count, shares=wanted, bits=bits)
-    return replace(opened, shards=tuple(shards))

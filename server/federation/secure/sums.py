@@ -1,0 +1,165 @@
+"""From what groups gave to the round's running sums: who is left out, the server's noise, and how
+far a step may go.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from pocketquery.client.device import Offer
+from pocketquery.client.secure.noise import counted_on, delta, rho
+from pocketquery.server.federation.privacy.accounting import least_honest
+from pocketquery.server.federation.privacy.banded_noise import BandedNoise
+from pocketquery.server.federation.privacy.budget import Charge
+from pocketquery.server.federation.rounds.open_round import OpenRound
+from pocketquery.server.federation.rounds.running_sum import RunningSum
+from pocketquery.server.federation.rounds.shards import LEAST_SHARDS
+from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
+from pocketquery.server.federation.secure.secure_round import Group, planned_encoding
+from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.federation.secure.unmasking import Unmasked, norm_limit
+
+__all__ = ["charge_of", "left_out", "skip", "with_noise", "with_sums"]
+
+_OUTLIER = 2.0  # times the median of the groups' norms
+_NOISE_SLACK = 1.5  # correlated noise of a round is a little more than its independent part
+
+_log = logging.getLogger(__name__)
+
+
+def charge_of(settings: SecureSettings, offer: Offer, size: int, group: int) -> Charge:
+    """What a round with noise and a group of so many devices costs.
+
+    Args:
+        settings: of the round.
+        offer: what devices train on.
+        size: values of a change.
+        group: devices.
+
+    Raises:
+        InvalidInputError: no encoding fits.
+    """
+    neighbours = min(group - 1, settings.neighbours)
+    honest = least_honest(neighbours, 3 * neighbours // 5 + 1)
+    if settings.privacy == "server":
+        return settings.budget().charge(offer.round, least_honest=honest)
+    many, encoding = counted_on(group), planned_encoding(settings, offer, size, group)
+    spent = rho(settings.noise_multiplier, encoding, many)
+    return settings.budget().charge(offer.round, counted_on=many, least_honest=honest, rho=spent)
+
+
+def left_out(opened: OpenRound, reason: SecureReason, count: int = 1) -> OpenRound:
+    """``opened`` with so many more replies that were left out."""
+    known = opened.quarantined.get(reason.value, 0)
+    return replace(opened, quarantined={**opened.quarantined, reason.value: known + count})
+
+
+def skip(opened: OpenRound, number: int, count: int, skipped: Skipped) -> OpenRound:
+    """``opened`` without a group, of whose devices ``count`` were in it still."""
+    _log.warning(
+        "round %d: group %d is left out, %s: %s",
+        opened.state.round,
+        number,
+        skipped.reason.value,
+        skipped.detail,
+    )
+    return left_out(opened, skipped.reason, count)
+
+
+def with_sums(opened: OpenRound, results: Mapping[int, Unmasked | Skipped]) -> OpenRound:
+    """``opened`` with the groups' sums as its shards, and what its step may be.
+
+    Of three groups and more, one whose mean is longer than twice the median of all is left out.
+
+    Args:
+        opened: whose groups are those of ``results``.
+        results: by number of the group.
+    """
+    assert opened.secure is not None
+    groups = opened.secure.groups
+    for number, result in results.items():
+        for place in result.blamed:  # named: the authority needs it to revoke the device
+            key = groups[number].sum.certificates[place].key.hex()
+            _log.warning("round %d: the device %s gave wrong shares", opened.state.round, key)
+            if isinstance(result, Unmasked):  # else it is counted with its group
+                opened = left_out(opened, SecureReason.BAD_SHARE)
+    for number, result in _without_outliers(groups, results).items():
+        group = groups[number].sum
+        if isinstance(result, Skipped):
+            opened = skip(opened, number, len(group.survivors), result)
+            continue
+        opened = _with_sum(opened, number, result, group.binding.encoding.exponent)
+        limit = max(norm_limit(group), opened.settings.largest_step or 0.0)
+        opened = replace(opened, settings=replace(opened.settings, largest_step=limit))
+    return opened
+
+
+def with_noise(
+    opened: OpenRound, before: BandedNoise | None, key: bytes
+) -> tuple[OpenRound, BandedNoise]:
+    """``opened`` with the season's correlated noise on its sum, and where the season then stands.
+
+    Noise is drawn for a round without a sum, too.
+
+    Args:
+        opened: with its one sum, if there is one.
+        before: where the season stands; None before its first round.
+        key: 32 random bytes, to be forgotten.
+    """
+    assert opened.secure is not None
+    settings, sum_ = opened.secure.settings, opened.shards[0]
+    size, clip = sum_.totals.size, opened.settings.clip_norm
+    before = before or BandedNoise.start(settings.budget().bands, size)
+    norms = (delta(group.sum.binding.encoding) for group in opened.secure.groups.values())
+    deviation = settings.noise_multiplier * max(norms, default=clip)
+    noise, after = before.next(key, deviation)
+    if not sum_.count:
+        return opened, after
+    added = np.rint(np.ldexp(noise, sum_.bits)).astype(np.int64)
+    reach = sum_.reach + int(np.abs(added).max())
+    noisy = replace(sum_, totals=sum_.totals + added, reach=reach)
+    spread = _NOISE_SLACK * deviation * math.sqrt(size) / opened.settings.clients_per_round
+    limit = (opened.settings.largest_step or clip) + spread
+    limited = replace(opened.settings, largest_step=limit)
+    return replace(opened, shards=(noisy, *opened.shards[1:]), settings=limited), after
+
+
+def _without_outliers(
+    groups: Mapping[int, Group], results: Mapping[int, Unmasked | Skipped]
+) -> dict[int, Unmasked | Skipped]:
+    norms = {
+        number: _mean_norm(groups[number], result)
+        for number, result in results.items()
+        if isinstance(result, Unmasked)
+    }
+    found = dict(results)
+    if len(norms) < LEAST_SHARDS:
+        return found
+    most = _OUTLIER * statistics.median(norms.values())
+    for number, norm in norms.items():
+        if norm > most:
+            said = f"the mean has norm {norm:g}, twice the groups' median is {most:g}"
+            found[number] = Skipped(SecureReason.SUM_NORM, said)
+    return found
+
+
+def _mean_norm(group: Group, result: Unmasked) -> float:
+    steps = math.sqrt(float(np.square(result.totals.astype(np.float64)).sum()))
+    return steps * group.sum.binding.encoding.step / len(result.survivors)
+
+
+def _with_sum(opened: OpenRound, number: int, found: Unmasked, exponent: int) -> OpenRound:
+    """The round with a group's sum; with noise, the mean is over the devices that were wanted, for
+    how many survived is not to change what one of them can move."""
+    assert opened.secure is not None
+    wanted = opened.settings.clients_per_round if opened.secure.settings.is_noisy else None
+    bits, count = opened.settings.bits(), len(found.survivors)
+    shards = list(opened.shards)
+    shards[number] = RunningSum.of_totals(found.totals, exponent, count, shares=wanted, bits=bits)
+    return replace(opened, shards=tuple(shards))

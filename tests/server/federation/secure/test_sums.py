@@ -1,0 +1,206 @@
+"""A private round as values: who is ready, groups, and what their sums become."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pocketquery.client.device import Offer
+from pocketquery.client.secure.keys import AgreementKey, federation_id, sign_certificate
+from pocketquery.client.secure.messages import Stage
+from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.privacy.banded_noise import coefficients
+from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
+from pocketquery.server.federation.rounds.round import close_round
+from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
+from pocketquery.server.federation.secure.secure_round import (
+    Environment,
+    SecureRound,
+    SeededSource,
+    SystemSource,
+    close_stage,
+    deal,
+    ready,
+    receive,
+)
+from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.federation.secure.sums import with_noise, with_sums
+from pocketquery.server.federation.secure.unmasking import Unmasked
+from tests.server.federation.replies import SETTINGS, small_state
+
+AUTHORITY = bytes(range(32))
+NOW = 1_800_000_000.0
+PLAIN = SecureSettings(
+    federation="clinics", enrolment=public_key_of(AUTHORITY).hex(), least=3, groups=3
+)
+OFFER = Offer(0, b"release", clip_norm=1.0)
+SIZE = sum(value.size for value in small_state().adapter.values())
+SURROUNDINGS = Environment(SeededSource(1), lambda: NOW)
+
+
+def certificate(number: int, **changes: Any) -> bytes:
+    given: dict[str, Any] = {
+        "authority_private": AUTHORITY,
+        "federation": federation_id("clinics"),
+        "key": AgreementKey(bytes([number + 1]) * 32).public,
+        "expiry": int(NOW) + 10,
+    }
+    return sign_certificate(**given | changes).to_bytes()
+
+
+def all_ready(count: int, settings: SecureSettings = PLAIN) -> SecureRound:
+    found = SecureRound(settings)
+    for number in range(count):
+        found, reason = ready(found, 100 + number, certificate(number), NOW)
+        assert reason is None
+    return found
+
+
+def opened(groups: int, secure: SecureRound, survivors: int = 4) -> OpenRound:
+    """A round in which of each group so many survived."""
+    survived = tuple(range(survivors))
+    secure = dataclasses.replace(
+        secure,
+        groups={
+            number: dataclasses.replace(
+                group, sum=dataclasses.replace(group.sum, survivors=survived)
+            )
+            for number, group in secure.groups.items()
+        },
+    )
+    settings = dataclasses.replace(
+        SETTINGS, shards=groups, aggregation="mean", clients_per_round=20, weighting="equal"
+    )
+    return dataclasses.replace(open_round(small_state(), settings), secure=secure)
+
+
+def gave(value: float, survivors: int = 4, blamed: tuple[int, ...] = ()) -> Unmasked:
+    return Unmasked(
+        np.full(SIZE, round(value * 2**10 * survivors), np.int64), tuple(range(survivors)), blamed
+    )
+
+
+def test_a_certificate_counts_once_and_only_the_authoritys() -> None:
+    found = all_ready(2)
+    wrong: list[dict[str, Any]] = [
+        {"authority_private": bytes(32)}, {"federation": bytes(16)}, {"expiry": int(NOW)},
+    ]  # fmt: skip
+    for body in (b"", b"x" * 100, *(certificate(5, **one) for one in wrong)):
+        assert ready(found, 7, body, NOW) == (found, SecureReason.BAD_CERTIFICATE)
+    assert ready(found, 7, certificate(1), NOW) == (found, SecureReason.DUPLICATE)
+    assert ready(found, 101, certificate(6), NOW) == (found, SecureReason.DUPLICATE)
+
+
+def test_devices_are_dealt_to_groups_of_nearly_the_same_size_that_nobody_foresees() -> None:
+    found = deal(all_ready(11), OFFER, SIZE, SURROUNDINGS)
+    assert [len(group.nodes) for group in found.groups.values()] == [3, 4, 4]
+    nodes = [node for group in found.groups.values() for node in group.nodes]
+    assert sorted(nodes) == list(range(100, 111))
+    assert nodes != sorted(nodes)
+    bindings = [group.sum.binding for group in found.groups.values()]
+    assert len({binding.digest for binding in bindings}) == 3
+    assert {binding.expiry for binding in bindings} == {int(NOW) + 960}
+    assert (found.ready, found.stages) == ({}, {"ready": 11})
+    again = deal(all_ready(11), OFFER, SIZE, SURROUNDINGS)
+    assert [group.nodes for group in again.groups.values()] == [
+        group.nodes for group in found.groups.values()
+    ]
+    other = deal(all_ready(11), OFFER, SIZE, Environment(SystemSource(), lambda: NOW))
+    assert other.groups[0].sum.binding.nonce != found.groups[0].sum.binding.nonce
+
+
+@pytest.mark.parametrize(("count", "groups"), [(9, 3), (8, 2), (5, 1), (3, 1)])
+def test_fewer_devices_make_fewer_groups(count: int, groups: int) -> None:
+    assert len(deal(all_ready(count), OFFER, SIZE, SURROUNDINGS).groups) == groups
+
+
+def test_what_answers_no_stage_or_is_of_nobody_asked_does_not_count() -> None:
+    found = deal(all_ready(9), OFFER, SIZE, SURROUNDINGS)
+    node = found.groups[1].nodes[2]
+    for stage, body, reason in (
+        (0, b"", SecureReason.MALFORMED),
+        (6, b"", SecureReason.MALFORMED),
+        (int(Stage.INVITE), b"no boxes", SecureReason.MALFORMED),
+        (int(Stage.OFFER), b"", SecureReason.TOO_LATE),
+        (int(Stage.COLLECT), b"", SecureReason.MALFORMED),
+    ):
+        assert receive(found, node, stage, body)[1] is reason
+    assert receive(found, 7, int(Stage.INVITE), b"")[1] is SecureReason.TOO_LATE
+    after, skipped = close_stage(found)
+    assert (after.groups, after.stages) == ({}, {"ready": 9, "committed": 0})
+    assert {one.reason for one in skipped.values()} == {SecureReason.BELOW_LEAST}
+
+
+def test_sums_of_groups_become_shards_and_the_mean_is_theirs() -> None:
+    round_ = opened(3, deal(all_ready(12), OFFER, SIZE, SURROUNDINGS))
+    skipped = Skipped(SecureReason.BAD_SHARE, "two lied", (1, 2))
+    after = with_sums(round_, {0: gave(0.25), 1: skipped, 2: gave(0.5, 2, blamed=(3,))})
+    assert [shard.count for shard in after.shards] == [4, 0, 2]
+    assert after.quarantined == {"bad_share": 4 + 1}  # a group of four, and one beside a sum
+    _, report = close_round(after)
+    assert report.weight == 6
+    assert report.change_norm == pytest.approx((0.25 * 4 + 0.5 * 2) / 6 * math.sqrt(SIZE))
+
+
+def test_a_group_that_is_far_longer_than_the_others_is_left_out() -> None:
+    secure = deal(all_ready(12), OFFER, SIZE, SURROUNDINGS)
+    for last, count in ((0.49, 4), (0.51, 0)):
+        found = with_sums(opened(3, secure), {0: gave(0.25), 1: gave(-0.25), 2: gave(last)})
+        assert [shard.count for shard in found.shards] == [4, 4, count]
+        assert found.quarantined == ({} if count else {"sum_norm": 4})
+    pair = deal(all_ready(8), OFFER, SIZE, SURROUNDINGS)
+    found = with_sums(opened(3, pair), {0: gave(0.1), 1: gave(0.9)})  # of two, neither is outside
+    assert [shard.count for shard in found.shards] == [4, 4, 0]
+
+
+def test_the_mean_with_noise_is_over_the_devices_that_were_wanted() -> None:
+    noisy = dataclasses.replace(PLAIN, groups=1, privacy="devices", noise_multiplier=2.0)
+    secure = deal(all_ready(12, noisy), OFFER, SIZE, SURROUNDINGS)
+    found = with_sums(opened(1, secure, 10), {0: gave(0.25, 10)})
+    np.testing.assert_allclose(found.shards[0].mean(), 0.25 * 10 / 20, atol=1e-12)
+
+
+def test_the_servers_noise_is_correlated_and_goes_on_through_a_skipped_round() -> None:
+    settings = dataclasses.replace(
+        PLAIN, groups=1, privacy="server", noise_multiplier=2.0, season_rounds=3
+    )
+    secure = deal(all_ready(12, settings), OFFER, SIZE, SURROUNDINGS)
+    started = opened(1, secure, 10)
+    noise = None
+    drawn = []
+    for number in range(4):
+        round_ = with_sums(started, {} if number == 1 else {0: gave(0.0, 10)})
+        key = bytes([number]) * 32
+        after, noise = with_noise(round_, noise, key)
+        drawn.append(after.shards[0].mean() * 20 if number != 1 else noise.history[0])
+        again, _ = with_noise(round_, None, key)
+        if number == 0:
+            np.testing.assert_array_equal(again.shards[0].totals, after.shards[0].totals)
+        if number > 1:
+            assert not np.array_equal(again.shards[0].totals, after.shards[0].totals)
+    # C w is independent noise again: what the rows add up to is what one round alone draws.
+    weights = coefficients(3)
+    alone, _ = with_noise(with_sums(started, {0: gave(0.0, 10)}), None, bytes([3]) * 32)
+    rebuilt = drawn[3] + weights[1] * drawn[2] + weights[2] * drawn[1]
+    np.testing.assert_allclose(rebuilt, alone.shards[0].mean() * 20, atol=1e-9)
+    assert np.std(rebuilt) == pytest.approx(2.0, rel=0.5)
+
+
+def test_a_bad_share_and_a_skip_are_told_with_counts_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    round_ = opened(3, deal(all_ready(12), OFFER, SIZE, SURROUNDINGS))
+    with_sums(round_, {0: gave(0.25, blamed=(1,))})
+    key = round_.secure and round_.secure.groups[0].sum.certificates[1].key.hex()
+    assert f"the device {key} gave wrong shares" in caplog.text
+
+
+def test_no_encoding_for_so_many_devices_is_told() -> None:
+    strange = dataclasses.replace(PLAIN, range=1e30)
+    with pytest.raises(InvalidInputError, match="range"):
+        deal(all_ready(12, strange), OFFER, SIZE, SURROUNDINGS)
