@@ -643,7 +643,7 @@ def test_a_kill_leaves_before_or_after(operation: str, tmp_path: Path) -> None:
     "operation", ["make", "add", "cap", "expire", "withdraw", "erase", "forget"]
 )
 def test_a_kill_at_any_moment_leaves_before_or_after(operation: str, tmp_path: Path) -> None:
-    run_killed(operation, tmp_path, 60 if operation == "make" else 400)
+    run_killed(operation, tmp_path, 60 if operation == "make" else 100)
 
 
 def run_killed(operation: str, folder: Path, points: int) -> None:
