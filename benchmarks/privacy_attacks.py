@@ -36,22 +36,29 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from private_rounds.attacker import (
+    DISTRACTORS,
+    LIMIT,
+    LIMIT_SUM,
+    LIMITED_TARGETS,
+    LIMITS,
+    ONE_STEP,
+    QUERY_USERS,
+    Attacker,
+)
 from private_rounds.changes import (
     ROOT,
-    Bank,
-    Fleet,
     Floats,
-    User,
     add_arguments,
     clipped,
     open_fleet,
     versions,
 )
+from private_rounds.directions import Dictionary, RowSpace, Words, words_of
 from private_rounds.identification import (
     CANDIDATES,
     Candidates,
@@ -61,19 +68,10 @@ from private_rounds.identification import (
     membership,
     of_sums,
 )
-from private_rounds.inversion import (
-    Dictionary,
-    Directions,
-    Inversion,
-    RowSpace,
-    Words,
-    query_scores,
-    words_of,
-)
+from private_rounds.inversion import Inversion, query_scores
 from private_rounds.noise import CLIP, encoded_sum, encoding_of, sum_noise
 
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.secure.encoding import value_range
 from pocketquery.client.secure.noise import counted_on, sigma
 from pocketquery.client.transforms import Clip, Int8
@@ -84,22 +82,6 @@ SUMS = (2, 5, 10, 20, 50, 100, 1_000)
 NOISES = (1.0, 2.0, 4.0)
 COHORT = 1_000
 PLAIN_CLIP = 1.25  # RoundSettings' default
-LIMITS = OfferLimits()
-ONE_STEP = LocalConfig(steps=1)
-LIMIT = LocalConfig(
-    steps=LIMITS.least_steps,
-    batch_size=LIMITS.least_batch,
-    learning_rate=LIMITS.largest_learning_rate,
-)
-LIMIT_SUM = LocalConfig(
-    steps=LIMITS.least_steps,
-    batch_size=LIMITS.least_batch,
-    learning_rate=LIMITS.largest_learning_rate,
-    epsilon=1.0,
-)
-LIMITED_TARGETS = 40  # of the 100 candidates of the limit's arms
-QUERY_USERS = 20
-DISTRACTORS = 500
 EXACT = {  # arms of the words, and where the queries of the same changes were ranked
     "ten_steps_full": "plain",
     "ten_steps_up": "up_only",
@@ -111,76 +93,6 @@ EXACT = {  # arms of the words, and where the queries of the same changes were r
 }
 SEED = 0
 Figures = dict[str, Any]
-
-
-class Attacker:
-    """Everything that is trained for the attacks, each once."""
-
-    def __init__(self, fleet: Fleet, users: Sequence[User]) -> None:
-        self.fleet, self.users = fleet, users
-        self._bank = Bank(fleet)
-        self._more = Bank(fleet, "privacy_attacks")
-
-    @cached_property
-    def changes(self) -> Floats:
-        """Of every user, float32 (users, d)."""
-        return np.array([self._bank.user(self.users, place) for place in range(len(self.users))])
-
-    @cached_property
-    def replicas(self) -> Floats:
-        """The attacker's own, float32 (users, d)."""
-        return np.array([self._bank.user(self.users, n, 1) for n in range(len(self.users))])
-
-    def at_limit(self, name: str, config: LocalConfig, count: int, replica: int = 0) -> Floats:
-        """Changes of the first users under an offer at the device's limits."""
-        refused = LIMITS.refusal(config, LIMITS.largest_clip, LIMITS.least_queries)
-        if refused:
-            raise SystemExit(f"the offer {name} is not within the limits any more: {refused}")
-        return np.array(
-            [
-                self._more.trained(
-                    f"{name}-{user.name}-{replica}",
-                    user.queries[: LIMITS.least_queries],
-                    2 * place + replica,
-                    config,
-                )
-                for place, user in enumerate(self.users[:count])
-            ]
-        )
-
-    def one_step(self, count: int) -> Floats:
-        """Changes of one step on 16 queries each, from a release one average round on, where
-        ``up`` is not zero any more and the gradient reaches ``down``."""
-        found = []
-        for place, user in enumerate(self.users[:count]):
-            name = f"one-step-{user.name}"
-            if name not in self._more:
-                change = self.fleet.change(
-                    user.queries[: ONE_STEP.batch_size],
-                    place,
-                    config=ONE_STEP,
-                    adapter=self.fleet.moved(self.replicas.mean(axis=0)),
-                )
-                self._more.put(name, change)
-            found.append(self._more.get(name))
-        return np.array(found)
-
-    @cached_property
-    def directions(self) -> Directions:
-        """Of texts alone."""
-        return Directions(self.fleet, self.replicas.mean(axis=0), self._more)
-
-    def query_directions(self) -> list[Floats]:
-        """Of the first users' candidate queries: the user's own, others, and 500 of all users."""
-        rng = np.random.default_rng(SEED)
-        rest = [query for user in self.users[QUERY_USERS:] for query in user.queries]
-        distractors = [rest[n] for n in rng.permutation(len(rest))[:DISTRACTORS]]
-        common = self.directions.of("queries-others", distractors)
-        found = []
-        for user in self.users[:QUERY_USERS]:
-            own = self.directions.of(f"queries-{user.name}", [*user.queries, *user.others])
-            found.append(np.concatenate([own, common]))
-        return found
 
 
 def main() -> int:

@@ -1,5 +1,7 @@
 """The changes that attacks, noise and poisoning are measured on: 200 users, each trained twice.
 
+    python benchmarks/private_changes.py [--bundle demo/bundle] [--index demo/index] [--data FOLDER]
+
 Half of the users ask CLINC150's requests, ten each of four intents; half ask questions on one
 article of SQuAD. No query is asked by two. Each user is trained from the release by the client's
 own code and settings, and once more with another seed: what an attacker computes who has the
