@@ -48,6 +48,7 @@ def main() -> int:
         "rounds": arguments.rounds,
         "steps": arguments.steps,
         "clients-per-round": arguments.devices,
+        "deadline": 600.0,  # for everybody to be ready; who is, waits
         "least-replies": LEAST,
         "secure": "on",
         "federation": FEDERATION,

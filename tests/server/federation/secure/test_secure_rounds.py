@@ -301,13 +301,14 @@ def test_a_hundred_devices_in_three_rounds_some_of_which_fail_anywhere(
         "rounds": 3, "steps": 1,
     }  # fmt: skip
     with opened(federation, tmp_path, **options) as parts:
-        reports = run(with_users(parts, 130), random_faults(0.1, seed=1))
+        reports = run(with_users(parts, 130), random_faults(0.3, seed=1))
     assert [one.outcome for one in reports] == ["release 2", "release 3", "release 4"]
     for one in reports:
         assert one.stages["ready"] == 100
         assert one.stages["revealed"] >= 51
         counts = [one.stages[name] for name in ("committed", "survivors", "confirmed")]
-        assert 100 > counts[0] > counts[1] > counts[2] > 85
+        assert 100 >= counts[0] >= counts[1] >= counts[2] > 70
+        assert counts[2] < 96
         assert one.accepted == counts[1]
         assert set(one.quarantined) <= {"duplicate"}
 
