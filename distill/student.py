@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
+from pocketquery.distill.width_pruning import copy_narrowed, identity_head, kept_dimensions
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 
@@ -71,9 +72,9 @@ def build_student(
     """An untrained query encoder for the teacher's space.
 
     Where the widths agree it starts as the teacher with only ``layers`` kept and needs no head:
-    its vectors are in the teacher's space from the first step. Where the student is narrower its
-    vocabulary table starts as the principal components of the teacher's, its layers at random,
-    and Query-BERT's two-layer head maps it to the teacher's dimension.
+    its vectors are in the teacher's space from the first step. Where the student is narrower it
+    starts as the part of the teacher that matters most (width_pruning.py), and a head, Query-BERT's
+    of two layers unless the shape says otherwise, puts what was kept in its place.
 
     Args:
         teacher: the frozen encoder whose space the student joins.
@@ -96,7 +97,9 @@ def build_student(
     same_width = shape.width == teacher.hidden_size
     if not same_width:
         config.hidden_size = shape.width
-        config.intermediate_size = 4 * shape.width
+        config.intermediate_size = min(4 * shape.width, config.intermediate_size)
+        if getattr(config, "embedding_size", None) == teacher.hidden_size:
+            config.embedding_size = shape.width
         config.num_attention_heads = shape.width // 32
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -107,7 +110,11 @@ def build_student(
     if same_width:
         _copy_layers(teacher.backbone, backbone, _checked_layers(teacher, shape.layers, layers))
     else:
-        _project_embeddings(teacher.backbone, backbone)
+        kept = kept_layers(teacher.backbone.config.num_hidden_layers, shape.layers)
+        dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
+        copy_narrowed(teacher.backbone, backbone, kept, dimensions)
+        if teacher.head is None:
+            identity_head(head, dimensions)
     space = {
         "space_id": teacher.space_id,
         "dimension": teacher.dimension,
@@ -198,17 +205,3 @@ def _copy_layers(teacher: nn.Module, student: nn.Module, layers: Sequence[int]) 
                 f"{name[: match.start(1)]}{layers[int(match[1])]}{name[match.end(1) :]}"
             ]
     student.load_state_dict(state)
-
-
-def _project_embeddings(teacher: Any, student: Any) -> None:
-    """Start the student's token tables as the leading principal components of the teacher's."""
-    words = teacher.get_input_embeddings().weight.detach().float()
-    width = student.get_input_embeddings().weight.shape[1]
-    centred = words - words.mean(dim=0)
-    covariance = centred.T @ centred
-    basis = torch.linalg.eigh(covariance).eigenvectors[:, -width:]  # (teacher width, width)
-    # Keep the teacher's scale per coordinate: the first LayerNorm expects it.
-    projected = centred @ basis
-    projected *= words.std() / projected.std()
-    with torch.no_grad():
-        student.get_input_embeddings().weight.copy_(projected)

@@ -71,6 +71,35 @@ PRESETS = {
 }
 
 
+@dataclass(frozen=True)
+class Budget:
+    """How much a student learns from, and for how long.
+
+    Attributes:
+        pieces: see :func:`~pocketquery.export.presets.texts.preset_texts`, as the next two.
+        documents: likewise.
+        question_copies: likewise.
+        dialogue_turns: likewise.
+        steps: of the training.
+        batch_size: texts a step.
+        rate: times the preset's learning rate, which is for the accelerator's batches.
+    """
+
+    pieces: int
+    documents: int
+    question_copies: int
+    dialogue_turns: int | None
+    steps: int
+    batch_size: int
+    rate: float = 1.0
+
+
+BUDGETS = {
+    "accelerator": Budget(2_000_000, 60_000, 4, None, 24_000, 1024),
+    "cores": Budget(64 * 2048, 12_000, 1, 30_000, 8_000, 128, 0.7),
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line of the docstring."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -80,13 +109,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--data", type=Path, default=Path("data"), help="folder with the public data sets")
     add("--output", type=Path, default=Path("runs/presets"), help="students and bundles go here")
     add("--device", default="cpu")
+    add("--budget", choices=tuple(BUDGETS), default="accelerator", help="how much is learnt from")
     add("--workers", type=int, default=0, help="processes that prepare batches")
     add("--steps", type=int, help="other than the preset's, for a trial")
     add("--shape", help="other than the preset's, for a trial")
     add("--vocabulary", type=int, help="other than the preset's, for a trial")
     add("--name", help="of the folder under the output; default: the preset's")
     options = parser.parse_args(arguments)
-    texts = preset_texts(options.data, seed=_CONFIG.seed)
+    budget = BUDGETS[options.budget]
+    texts = preset_texts(
+        options.data,
+        pieces=budget.pieces,
+        documents=budget.documents,
+        question_copies=budget.question_copies,
+        dialogue_turns=budget.dialogue_turns,
+        seed=_CONFIG.seed,
+    )
     print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
     preset = _preset(options)
     student = options.output / (options.name or options.preset) / "student"
@@ -101,12 +139,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _preset(options: argparse.Namespace) -> Preset:
-    preset = PRESETS[options.preset]
+    preset, budget = PRESETS[options.preset], BUDGETS[options.budget]
+    config = replace(
+        preset.config,
+        steps=options.steps or budget.steps,
+        batch_size=budget.batch_size,
+        learning_rate=preset.config.learning_rate * budget.rate,
+        random_documents=min(budget.batch_size, preset.config.random_documents),
+    )
     return replace(
         preset,
         shape=options.shape or preset.shape,
         vocabulary=options.vocabulary or preset.vocabulary,
-        config=replace(preset.config, steps=options.steps or preset.config.steps),
+        config=config,
     )
 
 

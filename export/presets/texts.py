@@ -26,7 +26,6 @@ __all__ = ["LICENCE", "PresetTexts", "preset_texts"]
 LICENCE = "Apache-2.0"  # of the weights, as their teacher's; sources are named in the model card
 
 _DIALOGUES = ("train", "dev")
-_QUESTION_COPIES = 4  # people's own questions are few beside what is cut from pages
 _BEGINNINGS = 0.4  # share of the paragraphs whose beginnings are texts
 _SHORT, _LONG_SHARE = 25, 0.4  # words of a text of which all are taken, and share of the longer
 _LONGEST = 1_200  # characters of a paragraph that is ranked: what 256 tokens hold
@@ -50,7 +49,13 @@ class PresetTexts:
 
 
 def preset_texts(
-    data: Path, *, pieces: int = 2_000_000, documents: int = 60_000, seed: int = 0
+    data: Path,
+    *,
+    pieces: int = 2_000_000,
+    documents: int = 60_000,
+    question_copies: int = 4,
+    dialogue_turns: int | None = None,
+    seed: int = 0,
 ) -> PresetTexts:
     """Collect the texts from the folder with the public data sets.
 
@@ -58,6 +63,9 @@ def preset_texts(
         data: holds ``enwiki_pages``, ``nq_open_queries``, ``sgd_dialogues`` and ``clinc150``.
         pieces: texts drawn from Wikipedia.
         documents: paragraphs drawn for the ranking.
+        question_copies: how often people's own questions stand in the texts, which are few beside
+            what is cut from pages.
+        dialogue_turns: users' turns of dialogues among those questions at most; None takes all.
         seed: of what is drawn.
 
     Raises:
@@ -73,12 +81,15 @@ def preset_texts(
         for text in unique_texts(_pieces(learnt, seed))
         if len(text.split()) <= _SHORT or rng.random() < _LONG_SHARE
     ]
-    asked = unique_texts(_questions(data))
+    turns = unique_texts(_turns(data))
+    if dialogue_turns is not None:
+        turns = random.Random(seed).sample(turns, min(dialogue_turns, len(turns)))
+    asked = unique_texts([*_questions(data), *turns])
     ranked = rng.sample(learnt, min(documents, len(learnt)))
     gate = rng.sample(unseen, min(5_000, len(unseen)))
     gate_queries = unique_texts(_pieces(gate, seed))
     return PresetTexts(
-        queries=rng.sample(cut, min(pieces, len(cut))) + asked * _QUESTION_COPIES,
+        queries=rng.sample(cut, min(pieces, len(cut))) + asked * question_copies,
         documents=[content(document)[:_LONGEST] for document in ranked],
         held_out=[content(document)[:_LONGEST] for document in gate],
         held_out_queries=rng.sample(gate_queries, min(1_000, len(gate_queries))),
@@ -131,6 +142,10 @@ def _questions(data: Path) -> Iterator[str]:
     )
     for row in list(_rows(_file(data, "clinc150/train.tsv.gz")))[1:]:
         yield row[2]
+
+
+def _turns(data: Path) -> Iterator[str]:
+    """What users of dialogues said."""
     for part in _DIALOGUES:
         for dialogue in _objects(_file(data, f"sgd_dialogues/{part}.jsonl.gz")):
             yield from (text for speaker, text in dialogue["turns"] if speaker == "U")
