@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pocketquery.distill.alignment_inputs import AlignmentData, alignment_data
     from pocketquery.distill.distillation import DistillationReport, distill
     from pocketquery.distill.losses import cosine_loss, ranking_loss, similarity_loss
-    from pocketquery.distill.pruned_student import prune_student
+    from pocketquery.distill.pruning.pruned_student import prune_student
+    from pocketquery.distill.pruning.vocabulary import PrunedVocabulary, prune_vocabulary
     from pocketquery.distill.query_towers import EncoderTower, WordAverage, with_alignment_head
     from pocketquery.distill.student import PRESETS, StudentShape, build_student
     from pocketquery.distill.texts import query_like_texts, unique_texts
     from pocketquery.distill.training import TrainingConfig, train
-    from pocketquery.distill.vocabulary import PrunedVocabulary, prune_vocabulary
 
 __all__ = [
     "distill",
@@ -57,11 +57,11 @@ __getattr__, __dir__ = lazy_names(
         "alignment_inputs": ["AlignmentData", "alignment_data"],
         "distillation": ["distill", "DistillationReport"],
         "losses": ["cosine_loss", "ranking_loss", "similarity_loss"],
-        "pruned_student": ["prune_student"],
+        "pruning.pruned_student": ["prune_student"],
+        "pruning.vocabulary": ["PrunedVocabulary", "prune_vocabulary"],
         "query_towers": ["EncoderTower", "WordAverage", "with_alignment_head"],
         "student": ["PRESETS", "StudentShape", "build_student"],
         "texts": ["query_like_texts", "unique_texts"],
         "training": ["TrainingConfig", "train"],
-        "vocabulary": ["PrunedVocabulary", "prune_vocabulary"],
     },
 )

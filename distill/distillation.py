@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketquery.distill.pruned_student import prune_student, vocabulary_source
+from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.student import StudentShape, build_student
 from pocketquery.distill.targets import prepare_targets, texts_sha256
 from pocketquery.distill.training import TrainingConfig, train

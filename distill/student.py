@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from pocketquery.distill.width_pruning import copy_narrowed, identity_head, kept_dimensions
+from pocketquery.distill.pruning.width_pruning import copy_narrowed, identity_head, kept_dimensions
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 
@@ -113,7 +113,7 @@ def build_student(
         kept = kept_layers(teacher.backbone.config.num_hidden_layers, shape.layers)
         dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
         copy_narrowed(teacher.backbone, backbone, kept, dimensions)
-        if teacher.head is None:
+        if teacher.head is None and head is not None:
             identity_head(head, dimensions)
     space = {
         "space_id": teacher.space_id,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
@@ -206,15 +207,18 @@ def _document_sample(
     return sample
 
 
-def _forward(
-    student: SentenceEncoder, step: int, config: TrainingConfig
-) -> AbstractContextManager[None]:
+@contextmanager
+def _forward(student: SentenceEncoder, step: int, config: TrainingConfig) -> Iterator[None]:
     """How this step computes: rounded as in the file at the end, before that as configured."""
-    if step >= config.steps * (1 - config.quantised_share):
-        return quantised_forward(student)
-    if config.bfloat16:
-        return torch.autocast(student.device.type, torch.bfloat16)
-    return nullcontext()
+    with ExitStack() as context:
+        if step >= config.steps * (1 - config.quantised_share):
+            context.enter_context(quantised_forward(student))
+        elif config.bfloat16:
+            context.enter_context(torch.autocast(student.device.type, torch.bfloat16))
+            if student.device.type == "cpu":
+                # The fused attention's backward is half of a step in bfloat16 on processors.
+                context.enter_context(sdpa_kernel(SDPBackend.MATH))
+        yield
 
 
 def _resume(

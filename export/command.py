@@ -1,9 +1,8 @@
-"""``pocketquery export`` and ``pocketquery index``."""
+"""``pocketquery export``."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
-from pocketquery.sdk.commands import add_public_key, public_key_of
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["export", "index"]
+__all__ = ["export"]
 
 Item = TypeVar("Item")
 
@@ -38,16 +36,6 @@ examples:
 
 The queries calibrate the int8 encoder. With a corpus, it must also rank the documents as the float
 student does; MatMuls go back to float, one by one, until it does.
-"""
-
-_INDEX_EPILOG = """\
-examples:
-  pocketquery index --corpus corpus.jsonl.gz --output index
-  pocketquery index --corpus corpus.jsonl --teacher BAAI/bge-small-en-v1.5 --output index
-  pocketquery index --corpus corpus.jsonl --bundle bundle --output index --json
-  pocketquery index --corpus corpus.jsonl --output index --signing-key publisher.pem
-
-Killed and run again with the same corpus, it continues where it was.
 """
 
 
@@ -103,28 +91,6 @@ def export(subparsers: Any) -> None:
     add("--zip", action="store_true", help="write PATH.zip, one file, instead of a folder")
     add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_export)
-
-
-def index(subparsers: Any) -> None:
-    """Add ``pocketquery index`` to the shell's parsers."""
-    parser = subparsers.add_parser(
-        "index",
-        help="encode a corpus with the teacher and build an index",
-        description="Encode documents with the teacher and build the index that devices search.",
-        epilog=_INDEX_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--corpus", required=True, metavar="FILE", help="corpus.jsonl, plain or gzip")
-    add("--output", required=True, metavar="FOLDER", help="the index; one there is replaced")
-    add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
-    add("--bundle", help="check before encoding that this bundle lives in the teacher's space")
-    add_public_key(parser)
-    add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
-    add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
-    add("--device", default="cpu", help="torch device (default: cpu)")
-    add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_index)
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -205,39 +171,6 @@ def _gate_data(
         vectors,
         judgements,
     )
-
-
-def _index(arguments: argparse.Namespace) -> int:
-    from pocketquery.export.indexing import build_index
-    from pocketquery.sdk.bundle.bundle import Bundle
-    from pocketquery.server.corpus import read_documents
-    from pocketquery.server.modeling import SentenceEncoder
-
-    teacher = SentenceEncoder.load(arguments.teacher, device=arguments.device)
-    if arguments.bundle:
-        manifest = Bundle.open(arguments.bundle, public_key=public_key_of(arguments)).manifest
-        _check_space(f"the bundle {arguments.bundle}", manifest.space.id, teacher)
-    report = build_index(
-        read_documents(arguments.corpus),
-        teacher.encode_document,
-        arguments.output,
-        space_id=teacher.space_id,
-        dimension=teacher.dimension,
-        batch_size=arguments.batch_size,
-        show_progress_bar=sys.stderr.isatty(),
-        signing_key=arguments.signing_key,
-    )
-    if arguments.json:
-        print(json.dumps(dataclasses.asdict(report)))
-        return 0
-    print(f"{report.path}: {report.documents} documents, {report.bytes / 1e6:.1f} MB")
-    print(f"  space      {report.space_id}, {report.dimension} dimensions")
-    if report.resumed:
-        print(f"  resumed    {report.resumed} documents were encoded by an earlier run")
-    print(f"  time       {report.seconds:.1f} s")
-    if report.signature_key_id:
-        print(f"  signed by  {report.signature_key_id}")
-    return 0
 
 
 def _teacher(arguments: argparse.Namespace, student: SentenceEncoder) -> SentenceEncoder:

@@ -68,6 +68,7 @@ def build_index(
     dimension: int,
     batch_size: int = 64,
     show_progress_bar: bool = False,
+    encoded_by: str = "",
     signing_key: Key | None = None,
 ) -> IndexReport:
     """Encode ``documents`` and build an index of them at ``output``.
@@ -80,6 +81,7 @@ def build_index(
         dimension: of its vectors.
         batch_size: texts a call of ``encode``; they come sorted by length.
         show_progress_bar: documents done, rate and time left, on stderr.
+        encoded_by: as in :func:`~pocketquery.sdk.create_index`.
         signing_key: an Ed25519 private key to sign the index with: 32 raw bytes, 64 hexadecimal
             digits or a PEM file.
 
@@ -96,7 +98,12 @@ def build_index(
     start = time.perf_counter()
     total = len(documents) if isinstance(documents, Sized) else None
     with create_index(
-        output, space_id=space_id, dimension=dimension, resume=True, signing_key=signing_key
+        output,
+        space_id=space_id,
+        dimension=dimension,
+        resume=True,
+        encoded_by=encoded_by,
+        signing_key=signing_key,
     ) as builder:
         left, resumed = _resume(builder, iter(documents))
         bar = _bar(total, resumed, show_progress_bar)

@@ -2,6 +2,8 @@
 
     from pocketquery import sdk
 
+    sdk.encode("how do plants make sugar")  # with the encoder that comes along
+
     encoder = sdk.load("bundle")
     with sdk.open_index("index", encoder=encoder) as index:
         for hit in index.search("how do plants make sugar", k=3):
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from pocketquery.sdk.bundle.installed import bundles
     from pocketquery.sdk.bundle.verification import VerificationReport, verify
     from pocketquery.sdk.encoder import Encoder
     from pocketquery.sdk.errors import (
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
     )
     from pocketquery.sdk.index.index import Document, Hit, Index, create_index, open_index
+    from pocketquery.sdk.index.text_folder import read_folder
     from pocketquery.sdk.loading import encode, encode_query, load
 
 __all__ = [
@@ -41,7 +45,9 @@ __all__ = [
     "encode_query",
     "open_index",
     "create_index",
+    "read_folder",
     "verify",
+    "bundles",
     "Encoder",
     "Index",
     "Hit",
@@ -66,6 +72,8 @@ __getattr__, __dir__ = lazy_names(
         "loading": ("load", "encode", "encode_query"),
         "encoder": ("Encoder",),
         "index.index": ("open_index", "create_index", "Index", "Hit", "Document"),
+        "index.text_folder": ("read_folder",),
+        "bundle.installed": ("bundles",),
         "bundle.verification": ("verify", "VerificationReport"),
         "errors": tuple(name for name in __all__ if name.endswith("Error")),
     },

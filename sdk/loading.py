@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.installed import DEFAULT
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import AdapterSource, Encoder
-from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
+from pocketquery.sdk.errors import InvalidInputError, SignatureError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,7 @@ _opened = _Opened()
 
 
 def load(
-    path: Path | str,
+    path: Path | str | None = None,
     *,
     adapter: AdapterSource | None = None,
     public_key: Key | None = None,
@@ -46,7 +47,8 @@ def load(
     """Open a bundle, a folder or a zip, for encoding.
 
     Args:
-        path: the bundle.
+        path: the bundle: a path, or the name of an installed one (:func:`sdk.bundles`). None: the
+            one that ``POCKETQUERY_BUNDLE`` names, else the one that comes with the SDK.
         adapter: a newer one than the bundle's own: a release, by its path or bytes, or tensors by
             name. :meth:`Encoder.swap_adapter` does the same later.
         public_key: where given, the bundle and the release must be signed by its private half
@@ -64,6 +66,8 @@ def load(
         SignatureError: a key is given and the signature is absent or not made by it; or the
             manifest names a key and there is no signature.
     """
+    if path is None:
+        path = os.environ.get(BUNDLE_VARIABLE) or DEFAULT
     bundle = Bundle.open(path, public_key=public_key)
     encoder = Encoder.of_bundle(
         bundle, num_threads=num_threads, verify_hashes=verify_hashes, adapter=adapter
@@ -76,12 +80,13 @@ def encode(
     sentences: str | Sequence[str], *, prompt_name: str | None = None, prompt: str | None = None
 ) -> NDArray[np.float32]:
     """Encode with the bundle named by the environment's ``POCKETQUERY_BUNDLE``, else the last one
-    loaded. Arguments, results and errors as :meth:`Encoder.encode`.
+    loaded, else the one that comes with the SDK. Arguments, results and errors as
+    :meth:`Encoder.encode`.
 
     Where ``POCKETQUERY_PUBLIC_KEY`` names a key too, the bundle must be signed by it.
 
     Raises:
-        ArtifactNotFoundError: no bundle is named and none was loaded.
+        ArtifactNotFoundError: the bundle that is named is not there.
         SignatureError: a key is named and the signature is absent or not made by it.
     """
     return _encoder().encode(sentences, prompt_name=prompt_name, prompt=prompt)
@@ -111,22 +116,17 @@ def key_named() -> str | None:
 
 def _encoder() -> Encoder:
     path, key = os.environ.get(BUNDLE_VARIABLE), key_named()
-    if not path:
-        return _last_loaded(key)
+    if not path and _opened.last is not None:
+        return _checked(_opened.last, key)
+    named = (path or DEFAULT, key)
     with _opened.lock:
-        if _opened.named is None or _opened.named[0] != (path, key):
-            bundle = Bundle.open(path, public_key=key)
-            _opened.named = ((path, key), Encoder.of_bundle(bundle))
+        if _opened.named is None or _opened.named[0] != named:
+            bundle = Bundle.open(named[0], public_key=key)
+            _opened.named = (named, Encoder.of_bundle(bundle))
         return _opened.named[1]
 
 
-def _last_loaded(key: str | None) -> Encoder:
-    encoder = _opened.last
-    if encoder is None:
-        raise ArtifactNotFoundError(
-            f"no bundle is open: {BUNDLE_VARIABLE} is not set and nothing was loaded. Set it "
-            'to a bundle\'s path, or call pocketquery.sdk.load("path/of/bundle") first'
-        )
+def _checked(encoder: Encoder, key: str | None) -> Encoder:
     if key is not None and encoder.signed_by != key_id(key):
         raise SignatureError(
             f"{KEY_VARIABLE} names the key {key_id(key)}, and the bundle {encoder.name!r} was "

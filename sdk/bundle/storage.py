@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pocketquery.sdk.bundle.installed import bundles, installed_bundle
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.files import present_folder, write_atomic
 
@@ -143,22 +144,27 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def open_storage(path: Path | str) -> Storage:
-    """The folder or zip at ``path``.
+    """The folder or zip at ``path``, or of that name (see installed.py) where nothing is there.
 
     Raises:
-        ArtifactNotFoundError: nothing is there.
+        ArtifactNotFoundError: neither is.
         CorruptArtifactError: a file that is not a usable zip.
         ArtifactError: the system does not let it be read.
     """
-    path = Path(path)
+    named, path = path, Path(path)
     with _explained(path):
         if not path.exists():
             path = present_folder(path)  # a writer killed between its renames leaves it beside
+        if not path.exists():
+            path = installed_bundle(named) or path
         if path.is_dir():
             return FolderStorage(path)
         if path.is_file():
             return ZipStorage(path)
-    raise ArtifactNotFoundError(f"{path}: found nothing there, expected a folder or a zip of one")
+    raise ArtifactNotFoundError(
+        f"{path}: found nothing there, expected a folder, a zip of one, or an installed bundle's "
+        f"name: {', '.join(bundles())}"
+    )
 
 
 def pack(folder: Path | str, zip_path: Path | str) -> None:

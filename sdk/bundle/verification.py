@@ -53,7 +53,7 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
     its own check of hashes and counts.
 
     Args:
-        path: the bundle or index.
+        path: the bundle, or the name of an installed one, or the index.
         public_key: an Ed25519 public key it must be signed with: 32 raw bytes, 64
             hexadecimal digits or the path of a PEM file.
 
@@ -62,11 +62,9 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
             first thing found wrong; a file is named.
         InvalidInputError: the key is none.
     """
-    path = Path(path)
-    if not path.exists():
-        path = present_folder(path)  # a writer killed between its renames leaves the old one beside
-    if (path / _INDEX_FILE).is_file():
-        return _verify_index(path, public_key)
+    folder = present_folder(Path(path))  # a writer killed between its renames leaves it beside
+    if (folder / _INDEX_FILE).is_file():
+        return _verify_index(folder, public_key)
     bundle = Bundle.open(path, public_key=public_key)
     bundle.check_files()
     manifest = bundle.manifest
@@ -74,7 +72,7 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
     encoder = Encoder.of_bundle(bundle, verify_hashes=False)
     agreement = replay(encoder, parse_golden(bundle.read(GOLDEN_FILE)))
     return VerificationReport(
-        path=str(path),
+        path=str(bundle.path),
         kind="bundle",
         space_id=manifest.space.id,
         dimension=manifest.space.dimension,

@@ -50,6 +50,7 @@ def create_index(
     space_id: str,
     dimension: int,
     resume: bool = False,
+    encoded_by: str = "",
     signing_key: Key | None = None,
 ) -> IndexBuilder:
     """Begin to build an index; :meth:`IndexBuilder.close` publishes it at ``path``. ::
@@ -63,6 +64,8 @@ def create_index(
         dimension: of the vectors.
         resume: keep what a build that was killed, or failed, had committed, and keep it again if
             this one fails; :meth:`IndexBuilder.stored` tells what is there.
+        encoded_by: what makes the vectors, where it is not the encoder that the space is named
+            after. A build that was killed is not resumed with another.
         signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
             bytes, 64 hexadecimal digits or a PEM file.
 
@@ -83,7 +86,7 @@ def create_index(
     recover_folder(path)
     if signing_key is not None:
         public_key_of(signing_key)  # now, and not when all is done
-    return IndexBuilder(path, space_id, dimension, resume, signing_key)
+    return IndexBuilder(path, space_id, dimension, resume, encoded_by, signing_key)
 
 
 class IndexBuilder:
@@ -98,6 +101,7 @@ class IndexBuilder:
         space_id: str,
         dimension: int,
         resume: bool,
+        encoded_by: str = "",
         signing_key: Key | None = None,
     ) -> None:
         self.path = path
@@ -110,7 +114,7 @@ class IndexBuilder:
         self._analyzer = Analyzer()
         self._lock = _hold(self._folder)
         try:
-            self._database = _begin(self._folder, space_id, dimension, resume)
+            self._database = _begin(self._folder, space_id, dimension, resume, encoded_by)
         except BaseException:
             _let_go(self._lock)
             raise
@@ -207,11 +211,11 @@ def check_rows(
     return checked, rows
 
 
-def _begin(folder: Path, space_id: str, dimension: int, resume: bool) -> Database:
+def _begin(folder: Path, space_id: str, dimension: int, resume: bool, encoded_by: str) -> Database:
     space = space_record(space_id, dimension)
     if resume:
         with contextlib.suppress(ArtifactError):
-            return _reopen(folder, space, dimension)
+            return _reopen(folder, space, dimension, encoded_by)
     for file in folder.iterdir():
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
@@ -222,18 +226,22 @@ def _begin(folder: Path, space_id: str, dimension: int, resume: bool) -> Databas
         with database.writing() as connection:
             create_segments(connection, folder, dimension)
             set_meta(connection, "space", space)
+            if encoded_by:
+                set_meta(connection, "encoded_by", encoded_by)
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _reopen(folder: Path, space: str, dimension: int) -> Database:
+def _reopen(folder: Path, space: str, dimension: int, encoded_by: str) -> Database:
     database = Database(folder / DATABASE, writable=True, schema=SCHEMA)
     try:
         with database.reading() as connection:
             if get_meta(connection, "space") != space:
                 raise ArtifactError(f"{folder} was begun for another space")
+            if get_meta(connection, "encoded_by", "") != encoded_by:
+                raise ArtifactError(f"{folder} was begun with another encoder")
             check_own_file(folder / vectors_name(connection))
             check_contents(connection, folder, dimension)  # or the seal would call damage good
     except BaseException:

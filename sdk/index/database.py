@@ -209,13 +209,15 @@ def held(path: Path) -> Iterator[None]:
         yield
 
 
-def get_meta(connection: sqlite3.Connection, key: str) -> str:
-    """The value of ``key``.
+def get_meta(connection: sqlite3.Connection, key: str, default: str | None = None) -> str:
+    """The value of ``key``; ``default`` where there is none.
 
     Raises:
         CorruptArtifactError: there is none, though every index has it, or it is no text.
     """
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    if found is None and default is not None:
+        return default
     if found is None or not isinstance(found[0], str):
         raise CorruptArtifactError(
             f"the index's database lacks {key!r}, or has it as another thing than a text; "

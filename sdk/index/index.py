@@ -36,6 +36,8 @@ from pocketquery.sdk.index.builder import check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
+    check_document,
+    content,
     delete_documents,
     find_document,
     read_documents,
@@ -53,7 +55,13 @@ from pocketquery.sdk.index.folder import (
     verify_index,
 )
 from pocketquery.sdk.index.fusion import CANDIDATES, fuse
-from pocketquery.sdk.index.query import CheckedQuery, Mode, QueryEncoder, check_query
+from pocketquery.sdk.index.query import (
+    CheckedQuery,
+    DocumentEncoder,
+    Mode,
+    QueryEncoder,
+    check_query,
+)
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     Snapshot,
@@ -230,13 +238,14 @@ class Index:
                 allowed = allowed if snapshot.alive is None else allowed & snapshot.alive
             return _hits(connection, *self._rank(connection, snapshot, request, allowed))
 
-    def add(self, documents: Iterable[Document], vectors: NDArray[Any]) -> None:
+    def add(self, documents: Iterable[Document], vectors: NDArray[Any] | None = None) -> None:
         """Add documents with their vectors, all or none.
 
         Args:
             documents: with ids that the index does not have.
             vectors: float (n, dimension), encoded by the index's document encoder; stored at
-                length 1.
+                length 1. None: by the light encoder that the index was opened with, which finds
+                less and needs nothing else.
 
         The first change after opening reads the files and compares them with what was sealed.
 
@@ -245,9 +254,22 @@ class Index:
             CorruptArtifactError: the files are not what was sealed; nothing is changed.
             ArtifactError: the disk is full, or a file is a link; the index is as it was.
         """
+        if vectors is None:
+            documents = list(documents)
+            vectors = self._encode_documents(documents)
         checked, rows = check_rows(documents, vectors, self.dimension)
         with self._writing() as connection:
             append_segments(connection, self.path, self._analyzer, checked, rows)
+
+    def _encode_documents(self, documents: list[Document]) -> Floats:
+        if not isinstance(self._encoder, DocumentEncoder):
+            raise InvalidInputError(
+                "documents came without vectors, and the index was opened without an encoder of "
+                "documents; pass vectors, or open_index(..., encoder=sdk.load())"
+            )
+        for position, document in enumerate(documents):
+            check_document(document, f"documents[{position}]")
+        return self._encoder.encode_document([content(document) for document in documents])
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids; unknown ids are passed over.

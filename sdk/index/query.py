@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.texts import check_text
 from pocketquery.sdk.validation import check_count
 
-__all__ = ["CheckedQuery", "Mode", "QueryEncoder", "check_query"]
+__all__ = ["CheckedQuery", "DocumentEncoder", "Mode", "QueryEncoder", "check_query"]
 
 Mode = Literal["dense", "lexical", "hybrid"]
 Floats = NDArray[np.float32]
@@ -26,6 +27,13 @@ class QueryEncoder(Protocol):
     def space_id(self) -> str: ...
 
     def encode_query(self, sentences: str, /) -> Floats: ...
+
+
+@runtime_checkable
+class DocumentEncoder(Protocol):
+    """What adding documents without vectors needs of an encoder."""
+
+    def encode_document(self, sentences: Sequence[str], /) -> Floats: ...
 
 
 @dataclass(frozen=True)

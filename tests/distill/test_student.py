@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import DistilBertConfig, DistilBertModel
 
-from pocketquery.distill.pruned_student import prune_student
+from pocketquery.distill.pruning.pruned_student import prune_student
 from pocketquery.distill.student import StudentShape, build_student, kept_layers
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder

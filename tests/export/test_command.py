@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.cli import main
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.tiny_models import bert_teacher, sentences
@@ -197,3 +199,58 @@ def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -
         main([command, "--help"])
     assert stop.value.code == 0
     assert f"pocketquery {command} --" in capsys.readouterr().out
+
+
+def test_a_folder_of_texts_is_indexed_by_the_bundle_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes, output = tmp_path / "notes", tmp_path / "index"
+    notes.mkdir()
+    (notes / "a.txt").write_text("the sea is deep and cold", encoding="utf-8")
+    (notes / "b.md").write_text("# Plants\nplants make sugar from light", encoding="utf-8")
+    (notes / "c.pdf").write_bytes(b"%PDF")
+    bundle = write_tiny_bundle(tmp_path / "bundle")
+    arguments = ["index", "--documents", str(notes), "--output", str(output), "--symmetric"]
+    assert main([*arguments, "--bundle", str(bundle)]) == 0
+    shown = capsys.readouterr()
+    assert "2 documents" in shown.out
+    assert "encoded    by the light encoder" in shown.out
+    assert "c.pdf: a .pdf file" in shown.err
+    encoder = sdk.load(bundle)
+    with sdk.open_index(output, encoder=encoder, writable=True) as index:
+        assert index.search("plants make sugar from light", mode="dense")[0].id == "b.md#1"
+        index.add([sdk.Document("new", "how do plants make light")])
+        assert index.search("how do plants make light", mode="dense")[0].id == "new"
+    with (
+        sdk.open_index(output, writable=True) as index,
+        pytest.raises(InvalidInputError, match="without vectors"),
+    ):
+        index.add([sdk.Document("newer", "text")])
+
+
+def test_a_build_is_not_resumed_with_another_encoder(tmp_path: Path) -> None:
+    documents = [sdk.Document("a", "one")]
+    for encoder, kept in (("light 1", 0), ("light 1", 1), ("", 0), ("", 1)):
+        builder = sdk.create_index(
+            tmp_path / "index", space_id="s", dimension=4, resume=True, encoded_by=encoder
+        )
+        assert len(builder) == kept
+        if not kept:
+            builder.add(documents, np.ones((1, 4), np.float32))
+        builder.abandon()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--documents", "absent", "--symmetric"], "absent: found nothing there"),
+        (["--documents", ".", "--symmetric", "--teacher", "x"], "expected one of them"),
+    ],
+)
+def test_what_cannot_be_indexed_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    bundle = write_tiny_bundle(tmp_path / "bundle")
+    command = ["index", *arguments, "--bundle", str(bundle), "--output", str(tmp_path / "index")]
+    assert main(command) == 2
+    assert message in capsys.readouterr().err

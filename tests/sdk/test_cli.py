@@ -125,7 +125,6 @@ def test_the_bundle_may_come_from_the_environment(tiny_bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text", "message"),
     [
-        (["encode", "x"], b"", "pass --bundle, or set POCKETQUERY_BUNDLE"),
         (["encode", "--bundle", "absent", "x"], b"", "absent: found nothing there"),
         (["encode", "--bundle", "BUNDLE"], b"ok\n\xff\n", "stdin, line 2: not UTF-8 at byte 0"),
         (["encode", "--bundle", "BUNDLE", "--prompt-name", "no", "x"], b"", "prompt_name is 'no'"),

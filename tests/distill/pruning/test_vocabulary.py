@@ -16,7 +16,11 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer as ReferenceTokenizer
 from transformers import BertConfig, BertModel
 
-from pocketquery.distill.vocabulary import PrunedVocabulary, prune_vocabulary, slice_embeddings
+from pocketquery.distill.pruning.vocabulary import (
+    PrunedVocabulary,
+    prune_vocabulary,
+    slice_embeddings,
+)
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from tests.sdk.diverse_text import SPECIALS, added_token, diverse_strings, rich_wordpiece

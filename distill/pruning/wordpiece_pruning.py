@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from pocketquery.distill.piece_selection import Draft
+from pocketquery.distill.pruning.piece_selection import Draft
 from pocketquery.sdk.tokenizers.wordpiece import WordPieceTokenizer
 
 __all__ = ["WordPieceVocabulary"]
@@ -16,7 +16,7 @@ _ANY_LENGTH = 1 << 20
 
 
 class WordPieceVocabulary:
-    """A WordPiece file as a :class:`~pocketquery.distill.piece_selection.PrunableVocabulary`.
+    """A WordPiece file as a :class:`PrunableVocabulary`.
 
     Raises:
         CorruptArtifactError: ``data`` is not such a file.

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pocketquery.distill.piece_selection import Draft
-from pocketquery.distill.sentencepiece_proto import SentencePieceModel
+from pocketquery.distill.pruning.piece_selection import Draft
+from pocketquery.distill.pruning.sentencepiece_proto import SentencePieceModel
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 
@@ -22,7 +22,7 @@ _MODEL_SPECIALS = (0, 1, 2)  # <unk>, <s>, </s> in the file of an XLM-R model
 
 
 class SentencePieceVocabulary:
-    """A sentencepiece model as a :class:`~pocketquery.distill.piece_selection.PrunableVocabulary`.
+    """A sentencepiece model as a :class:`PrunableVocabulary`.
 
     Raises:
         CorruptArtifactError: ``data`` is not a sentencepiece model for this layout.

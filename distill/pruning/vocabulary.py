@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.distill.piece_selection import (
+from pocketquery.distill.pruning.piece_selection import (
     Cut,
     Draft,
     PrunableVocabulary,
@@ -23,8 +23,8 @@ from pocketquery.distill.piece_selection import (
     count_pieces,
     newly_unknown,
 )
-from pocketquery.distill.sentencepiece_pruning import SentencePieceVocabulary
-from pocketquery.distill.wordpiece_pruning import WordPieceVocabulary
+from pocketquery.distill.pruning.sentencepiece_pruning import SentencePieceVocabulary
+from pocketquery.distill.pruning.wordpiece_pruning import WordPieceVocabulary
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["PrunedVocabulary", "prune_vocabulary", "slice_embeddings"]

@@ -14,7 +14,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from pocketquery.distill.vocabulary import prune_vocabulary, slice_embeddings
+from pocketquery.distill.pruning.vocabulary import prune_vocabulary, slice_embeddings
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
@@ -46,7 +46,7 @@ def prune_student(
         least_character: how often ``texts`` must have a single character for it to stay.
 
     Returns:
-        The statistics of :class:`pocketquery.distill.vocabulary.PrunedVocabulary`.
+        The statistics of :class:`pocketquery.distill.pruning.vocabulary.PrunedVocabulary`.
 
     Raises:
         UnknownModelError: the vocabulary is of another kind.

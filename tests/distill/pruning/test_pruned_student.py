@@ -7,7 +7,7 @@ import pytest
 from transformers import BertTokenizerFast, CamembertTokenizerFast
 
 from pocketquery import sdk
-from pocketquery.distill.pruned_student import prune_student, vocabulary_source
+from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.student import StudentShape, build_student
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.sdk.errors import UnknownModelError

@@ -1,0 +1,1 @@
+"""Smaller students: vocabulary and width."""

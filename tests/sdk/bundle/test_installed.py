@@ -1,0 +1,132 @@
+"""The bundle that comes along, and those that data packages bring."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pocketquery import sdk
+from pocketquery.sdk.bundle.bundle import Bundle, pack
+from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE, installed_bundle
+from pocketquery.sdk.errors import ArtifactNotFoundError, SignatureError
+from tests.sdk.tiny_bundle import write_tiny_bundle
+
+_MOST_BYTES = 6_000_000
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POCKETQUERY_BUNDLE", raising=False)
+    monkeypatch.delenv("POCKETQUERY_PUBLIC_KEY", raising=False)
+
+
+def test_the_default_is_sound_small_and_says_where_it_comes_from() -> None:
+    report = sdk.verify("default")
+    assert report.golden is not None
+    assert sum(file.stat().st_size for file in DEFAULT_BUNDLE.iterdir()) <= _MOST_BYTES
+    assert Bundle.open("default").manifest.license == "Apache-2.0"
+
+
+def test_the_default_finds_what_is_meant() -> None:
+    texts = ["the train to the coast leaves at noon", "sugar is made by plants from light"]
+    query, *documents = sdk.load().encode(["how do leaves produce food", *texts])
+    assert documents[1] @ query > documents[0] @ query
+
+
+def test_without_any_setting_the_default_encodes() -> None:
+    code = (
+        "import sys; from pocketquery import sdk; print(sdk.encode('x').shape); "
+        "assert not {'torch', 'onnx', 'transformers', 'tokenizers'} & set(sys.modules)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=_environment()
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == "(384,)\n"
+
+
+def test_the_order_of_what_encodes(tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = sdk.load("default").encode("the sea")
+    assert np.array_equal(sdk.load().encode("the sea"), default)
+    monkeypatch.setenv("POCKETQUERY_BUNDLE", str(tiny_bundle))
+    assert sdk.load().dimension == 16
+    assert sdk.encode("the sea").shape == (16,)
+    monkeypatch.delenv("POCKETQUERY_BUNDLE")
+    sdk.load("default")
+    assert np.array_equal(sdk.encode("the sea"), default)
+
+
+def test_a_key_refuses_the_unsigned_default() -> None:
+    with pytest.raises(SignatureError):
+        sdk.load(public_key="00" * 32)
+
+
+def test_a_data_package_is_found_without_running_it(tmp_path: Path) -> None:
+    _data_package(tmp_path, "minilm", "pocketquery_minilm")
+    code = (
+        "from pocketquery import sdk; print(sdk.load('minilm').dimension); "
+        "print(sorted(sdk.bundles())); sdk.load('maxilm')"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=_environment(str(tmp_path)),
+    )
+    assert found.stdout == "16\n['default', 'minilm']\n"
+    assert "maxilm: found nothing there" in found.stderr
+    assert "installed bundle's name: default, minilm" in found.stderr
+
+
+def test_a_package_that_is_gone_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _data_package(tmp_path, "lost", "pocketquery_lost")
+    (tmp_path / "pocketquery_lost" / "__init__.py").unlink()
+    for file in (tmp_path / "pocketquery_lost" / "bundle").iterdir():
+        file.unlink()
+    (tmp_path / "pocketquery_lost" / "bundle").rmdir()
+    (tmp_path / "pocketquery_lost").rmdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert set(sdk.bundles()) == {"default"}
+    with pytest.raises(ArtifactNotFoundError, match="lost: found nothing there"):
+        sdk.load("lost")
+
+
+def test_what_lies_at_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sdk.load("default").dimension == 384
+    write_tiny_bundle(tmp_path / "bundle")
+    pack(tmp_path / "bundle", tmp_path / "default")
+    assert sdk.load("default").dimension == 16
+    assert sdk.load(DEFAULT_BUNDLE).dimension == 384
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../default", "défaut", "x" * 101])
+def test_what_can_be_no_name_is_none(name: str) -> None:
+    assert installed_bundle(name) is None
+    assert installed_bundle(Path("default")) is None
+
+
+def _environment(*places: str) -> dict[str, str]:
+    path = os.pathsep.join([*places, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return {"PATH": "", **({"PYTHONPATH": path} if path else {})}
+
+
+def _data_package(folder: Path, name: str, package: str) -> None:
+    """As pip leaves it; importing it would fail."""
+    write_tiny_bundle(folder / package / "bundle")
+    (folder / package / "__init__.py").write_text("raise RuntimeError('run')\n", encoding="utf-8")
+    information = folder / f"{package}-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n", encoding="utf-8"
+    )
+    (information / "entry_points.txt").write_text(
+        f"[pocketquery.bundles]\n{name} = {package}:bundle\n", encoding="utf-8"
+    )

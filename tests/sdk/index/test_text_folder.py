@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketquery import sdk
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.index.text_folder import read_folder
+
+MARKDOWN = """---
+title: "Garden notes"
+---
+An introduction.
+
+# Roses
+
+Roses want
+sun.
+
+## In winter ##
+Cover them.
+
+Pruning
+-------
+Cut in March.
+"""
+HTML = """<!doctype html><html><head><title>Water &amp; soil</title><style>p { color: red }</style>
+</head><body><h1>Watering</h1><p>Water <b>early</b>.<p>Never at noon.
+<script>alert("no")</script><h2>Soil</h2><ul><li>clay<li>sand</ul></body></html>"""
+
+
+def _found(folder: Path, **options: object) -> list[tuple[str, str, str]]:
+    return [
+        (one.id, str(one.metadata["title"]), one.text)
+        for one in read_folder(folder, **options)  # type: ignore[arg-type]
+    ]
+
+
+def test_sections_titles_and_paths(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "garden.md").write_text(MARKDOWN, encoding="utf-8")
+    (tmp_path / "sub" / "water.html").write_text(HTML, encoding="utf-8")
+    (tmp_path / "to_do-list.txt").write_text("buy seeds\n\nsow them", encoding="utf-8-sig")
+    (tmp_path / ".hidden.txt").write_text("no", encoding="utf-8")
+    assert _found(tmp_path) == [
+        ("garden.md#1", "Garden notes", "An introduction."),
+        ("garden.md#2", "Garden notes: Roses", "Roses want sun."),
+        ("garden.md#3", "Garden notes: In winter", "Cover them."),
+        ("garden.md#4", "Garden notes: Pruning", "Cut in March."),
+        ("to_do-list.txt#1", "to do list", "buy seeds sow them"),
+        ("sub/water.html#1", "Water & soil: Watering", "Water early. Never at noon."),
+        ("sub/water.html#2", "Water & soil: Soil", "clay sand"),
+    ]
+    assert next(read_folder(tmp_path)).metadata == {
+        "title": "Garden notes",
+        "path": "garden.md",
+        "part": 1,
+    }
+
+
+def test_one_file_is_a_folder_of_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one", encoding="utf-8")
+    assert _found(tmp_path / "a.txt") == [("a.txt#1", "a", "one")]
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF")
+    (tmp_path / "b.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "c.txt").write_bytes(b"a\0b")
+    (tmp_path / "d.txt").write_text("fine", encoding="utf-8")
+    os.mkfifo(tmp_path / "e.txt")
+    skipped = dict[str, str]()
+    found = list(read_folder(tmp_path, on_skipped=lambda p, why: skipped.update({p.name: why})))
+    assert [one.id for one in found] == ["d.txt#1"]
+    assert "a .pdf file; expected one of .txt" in skipped["a.pdf"]
+    assert "not utf-8 at byte 3" in skipped["b.txt"]
+    assert "zero bytes" in skipped["c.txt"]
+    assert skipped["e.txt"] == "no plain file"
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactNotFoundError, match="found nothing there"):
+        list(read_folder(tmp_path / "absent"))
+    with pytest.raises(InvalidInputError, match="words is 3"):
+        list(read_folder(tmp_path, words=3))
+
+
+_WORD = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=8)
+
+
+@given(st.lists(st.lists(_WORD, min_size=1, max_size=60), max_size=12), st.integers(10, 40))
+def test_no_word_of_plain_text_is_lost_and_no_passage_too_long(
+    tmp_path_factory: pytest.TempPathFactory, paragraphs: list[list[str]], words: int
+) -> None:
+    folder = tmp_path_factory.mktemp("texts")
+    # Quoted, so that no word is taken for a heading, a rule or the mark of another encoding.
+    lines = ["> " + " ".join(paragraph) for paragraph in paragraphs]
+    (folder / "a.txt").write_text("\n\n".join(lines), encoding="utf-8")
+    found = list(sdk.read_folder(folder, words=words))
+    assert [w for one in found for w in one.text.split()] == " ".join(lines).split()
+    assert all(len(one.text.split()) <= words for one in found)
+    assert len({one.id for one in found}) == len(found)
+
+
+@given(st.text(max_size=300), st.sampled_from([".html", ".md", ".rst", ""]))
+def test_anything_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, text: str, suffix: str
+) -> None:
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / f"a{suffix}").write_bytes(text.encode("utf-8", "replace"))
+    for one in sdk.read_folder(folder):
+        assert one.text.strip()
+        assert one.metadata["title"]
