@@ -9,6 +9,7 @@ from pocketquery.sdk.lazy import lazy_names
 if TYPE_CHECKING:
     from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
     from pocketquery.export.indexing import IndexReport, build_index
+    from pocketquery.export.package_command import write_package
     from pocketquery.export.quantization.ranking_gate import GateData, GateReport, GateThresholds
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "GateThresholds",
     "build_index",
     "IndexReport",
+    "write_package",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -27,6 +29,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "bundle.bundling": ["export_bundle", "ExportOptions", "ExportReport"],
         "indexing": ["build_index", "IndexReport"],
+        "package_command": ["write_package"],
         "quantization.ranking_gate": ["GateData", "GateReport", "GateThresholds"],
     },
 )

