@@ -103,7 +103,7 @@ def main() -> int:
     return 0 if reached else 1
 
 
-def lay_out_for_fastembed(bundle_path: Path, folder: Path) -> int:
+def lay_out_for_fastembed(bundle_path: Path | str, folder: Path) -> int:
     """Put the bundle's graph and tokenizer where fastembed looks; return the dimension."""
     bundle = Bundle.open(bundle_path)
     manifest = bundle.manifest
