@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from pocketquery.distill.alignment_inputs import AlignmentData
 from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_loss
 from pocketquery.distill.losses import cosine_loss
 from pocketquery.distill.query_towers import EncoderTower, QueryTower
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.progress import progress
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.evaluation.margin import Margin, margin
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
@@ -127,7 +127,7 @@ def align(
     start = _resume(tower, optimizer, checkpoint, known)
     losses = []
     tower.train()
-    for step in tqdm(range(start, config.steps), unit="step", disable=not show_progress_bar):
+    for step in progress(range(start, config.steps), "align", "step", show=show_progress_bar):
         rng = np.random.default_rng([config.seed, step])
         torch.manual_seed(config.seed * 1_000_003 + step)  # of dropout
         rows = usable[rng.permutation(len(usable))[: config.batch_size]]

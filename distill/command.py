@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
             bfloat16=arguments.bfloat16,
         ),
         device=arguments.device,
-        show_progress_bar=sys.stderr.isatty(),
+        show_progress_bar=True,
     )
     if arguments.json:
         print(json.dumps(asdict(report) | {"path": str(report.path)}))

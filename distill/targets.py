@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from tqdm.auto import tqdm
 
 from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = [
@@ -105,7 +105,7 @@ def teacher_vectors(
     batch_size = 64 if teacher.device.type == "cpu" else 512
     vectors = np.empty((len(items), teacher.dimension), dtype=np.float32)
     label = f"teacher, {role}"
-    with tqdm(total=len(items), unit="text", desc=label, disable=not show_progress_bar) as bar:
+    with Progress(len(items), label, "text", show=show_progress_bar) as bar:
         for start in range(0, len(items), _PIECE):
             piece = items[start : start + _PIECE]
             made_by = f"{teacher.space_id}/{teacher.max_length}/{prompt}/{bfloat16}"

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
-from tqdm.auto import tqdm
 
 from pocketquery.distill.batches import Batch, BatchStream
 from pocketquery.distill.losses import cosine_loss, ranking_loss
 from pocketquery.distill.quantization_noise import quantised_forward
 from pocketquery.distill.targets import Targets
 from pocketquery.sdk.errors import ArtifactError
+from pocketquery.sdk.progress import Progress
 from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
@@ -133,9 +133,7 @@ def train(
     documents = torch.from_numpy(targets.documents).to(device)
     nearest = torch.from_numpy(targets.nearest).to(device)
     student.train()
-    progress = tqdm(
-        total=config.steps, initial=start, unit="step", disable=not show_progress_bar, desc="distil"
-    )
+    progress = Progress(config.steps, "distil", "step", done=start, show=show_progress_bar)
     meter = Meter()
     for step, batch in _batches(student, texts, config, start):
         # 2. Both views of the batch: the student's, and the teacher's on the clean text.
@@ -160,9 +158,9 @@ def train(
         meter.add({"cosine_loss": cosine, "ranking_loss": ranking})
         meter.count(examples=len(rows))
         done = step + 1
-        progress.update(1)
         if done % 10 == 0 or done == config.steps:
-            progress.set_postfix_str(_shown(_figures(meter)))
+            progress.note(_shown(_figures(meter)))
+        progress.update()
         if done % config.checkpoint_every == 0 or done == config.steps:
             _checkpoint(checkpoint, identity, done, student, optimizer, meter, log)
             meter = Meter()

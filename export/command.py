@@ -162,9 +162,7 @@ def _gate_data(
             )
     teacher = _teacher(arguments, student)
     _check_space(f"the student {arguments.student}", student.space_id, teacher)
-    vectors = encode_documents(
-        teacher, documents, cache=arguments.cache, show_progress_bar=sys.stderr.isatty()
-    )
+    vectors = encode_documents(teacher, documents, cache=arguments.cache, show_progress_bar=True)
     return GateData(
         _spread(queries, arguments.gate_queries),
         [document.id for document in documents],

@@ -88,7 +88,7 @@ def _index(arguments: argparse.Namespace) -> int:
         space_id=encoder.space_id,
         dimension=encoder.dimension,
         batch_size=arguments.batch_size,
-        show_progress_bar=sys.stderr.isatty(),
+        show_progress_bar=True,
         encoded_by=encoder.name,
         signing_key=arguments.signing_key,
     )

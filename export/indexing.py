@@ -13,19 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
-from pocketquery.sdk.errors import CorpusError, InvalidInputError, MissingExtraError
+from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.builder import IndexBuilder, create_index
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.sdk.index.folder import INFO
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
+from pocketquery.sdk.progress import Progress
 
 __all__ = ["Encode", "IndexReport", "build_index"]
 
@@ -106,7 +104,7 @@ def build_index(
         signing_key=signing_key,
     ) as builder:
         left, resumed = _resume(builder, iter(documents))
-        bar = _bar(total, resumed, show_progress_bar)
+        bar = Progress(total, "index", "document", done=resumed, show=show_progress_bar)
         while chunk := list(islice(left, _COMMITTED_TOGETHER)):
             _check(builder, chunk)
             builder.add(chunk, _encode(chunk, encode, batch_size, bar))
@@ -116,8 +114,7 @@ def build_index(
                 "there are no documents; expected at least one. For an index to be filled later "
                 "use pocketquery.sdk.create_index"
             )
-        if bar is not None:
-            bar.close()
+        bar.close()
     return IndexReport(
         path=str(output),
         documents=count,
@@ -167,7 +164,7 @@ def _check(builder: IndexBuilder, documents: Sequence[Document]) -> None:
 
 
 def _encode(
-    documents: Sequence[Document], encode: Encode, batch_size: int, bar: tqdm[Any] | None
+    documents: Sequence[Document], encode: Encode, batch_size: int, bar: Progress
 ) -> NDArray[Any]:
     """Vectors of ``documents``, (n, dimension), in their order."""
     texts = [content(document) for document in documents]
@@ -181,16 +178,5 @@ def _encode(
                 f"the encoder gave {len(vectors)} vectors for {len(batch)} texts"
             )
         parts.append(vectors)
-        if bar is not None:
-            bar.update(len(batch))
+        bar.update(len(batch))
     return np.concatenate(parts)[np.argsort(order)]
-
-
-def _bar(total: int | None, done: int, show: bool) -> tqdm[Any] | None:
-    if not show:
-        return None
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise MissingExtraError.of("tqdm", "server") from error
-    return tqdm(total=total, initial=done, desc="index", unit="doc")

@@ -1,42 +1,148 @@
-"""A progress bar of one line on stderr, so that the device needs no package for it."""
+"""Progress on stderr: a bar of one line on a terminal, elsewhere a line every half minute.
+
+So a build's log shows that something moves, and how long it will take. No package is needed for it.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TextIO, TypeVar
+from collections.abc import Iterable, Iterator, Sized
+from types import TracebackType
+from typing import Self, TextIO, TypeVar
 
-__all__ = ["progress"]
+__all__ = ["Progress", "progress"]
 
 Item = TypeVar("Item")
 
 _WIDTH = 30
 _SECONDS_BETWEEN = 0.1
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+class Progress:
+    """How far something is.
+
+    Args:
+        total: how much there is to do; None where nobody knows.
+        label: what is done.
+        unit: of which so many are done, in the singular.
+        done: how much an earlier run did.
+        show: nothing is written without it.
+        stream: where to; default: stderr.
+    """
+
+    def __init__(
+        self,
+        total: int | None,
+        label: str,
+        unit: str = "",
+        *,
+        done: int = 0,
+        show: bool = True,
+        stream: TextIO | None = None,
+    ) -> None:
+        self.total = total
+        self.done = self._began_at = done
+        self._label, self._unit, self._note = label, unit, ""
+        self._out = (stream or sys.stderr) if show else None
+        self._bar = self._out is not None and self._out.isatty()
+        self._start = self._shown = time.monotonic()
+        self._written = 0  # characters of the bar
+
+    def update(self, count: int = 1) -> None:
+        """So many more are done."""
+        self.done += count
+        if self._out is None:
+            return
+        now = time.monotonic()
+        between = _SECONDS_BETWEEN if self._bar else _SECONDS_BETWEEN_LINES
+        if now - self._shown >= between or (self._bar and self.done == self.total):
+            self._shown = now
+            self._write(self._line(now - self._start))
+
+    def note(self, text: str) -> None:
+        """What stands at the end of the line from now on."""
+        self._note = text
+
+    def close(self) -> None:
+        """End the bar's line."""
+        if self._out is not None and self._written:
+            self._out.write("\n")
+            self._out.flush()
+        self._out = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, line: str) -> None:
+        assert self._out is not None
+        if self._bar:
+            self._out.write("\r" + line.ljust(self._written))
+            self._written = len(line)
+        else:
+            self._out.write(line + "\n")
+        self._out.flush()
+
+    def _line(self, seconds: float) -> str:
+        rate = (self.done - self._began_at) / seconds if seconds > 0 else 0.0
+        unit = f" {self._unit}" if self._unit else ""
+        speed = f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"
+        if self.total is None:
+            return f"{self._label} {self.done:,}{unit}  {speed}/s{self._end}"
+        left = _duration((self.total - self.done) / rate) if rate > 0 else "?"
+        bar = ""
+        if self._bar:
+            filled = min(_WIDTH, _WIDTH * self.done // max(1, self.total))
+            bar = "[" + "#" * filled + "." * (_WIDTH - filled) + "] "
+        return (
+            f"{self._label} {bar}{self.done:,}/{self.total:,}{unit}  {speed}/s  "
+            f"{left} left{self._end}"
+        )
+
+    @property
+    def _end(self) -> str:
+        return f"  {self._note}" if self._note else ""
 
 
 def progress(
-    items: Sequence[Item], label: str, *, show: bool = True, stream: TextIO | None = None
+    items: Iterable[Item],
+    label: str,
+    unit: str = "",
+    *,
+    total: int | None = None,
+    show: bool = True,
+    stream: TextIO | None = None,
 ) -> Iterator[Item]:
-    """The items in order, with a bar, the rate and the time left while ``show``."""
-    if not show:
-        yield from items
-        return
-    out = stream or sys.stderr
-    start = shown = time.monotonic()
-    for done, item in enumerate(items):
-        yield item
-        now = time.monotonic()
-        if now - shown >= _SECONDS_BETWEEN or done + 1 == len(items):
-            shown = now
-            out.write("\r" + _line(label, done + 1, len(items), now - start))
-            out.flush()
-    out.write("\n")
+    """The items in order, with a bar or lines, the rate and the time left while ``show``.
+
+    Args:
+        items: anything; without a length the time left is not known.
+        label: as for :class:`Progress`, like the following.
+        unit: likewise.
+        total: how many there are, where ``items`` does not say.
+        show: likewise.
+        stream: likewise.
+    """
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with Progress(total, label, unit, show=show, stream=stream) as shown:
+        for item in items:
+            yield item
+            shown.update()
 
 
-def _line(label: str, done: int, total: int, seconds: float) -> str:
-    filled = _WIDTH * done // total
-    rate = done / seconds if seconds > 0 else 0.0
-    left = (total - done) / rate if rate > 0 else 0.0
-    bar = "#" * filled + "." * (_WIDTH - filled)
-    return f"{label} [{bar}] {done}/{total}  {rate:,.0f}/s  {left:,.0f} s left"
+def _duration(seconds: float) -> str:
+    """As a person says it: 40 s, 5 min, 2 h 10 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

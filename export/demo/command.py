@@ -41,7 +41,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.sdk.files import write_atomic
 
     output = Path(arguments.output)
-    results = run_demo(output, say=_say, show_progress_bar=sys.stderr.isatty())
+    results = run_demo(output, say=_say, show_progress_bar=True)
     _say("6/6  Writing the report")
     write_atomic(output / "report.json", json.dumps(results.to_dict(), indent=2) + "\n")
     write_atomic(output / "report.html", report_page(results))

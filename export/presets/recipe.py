@@ -163,7 +163,7 @@ def _teach(preset: Preset, texts: PresetTexts, output: Path, device: str) -> Non
         output / "teacher",
         nearest=preset.config.nearest,
         bfloat16=preset.config.bfloat16,
-        show_progress_bar=sys.stderr.isatty(),
+        show_progress_bar=True,
     )
 
 
@@ -182,7 +182,7 @@ def _distil(
         cache=student.parents[1] / "teacher",
         config=config,
         device=device,
-        show_progress_bar=sys.stderr.isatty(),
+        show_progress_bar=True,
     )
     print(report)
 
@@ -193,7 +193,7 @@ def _export(name: str, texts: PresetTexts, student: Path) -> None:
     from pocketquery.server.corpus import Query
 
     teacher = SentenceEncoder.load(TEACHER)
-    vectors = teacher.encode_document(texts.held_out, show_progress_bar=sys.stderr.isatty())
+    vectors = teacher.encode_document(texts.held_out, show_progress_bar=True)
     queries = [Query(str(i), text) for i, text in enumerate(texts.held_out_queries)]
     calibration = random.Random(_CONFIG.seed).sample(texts.queries, 512)
     report = export_bundle(

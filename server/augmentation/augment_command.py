@@ -71,7 +71,6 @@ def _augment(arguments: argparse.Namespace) -> int:
 
 
 def _fill(arguments: argparse.Namespace) -> int:
-    import sys
 
     from pocketquery.server.augmentation.fill import fill
     from pocketquery.server.augmentation.variant_cache import VariantCache
@@ -91,7 +90,7 @@ def _fill(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 lang=lang or None,
                 batch_size=arguments.batch_size,
-                show_progress_bar=sys.stderr.isatty(),
+                show_progress_bar=True,
             )
             totals = {name: totals[name] + getattr(filled, name) for name in totals}
     figures = {"cache": arguments.output, "augmenter": augmenter.name, **totals}

@@ -7,10 +7,9 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tqdm.auto import tqdm
-
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.progress import Progress
 from pocketquery.sdk.validation import check_count
 from pocketquery.server.augmentation.identity import Identity
 from pocketquery.server.augmentation.variant_cache import VariantCache
@@ -72,7 +71,7 @@ def fill(
     identity = cache.introduce(augmenter)
     wanted = [text for text in dict.fromkeys(texts) if text.strip()]
     made = unchanged = 0
-    with tqdm(total=len(wanted), unit="text", disable=not show_progress_bar) as bar:
+    with Progress(len(wanted), "augment", "text", show=show_progress_bar) as bar:
         for start in range(0, len(wanted), batch_size):
             batch = wanted[start : start + batch_size]
             rows = list(_made(cache, augmenter, identity, batch, variants, seed, lang))

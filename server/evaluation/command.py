@@ -78,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if bundle is not None:  # before the documents are encoded
         retrieval.check_space(bundle, teacher)
     vectors = document_vectors.encode_documents(
-        teacher, collection.documents, cache=arguments.cache, show_progress_bar=sys.stderr.isatty()
+        teacher, collection.documents, cache=arguments.cache, show_progress_bar=True
     )
     result = retrieval.evaluate(
         collection,

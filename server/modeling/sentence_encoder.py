@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.layout import (
     CALIBRATION,
     Layout,
@@ -241,7 +241,7 @@ class SentenceEncoder(nn.Module):
         prefix = self._prompt(prompt_name)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        with tqdm(total=len(texts), unit="text", disable=not show_progress_bar) as bar:
+        with Progress(len(texts), "encode", "text", show=show_progress_bar) as bar:
             for rows in _chunks(order, batch_size):
                 batch = self.tokenize([prefix + texts[i] for i in rows]).to(self.device)
                 with torch.inference_mode():

@@ -18,11 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
-from tqdm.auto import tqdm
 
 from pocketquery.client.views.text_units import cut
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.progress import progress
 from pocketquery.sdk.validation import check_fields, number, whole
 
 __all__ = ["Word2VecConfig", "WordVectors", "skip_gram_loss", "train_word2vec", "words_of"]
@@ -209,11 +209,11 @@ def train_word2vec(
     tables = [inner.weight, outer.weight]
     optimizer: torch.optim.Optimizer = torch.optim.SparseAdam(tables, lr=config.learning_rate)
     drawn = torch.from_numpy(counts**0.75)
-    for epoch in tqdm(range(config.epochs), unit="epoch", disable=not show_progress_bar):
+    for epoch in progress(range(config.epochs), "word2vec", "epoch", show=show_progress_bar):
         for share, pairs in _batches(sentences, counts, config, rng):
             for group in optimizer.param_groups:
-                progress = (epoch + share) / config.epochs
-                group["lr"] = config.learning_rate * max(1 - progress, 1e-3)
+                passed = (epoch + share) / config.epochs
+                group["lr"] = config.learning_rate * max(1 - passed, 1e-3)
             word, context = torch.from_numpy(pairs).unbind(dim=1)
             count = len(pairs) * config.negatives
             far = torch.multinomial(drawn, count, True, generator=generator)

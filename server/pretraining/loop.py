@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
-from tqdm.auto import tqdm
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus import Passages
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import LossParts, Objective
@@ -123,7 +123,9 @@ def pretrain(
     if config.diagnose_every and held_out and start == 0:
         _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0, {}))
     meter, figures, skipped_batches = Meter(), dict[str, float](), SkippedBatches(parts)
-    bar = _bar(config, start, show_progress_bar and processes.first)
+    bar = Progress(
+        config.steps, "pretrain", "step", done=start, show=show_progress_bar and processes.first
+    )
     learner.train()
     objectives.train()
     for step in range(start, config.steps):
@@ -160,8 +162,8 @@ def pretrain(
         _after_step(learner, parts, taken, step, config)
         # 5. What a person sees, and what a kill leaves.
         now = step + 1
-        bar.update(1)
-        bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
+        bar.note(f"loss {loss:.4f}")
+        bar.update()
         meter.add({"loss": loss, "gradient_norm": norm})
         meter.count(tokens=tokens, examples=examples, skipped=skipped)
         save = now % config.checkpoint_every == 0 or now == config.steps
@@ -338,10 +340,6 @@ def _geometry(
 def _log(run: Path | None, processes: Processes, step: int, row: Mapping[str, Any]) -> None:
     if run is not None and processes.first:
         append_line(run / "log.jsonl", {"step": step, **row})
-
-
-def _bar(config: PretrainingConfig, start: int, shown: bool) -> Any:
-    return tqdm(total=config.steps, initial=start, unit="step", desc="pretrain", disable=not shown)
 
 
 def _shipped(encoder: SentenceEncoder, parts: Sequence[Part]) -> SentenceEncoder:

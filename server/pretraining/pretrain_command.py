@@ -194,7 +194,7 @@ def _run(arguments: argparse.Namespace) -> int:
         output,
         held_out=held_out,
         processes=processes,
-        show_progress_bar=sys.stderr.isatty(),
+        show_progress_bar=True,
     )
     if processes.first:
         _print(report, as_json=arguments.json)

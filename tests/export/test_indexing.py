@@ -137,7 +137,10 @@ def test_the_batch_size_is_checked(tmp_path: Path) -> None:
         build_index([], Recorder(), tmp_path / "i", space_id=SPACE, dimension=3, batch_size=0)
 
 
-def test_progress_is_shown_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketquery.sdk.progress._SECONDS_BETWEEN_LINES", 0.0)
     for show in (False, True):
         build_index(
             make_documents(10),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import Any, get_args
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.progress import progress
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.readers.plain_text import Unit
 from pocketquery.server.corpus.readers.reading import Reading, open_source, read_all
@@ -95,7 +95,5 @@ def _columns(arguments: argparse.Namespace) -> Columns | None:
 
 
 def _shown(groups: Iterator[Group], kind: Kind) -> Iterator[Group]:
-    """The groups, with a counter on a terminal."""
-    from tqdm import tqdm
-
-    return iter(tqdm(groups, unit=f" {kind}", disable=not sys.stderr.isatty()))
+    """The groups, with a counter."""
+    return progress(groups, "read", kind)
