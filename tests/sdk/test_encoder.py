@@ -153,8 +153,9 @@ def test_a_truncated_vector_is_normalised_again_unless_told_otherwise(encoder: E
 
 
 def test_the_progress_bar_goes_to_stderr(
-    encoder: Encoder, capsys: pytest.CaptureFixture[str]
+    encoder: Encoder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pocketquery.sdk.progress._SECONDS_BETWEEN_LINES", 0.0)
     vectors = encoder.encode(TEXTS, show_progress_bar=True, batch_size=2)
     out, err = capsys.readouterr()
     assert out == ""
