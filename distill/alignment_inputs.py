@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.distill.targets import nearest_documents, teacher_vectors, texts_sha256
+from pocketquery.distill.targets import nearest_documents
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.vector_cache import cached_vectors, texts_sha256
 
 __all__ = ["AlignmentData", "alignment_data"]
 
@@ -97,7 +98,7 @@ def alignment_data(
     for text in documents:
         rows.setdefault(text, len(rows))
     own, vectors = (
-        teacher_vectors(document_encoder, role, texts, cache, show_progress_bar=show_progress_bar)
+        cached_vectors(document_encoder, role, texts, cache, show_progress_bar=show_progress_bar)
         for role, texts in (("query", list(positives)), ("document", list(rows)))
     )
     hard = [[row for row in negatives[query] if row not in positives[query]] for query in positives]

@@ -11,12 +11,13 @@ from typing import Any
 
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.student import StudentShape, build_student
-from pocketquery.distill.targets import prepare_targets, texts_sha256
+from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig, train
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_replaceable
+from pocketquery.server.modeling.vector_cache import texts_sha256
 
 __all__ = ["DistillationReport", "distill"]
 
