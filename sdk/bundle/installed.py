@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.metadata import entry_points
-from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = ["DEFAULT", "DEFAULT_BUNDLE", "bundles", "installed_bundle"]
@@ -23,6 +21,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 def bundles() -> Mapping[str, Path]:
     """The installed bundles by name: ``"default"``, and one for each data package."""
+    # Here, because they take longer than opening the default, which asks for neither.
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
+
     found = {DEFAULT: DEFAULT_BUNDLE}
     for point in entry_points(group=_GROUP):
         spec = find_spec(point.module)
