@@ -1,7 +1,7 @@
 /** `npm run build`: src/ to dist/, and single files for pages that use no bundler. */
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, rmSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -15,4 +15,8 @@ await build({
   external: ["onnxruntime-web/wasm"],
   outdir: "dist",
 });
+if (existsSync("../default")) {
+  rmSync("default", { recursive: true, force: true }); // the bundle that comes along, as in Python
+  cpSync("../default", "default", { recursive: true });
+}
 if (existsSync("../../LICENSE")) copyFileSync("../../LICENSE", "LICENSE");

@@ -2,6 +2,7 @@
 
 import { stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Encoder } from "./encoder.js";
 import { ArtifactNotFoundError, MissingExtraError } from "./errors.js";
 import { FolderSource } from "./files/folder.js";
@@ -21,9 +22,15 @@ export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
   readonly onnxruntime?: OnnxRuntime;
 };
 
-/** Open the bundle at a path (a folder, or a zip of it) or in a source. Errors as the core's `load`. */
+/** Where the bundle lies that comes along. */
+export const DEFAULT_BUNDLE = fileURLToPath(new URL("../default", import.meta.url));
+
+/**
+ * Open the bundle at a path (a folder, or a zip of it) or in a source; without one, the bundle that
+ * comes along. Errors as the core's `load`.
+ */
 export async function load(
-  bundle: string | FileSource,
+  bundle: string | FileSource = DEFAULT_BUNDLE,
   options: LoadOptions = {},
 ): Promise<Encoder> {
   return core.load(await openSource(bundle), await withRuntime(options));
@@ -31,7 +38,7 @@ export async function load(
 
 /** Check a bundle whole. Errors as the core's `verify`. */
 export async function verify(
-  bundle: string | FileSource,
+  bundle: string | FileSource = DEFAULT_BUNDLE,
   options: VerifyOptions = {},
 ): Promise<core.VerificationReport> {
   return core.verify(await openSource(bundle), await withRuntime(options));

@@ -19,9 +19,15 @@ export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
   readonly onnxruntime?: OnnxRuntime;
 };
 
-/** Open the bundle at an address (a folder, or a ".zip") or in a source. Errors as the core's `load`. */
+/** Where the bundle lies that comes along, as long as `default/` is served beside `dist/`. */
+export const DEFAULT_BUNDLE = new URL("../default", import.meta.url);
+
+/**
+ * Open the bundle at an address (a folder, or a ".zip") or in a source; without one, the bundle that
+ * comes along. Errors as the core's `load`.
+ */
 export async function load(
-  bundle: string | URL | FileSource,
+  bundle: string | URL | FileSource = DEFAULT_BUNDLE,
   options: LoadOptions = {},
 ): Promise<Encoder> {
   return core.load(await openSource(bundle, options.signal), await withRuntime(options));
@@ -29,7 +35,7 @@ export async function load(
 
 /** Check a bundle whole. Errors as the core's `verify`. */
 export async function verify(
-  bundle: string | URL | FileSource,
+  bundle: string | URL | FileSource = DEFAULT_BUNDLE,
   options: VerifyOptions = {},
 ): Promise<core.VerificationReport> {
   return core.verify(await openSource(bundle, options.signal), await withRuntime(options));

@@ -34,17 +34,33 @@ test("the packed files and their sizes", () => {
     stdio: ["ignore", "pipe", "ignore"],
   });
   const [packed] = JSON.parse(shown) as [
-    { size: number; unpackedSize: number; files: { path: string }[] },
+    { size: number; unpackedSize: number; files: { path: string; size: number }[] },
   ];
   const strange = packed.files
     .map(({ path }) => path)
-    .filter((path) => !/^dist\/[\w/.-]+\.(js|d\.ts)$|^(README\.md|LICENSE|package\.json)$/.test(path));
+    .filter((path) => !/^dist\/[\w/.-]+\.(js|d\.ts)$|^(README\.md|LICENSE|package\.json)$|^default\/\w+\.\w+$/.test(path));
   assert.deepEqual(strange, []);
-  assert.ok(packed.size < 250_000, `${packed.size} bytes packed`);
+  const bundle = packed.files.filter(({ path }) => path.startsWith("default/"));
+  assert.ok(packed.size < 250_000 + sum(bundle), `${packed.size} bytes packed`);
   for (const name of ["pocketquery.min.js", "pocketquery.worker.min.js"]) {
     const size = gzipSync(readFileSync(join(PACKAGE, "dist", name))).length;
     assert.ok(size < 36_000, `${name} has ${size} bytes, compressed`);
   }
+});
+
+function sum(files: readonly { size: number }[]): number {
+  return files.reduce((all, { size }) => all + size, 0);
+}
+
+test("the bundle that comes along is Python's, and opens without being named", async () => {
+  const encoder = await node.load();
+  const vector = await encoder.encodeQuery("how do I get a refund");
+  assert.equal(vector.length, 384);
+  await encoder.close();
+  const report = await node.verify();
+  assert.ok(report.golden.texts > 0);
+  const mine = readFileSync(join(PACKAGE, "default", "manifest.json"));
+  assert.deepEqual(mine, readFileSync(join(PACKAGE, "..", "default", "manifest.json")));
 });
 
 async function bundled(code: string): Promise<number> {
