@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         InvalidInputError,
         MissingExtraError,
         PocketQueryError,
+        RollbackError,
         SignatureError,
         SpaceMismatchError,
         UnknownModelError,
@@ -58,6 +59,7 @@ __all__ = [
     "CorruptArtifactError",
     "UnsupportedVersionError",
     "SignatureError",
+    "RollbackError",
 ]
 
 __getattr__, __dir__ = lazy_names(

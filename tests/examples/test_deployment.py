@@ -133,6 +133,7 @@ def test_the_flower_app_offers_every_option() -> None:
     app = tomllib.loads((FOLDER / "flower_app" / "pyproject.toml").read_text())
     config = app["tool"]["flwr"]["app"]["config"]
     places = {"bundle", "folder", "index", "gate-queries", "gate-qrels", "signing-key"}
+    places.add("roll-out")
     assert config.keys() == places | {option.name for option in OPTIONS}
     of_few = {"rounds", "clients-per-round", "over-selection", "least-replies", "deadline"}
     for option in OPTIONS:  # what is no matter of three devices is as everywhere
