@@ -268,7 +268,7 @@ def _remembered(
     ).fetchone()
     if row is None:
         return None, None
-    return row[0], None if row[1] is None else Statement.parse(bytes(row[1]))
+    return row[0], None if row[1] is None else Statement.parse(row[1])
 
 
 def _remember(
@@ -282,7 +282,7 @@ def _remember(
 
 def _statements(connection: sqlite3.Connection) -> list[Statement]:
     rows = connection.execute("SELECT statement FROM encoders WHERE statement IS NOT NULL")
-    return [Statement.parse(bytes(row[0])) for row in rows]
+    return [Statement.parse(row[0]) for row in rows]
 
 
 def _secret(connection: sqlite3.Connection) -> bytes:

@@ -149,6 +149,8 @@ class Statement:
             CorruptArtifactError: it is none, or not in the bytes a statement is written in.
             UnsupportedVersionError: of a newer format version.
         """
+        if not isinstance(line, bytes):  # from a database that somebody changed
+            raise CorruptArtifactError(f"{name}: found {type(line).__name__}, expected bytes")
         outer = Fields.of_json(line, name, most_bytes=_LARGEST)
         fields = outer.child("signed")
         _check_format(fields, name)

@@ -45,7 +45,7 @@ def read_statements(connection: sqlite3.Connection) -> list[Statement]:
     if not has_statements(connection):
         return []
     rows = connection.execute("SELECT data FROM statements ORDER BY sequence")
-    return [Statement.parse(bytes(row[0])) for row in rows]
+    return [Statement.parse(row[0]) for row in rows]
 
 
 def lineage(connection: sqlite3.Connection) -> bytes:
@@ -57,7 +57,7 @@ def lineage(connection: sqlite3.Connection) -> bytes:
         "SELECT data FROM statements WHERE changes_keys OR sequence = (SELECT max(sequence) FROM"
         " statements) ORDER BY sequence"
     )
-    return pack_lineage([Statement.parse(bytes(row[0])) for row in rows])
+    return pack_lineage([Statement.parse(row[0]) for row in rows])
 
 
 @dataclass(frozen=True)
