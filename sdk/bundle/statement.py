@@ -28,6 +28,8 @@ from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 from pocketquery.sdk.fields import Fields, shortened
 
 __all__ = [
+    "LARGEST_STATEMENT",
+    "MOST_KEYS",
     "WHOLE",
     "RollOut",
     "Statement",
@@ -36,13 +38,17 @@ __all__ = [
     "is_older",
 ]
 
+LARGEST_STATEMENT = 16_384
+"""Bytes."""
+
+MOST_KEYS = 16
+"""That may sign at once."""
+
 WHOLE = 1_000_000
 """Shares of a roll-out are whole millionths."""
 
 _FORMAT = "pocketquery-statement"
 _VERSION = 1
-_LARGEST = 16_384  # bytes
-_MOST_KEYS = 16
 _MOST_CHARACTERS = 1024  # of a version, an id; as in a release
 _LAST_SEQUENCE = 2**53 - 1  # the last whole number that JavaScript's are exact for
 _RUNS = re.compile(r"\d+|\D+")
@@ -151,15 +157,15 @@ class Statement:
         """
         if not isinstance(line, bytes):  # from a database that somebody changed
             raise CorruptArtifactError(f"{name}: found {type(line).__name__}, expected bytes")
-        outer = Fields.of_json(line, name, most_bytes=_LARGEST)
+        outer = Fields.of_json(line, name, most_bytes=LARGEST_STATEMENT)
         fields = outer.child("signed")
         _check_format(fields, name)
-        signatures = outer.texts("signatures", most=_MOST_KEYS)
+        signatures = outer.texts("signatures", most=MOST_KEYS)
         found = cls(
             space_id=fields.text("space_id", _MOST_CHARACTERS),
             encoder_sha256=fields.text("encoder_sha256", _MOST_CHARACTERS),
             sequence=fields.integer("sequence", 1, _LAST_SEQUENCE),
-            keys=tuple(_key(one, name) for one in fields.sequence("keys", _MOST_KEYS)),
+            keys=tuple(_key(one, name) for one in fields.sequence("keys", MOST_KEYS)),
             release=_target(fields.child("release")),
             rollback_from=fields.text_or_none("rollback_from", _MOST_CHARACTERS),
             roll_out=_roll_out(fields),

@@ -42,6 +42,7 @@ from pocketquery.server.federation.releases.release_rows import (
 from pocketquery.server.federation.releases.statements import (
     Signer,
     check_statements,
+    last_statement,
     lineage,
     may_sign,
     read_statements,
@@ -167,8 +168,10 @@ class Registry:
         Raises:
             InvalidInputError, SignatureError: it cannot.
         """
-        if found := self.statements():
-            may_sign(found[-1], signing_key)
+        with reading(self._path) as connection:
+            last = last_statement(connection)
+        if last is not None:
+            may_sign(last, signing_key)
 
     def publish(
         self,
@@ -298,9 +301,9 @@ class Registry:
             InvalidInputError: ``overlap`` is no such number, or there were too many rotations.
         """
         with writing(self._path) as connection:
-            found = read_statements(connection)
-            if found and found[-1].keys[-1] == StatementKey(public_key_of(new_key)):
-                return found[-1]
+            last = last_statement(connection)
+            if last is not None and last.keys[-1] == StatementKey(public_key_of(new_key)):
+                return last
             signer = self._signer(connection, signing_key)
             composed = rotated(signer.last, signing_key, new_key, overlap)
             return signer.append(composed, new_key)

@@ -13,6 +13,8 @@ from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.lineage import LARGEST_LINEAGE, follow, pack_lineage
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.bundle.statement import (
+    LARGEST_STATEMENT,
+    MOST_KEYS,
     WHOLE,
     RollOut,
     Statement,
@@ -28,6 +30,7 @@ from pocketquery.server.federation.releases.release_rows import read_file, versi
 __all__ = [
     "Signer",
     "check_statements",
+    "last_statement",
     "lineage",
     "may_sign",
     "read_statements",
@@ -38,6 +41,7 @@ __all__ = [
 ]
 
 _MOST_OVERLAP = 1_000_000
+_LARGEST_CHAIN = LARGEST_LINEAGE - LARGEST_STATEMENT  # so that every later statement has its place
 
 
 def read_statements(connection: sqlite3.Connection) -> list[Statement]:
@@ -46,6 +50,14 @@ def read_statements(connection: sqlite3.Connection) -> list[Statement]:
         return []
     rows = connection.execute("SELECT data FROM statements ORDER BY sequence")
     return [Statement.parse(row[0]) for row in rows]
+
+
+def last_statement(connection: sqlite3.Connection) -> Statement | None:
+    """The newest; None where the registry makes none."""
+    if not has_statements(connection):
+        return None
+    row = connection.execute("SELECT data FROM statements ORDER BY sequence DESC").fetchone()
+    return None if row is None else Statement.parse(row[0])
 
 
 def lineage(connection: sqlite3.Connection) -> bytes:
@@ -85,9 +97,9 @@ class Signer:
             InvalidInputError: there are statements, and no key is given.
             SignatureError: the key may not sign the next one.
         """
-        found = read_statements(connection)
-        if found:
-            return cls(connection, found[-1], may_sign(found[-1], key), now)
+        last = last_statement(connection)
+        if last is not None:
+            return cls(connection, last, may_sign(last, key), now)
         if key is None:
             return None
         create_statements(connection)
@@ -116,14 +128,15 @@ class Signer:
 
     def _write(self, statement: Statement) -> Statement:
         changes_keys = statement.keys != self.last.keys
+        Statement.parse(statement.to_bytes())  # nothing is written that would not be read
         self.connection.execute(
             "INSERT INTO statements VALUES (?, ?, ?, ?)",
             (statement.sequence, statement.to_bytes(), changes_keys, self.now),
         )
-        if len(lineage(self.connection)) > LARGEST_LINEAGE:  # undoes the transaction
+        if changes_keys and len(lineage(self.connection)) > _LARGEST_CHAIN:  # undone: no COMMIT
             raise InvalidInputError(
-                f"the lineage would have more than {LARGEST_LINEAGE} bytes after so many changes "
-                "of the keys; begin a registry in another folder"
+                f"after this change of the keys devices would get more than {_LARGEST_CHAIN} bytes "
+                "of statements; begin a registry in another folder"
             )
         return statement
 
@@ -214,7 +227,7 @@ def rotated(last: Statement, old: Key, new: Key, overlap: int) -> Statement:
 
     Raises:
         SignatureError: ``old`` is being replaced itself.
-        InvalidInputError: ``overlap`` is no such number.
+        InvalidInputError: ``overlap`` is no such number; or ``new`` is ``old``, or one too many.
     """
     check("overlap", overlap, whole(0, _MOST_OVERLAP))
     sequence = last.sequence + 1
@@ -229,6 +242,15 @@ def rotated(last: Statement, old: Key, new: Key, overlap: int) -> Statement:
     keys = [one for one in keys if one.may_sign(sequence + 1)]
     if overlap:
         keys.append(StatementKey(replaced, sequence + overlap))
+    if replaced == following:
+        raise InvalidInputError(
+            f"the new key is {key_id(following)}, the one that signs now; expected another"
+        )
+    if len(keys) >= MOST_KEYS:
+        raise InvalidInputError(
+            f"{len(keys)} keys may still sign, expected fewer than {MOST_KEYS} before another is "
+            "named; wait until the overlaps of earlier rotations have ended"
+        )
     return replace(last, keys=(*keys, StatementKey(following)))
 
 

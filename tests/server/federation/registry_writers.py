@@ -100,10 +100,10 @@ def storm(folder: Path, *, writers: int, kills: int, seed: int) -> dict[str, Any
     lengths = []
     try:
         for number in range(writers, writers + kills):
-            victim = running.pop(rng.choice(list(running)))
-            done += _read(victim, rng.randint(1, 5))
+            victim = rng.choice(list(running))
+            done += _read(running[victim], rng.randint(1, 4))
             time.sleep(rng.uniform(0, 0.03))  # into whatever it does next
-            done += _killed(victim)
+            done += _killed(running.pop(victim))
             registry.check()
             device.follow(registry.lineage(), manifest=manifest)
             lengths.append(len(registry.statements()))

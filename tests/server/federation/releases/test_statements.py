@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections.abc import Callable
@@ -252,12 +253,23 @@ def test_keys_follow_one_another_and_each_device_can_follow(
 def test_too_many_rotations_are_refused_before_no_device_can_read_them(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statements, "LARGEST_LINEAGE", 1900)
+    monkeypatch.setattr(statements, "_LARGEST_CHAIN", 1900)
     registry.rotate_key(OLD, NEW, overlap=0)
     registry.rotate_key(NEW, NEXT, overlap=0)
     with pytest.raises(InvalidInputError, match="begin a registry in another folder"):
         registry.rotate_key(NEXT, OLD, overlap=0)
     assert len(registry.statements()) == 3
+    registry.check()
+
+
+def test_a_rotation_that_devices_could_not_read_is_refused(registry: Registry) -> None:
+    with pytest.raises(InvalidInputError, match=r"the new key is .*, the one that signs now"):
+        statements.rotated(registry.statements()[-1], OLD, OLD, 0)
+    keys = [bytes([number]) * 32 for number in range(1, 18)]
+    for old, new in itertools.pairwise(keys[:16]):
+        registry.rotate_key(old, new, overlap=100)
+    with pytest.raises(InvalidInputError, match="16 keys may still sign, expected fewer than 16"):
+        registry.rotate_key(keys[15], keys[16], overlap=100)
     registry.check()
 
 
