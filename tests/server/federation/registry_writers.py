@@ -127,7 +127,8 @@ def storm(folder: Path, *, writers: int, kills: int, seed: int) -> dict[str, Any
 
 
 def _start(folder: Path, seed: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.server.federation.registry_writers", folder, str(seed)]
+    module = "tests.server.federation.registry_writers"
+    command = [sys.executable, "-m", module, str(folder), str(seed)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 

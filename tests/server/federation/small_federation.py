@@ -95,11 +95,11 @@ def write_federation(folder: Path, graph: GraphOptions = RANK_2) -> Files:
 
 
 @contextmanager
-def opened(
-    files: Files, work: Path, *, signing_key: bytes | None = None, **options: Any
-) -> Iterator[Parts]:
-    """The parts of a run of the federation in the folder ``work``, without a gate."""
+def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
+    """The parts of a run of the federation in the folder ``work``, without a gate; with the option
+    "signing-key", of one that signs."""
     given = {**QUICK, **options}
+    signing_key = given.pop("signing-key", None)
     if given.get("secure") == "on":
         given = with_enrolment(given, given.get("seed", 0))
     bundle, chosen = Bundle.open(files.bundle), FederationOptions.of(given)

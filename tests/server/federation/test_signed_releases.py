@@ -54,7 +54,7 @@ def test_an_unsigned_offer_is_what_it_was() -> None:
 def test_devices_follow_and_a_server_that_replays_gets_nothing(
     federation: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(federation, tmp_path, signing_key=KEY, **{"clients-per-round": 12}) as parts:
+    with opened(federation, tmp_path, **{"signing-key": KEY, "clients-per-round": 12}) as parts:
         registry, device = parts.publisher.registry, parts.devices.device
         old, old_word = registry.read(), registry.lineage()
         first, second = run(parts, 2)
