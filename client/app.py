@@ -7,7 +7,9 @@ A SuperNode is told where the device's files are:
     flower-supernode --node-config 'bundle="bundle" index="index" state="state"' ...
 
 ``state`` is a folder for ``queries.sqlite``, the query store, and ``rounds.safetensors``, what is
-kept between rounds. Optional: ``public-key`` (releases must be signed by its private half);
+kept between rounds. Optional: ``public-key`` (bundle and releases must be signed by its private
+half, from then on, also where the key is left out later: ``trusted-releases.sqlite`` remembers it
+and what is in force), ``replaced-key`` (a lost one, which ``public-key`` takes the place of);
 ``policy``: ``phone``, the default, or ``always`` for a machine that trains whenever it is asked;
 ``figures``: ``false`` sends the update alone; and the device's own limits to what is offered, see
 :class:`pocketquery.client.offer_limits.OfferLimits`: ``least-queries``, ``least-steps``,
@@ -51,6 +53,7 @@ from pocketquery.client.secure.state_file import StateFile
 from pocketquery.client.secure.transport import handle_secure
 from pocketquery.client.store.file import ROUNDS, SECURE
 from pocketquery.client.store.store import QueryStore
+from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.index.index import open_index
@@ -63,7 +66,8 @@ _RULES = {
     one.name.replace("_", "-"): one.name for one in fields(DeviceRules) if one.name != "revoked"
 }
 _ENROLLED = ("enrolment", "certificate")
-_KNOWN = {*_PATHS, "public-key", "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
+_KEYS = {"public-key", "replaced-key"}
+_KNOWN = {*_PATHS, *_KEYS, "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
 _KNOWN |= {*_ENROLLED, *_RULES, "revoked"}
 
 _log = logging.getLogger(__name__)
@@ -132,7 +136,6 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
             f"of {', '.join(sorted(_KNOWN))}"
         )
     paths = {name: Path(str(_setting(config, name))) for name in _PATHS}
-    key = config.get("public-key")
     policy, limits, rules = _policy(config), _limits(config), _rules(config)
     figures = config.get("figures", True)
     if not isinstance(figures, bool):
@@ -142,9 +145,13 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
         open_index(paths["index"]) as index,
         QueryStore.open(paths["state"] / "queries.sqlite") as store,
     ):
-        equipment = Equipment.of_bundle(
-            Bundle.open(paths["bundle"], public_key=key), index, public_key=key
+        releases = TrustedReleases(
+            paths["state"] / TRUSTED_RELEASES,
+            public_key=config.get("public-key"),
+            replaces=config.get("replaced-key"),
         )
+        bundle = Bundle.open(paths["bundle"], public_key=releases.public_key)
+        equipment = Equipment.of_bundle(bundle, index, public_key=releases.public_key)
         memory = RoundMemory(paths["state"] / ROUNDS)
         yield Device(
             equipment,
@@ -155,6 +162,7 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
             limits=limits,
             figures=figures,
             plain=rules is None or rules.secure != "required",
+            releases=releases,
         )
 
 

@@ -24,8 +24,9 @@ from pocketquery.client.store.store import Example
 from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import LocalResult, train_locally
+from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.client.update import UpdateHeader, bounded_weight, encode_update
-from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
+from pocketquery.sdk.bundle.adapter import AdapterRelease
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import Encoder
@@ -60,6 +61,7 @@ class Offer:
         clip_norm: largest L2 norm of the change.
         largest_weight: largest weight of the update.
         compress: 8 bits with error feedback, or float32.
+        lineage: the registry's statements of what is in force; empty where it signs none.
     """
 
     round: int
@@ -68,11 +70,13 @@ class Offer:
     clip_norm: float = 2.0
     largest_weight: float = 256.0
     compress: bool = True
+    lineage: bytes = b""
 
     @property
     def digest(self) -> str:
-        """Hexadecimal SHA-256 of all that it says."""
+        """Hexadecimal SHA-256 of all that it says of the training."""
         said = asdict(self) | {"release": sha256_bytes(self.release)}
+        del said["lineage"]
         return sha256_bytes(json.dumps(said, sort_keys=True).encode())
 
 
@@ -182,6 +186,7 @@ class Device:
         figures: whether the server is told how the training went, see :class:`Contribution`.
         plain: whether it sends changes that the server can read; False: only private rounds
             (:mod:`pocketquery.client.secure.participant`) train it.
+        releases: which ones it trains from; by default those of the equipment's key, from now on.
     """
 
     def __init__(
@@ -195,6 +200,7 @@ class Device:
         limits: OfferLimits | None = None,
         figures: bool = True,
         plain: bool = True,
+        releases: TrustedReleases | None = None,
     ) -> None:
         self._equipment = equipment
         self._store = store
@@ -204,6 +210,7 @@ class Device:
         self._limits = limits or OfferLimits()
         self._figures = figures
         self._plain = plain
+        self._releases = releases or TrustedReleases(public_key=equipment.public_key)
 
     def answer(self, offer: Offer) -> Answer:
         """Take part in a round, or decline.
@@ -215,8 +222,8 @@ class Device:
         Declines where there is no consent (and forgets what it kept), where the offer is beyond
         the device's own limits or the store holds too few distinct queries, where the policy says
         so now or during the training, where the monitors stop the training, where the user erased
-        queries meanwhile, and where the offer is for another encoder, was tampered with, or holds
-        settings out of range.
+        queries meanwhile, and where the offer is for another encoder, was tampered with, holds
+        settings out of range, or brings another release than the one in force.
         """
         if not self._plain:
             return Declined(_PRIVATE_ONLY)
@@ -246,8 +253,9 @@ class Device:
             return Declined(reason)
         # 2. From where?
         manifest = self._equipment.encoder.manifest
-        key = self._equipment.public_key
-        release = read_adapter(offer.release, manifest=manifest, public_key=key)
+        release = self._releases.release_for_training(
+            offer.release, offer.lineage, manifest=manifest
+        )
         occasion = f"{release.encoder_sha256} {release.version} {offer.round}"
         self._memory.attach(epoch)
         before = self._memory.recall(occasion).fitting(release.tensors)

@@ -1,6 +1,7 @@
 """Offers and replies of plain rounds as Flower's records, and back.
 
-Down comes the release as one uint8 array, with the round's settings; up goes the update as one
+Down comes the release as one uint8 array, with the round's settings and, of a registry that signs,
+its statements; up goes the update as one
 uint8 array, with three figures, or from a device that declines one number that says just that.
 """
 
@@ -51,6 +52,8 @@ def offer_records(offer: Offer) -> RecordDict:
     """``offer`` as the content of a message."""
     settings = ConfigRecord({name: getattr(offer, name) for name in _SETTINGS})
     settings["local"] = json.dumps(asdict(offer.config))
+    if offer.lineage:
+        settings["lineage"] = offer.lineage
     return RecordDict(
         {"release": ArrayRecord({"release": _array(offer.release)}), "offer": settings}
     )
@@ -69,6 +72,7 @@ def read_offer(message: Message) -> Offer:
         values = {name: _value(settings[name], kind, name) for name, kind in _SETTINGS.items()}
         release = _bytes(records.array_records["release"]["release"])
         config = _local_config(settings["local"])
+        lineage = _value(settings.get("lineage", b""), bytes, "lineage")
     except InvalidInputError:
         raise
     except (
@@ -87,7 +91,7 @@ def read_offer(message: Message) -> Offer:
         raise CorruptArtifactError("the release in the message is not one array of uint8")
     if not 0 <= values["round"] <= _LAST_ROUND:
         raise InvalidInputError(f"the offer's round is {values['round']}, expected one from 0")
-    return Offer(release=release, config=config, **values)
+    return Offer(release=release, config=config, lineage=lineage, **values)
 
 
 def reply_to(message: Message, answer: Answer) -> Message:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         InvalidInputError,
         MissingExtraError,
         PocketQueryError,
+        RollbackError,
         SignatureError,
         SpaceMismatchError,
         UnknownModelError,
@@ -64,6 +65,7 @@ __all__ = [
     "CorruptArtifactError",
     "UnsupportedVersionError",
     "SignatureError",
+    "RollbackError",
 ]
 
 __getattr__, __dir__ = lazy_names(

@@ -18,12 +18,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.bundle.adapter import read_adapter
+from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
 from pocketquery.sdk.bundle.adapter_tensors import Tensors
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.progress import progress
 from pocketquery.sdk.texts import check_text, check_texts
@@ -32,8 +32,8 @@ from pocketquery.sdk.validation import check_count
 
 __all__ = ["AdapterSource", "Encoder"]
 
-AdapterSource: TypeAlias = Path | str | bytes | Tensors
-"""A release by its path or its bytes, or tensors by name."""
+AdapterSource: TypeAlias = Path | str | bytes | AdapterRelease | Tensors
+"""A release by its path or its bytes, or read and checked already, or tensors by name."""
 
 _QUERY, _DOCUMENT = "query", "document"
 _LEAST_NORM = 1e-12  # torch.nn.functional.normalize's
@@ -167,9 +167,11 @@ class Encoder:
         other threads are not held up; for the moment of the change two sessions are in memory.
 
         Args:
-            adapter: a release, by its path or bytes; tensors by name, float16 or float32 (memory
-                of one's own carries no signature, so none is looked for); or None for the
-                bundle's own. An older release than the present one is as good as any.
+            adapter: a release, by its path or bytes; one that
+                :class:`pocketquery.client.trusted_releases.TrustedReleases` gave; tensors by name,
+                float16 or float32 (memory of one's own carries no signature, so none is looked
+                for); or None for the bundle's own. An older release than the present one is as
+                good as any: what must not be replayed goes through ``TrustedReleases``.
             public_key: where given, the release must be signed by its private half; without it,
                 the key the bundle was loaded with, if any, counts.
 
@@ -310,6 +312,15 @@ class Encoder:
 def _resolved(adapter: AdapterSource, manifest: Manifest, public_key: Key | None) -> _Adapter:
     if isinstance(adapter, Mapping):
         return _Adapter(adapter, f"{manifest.encoder_version}+local")
+    if isinstance(adapter, AdapterRelease):
+        name = f"release {adapter.version}"
+        adapter.check_belongs(manifest, name, "fetch the adapter of this bundle")
+        if public_key is not None and adapter.signed_by is None:
+            raise SignatureError(
+                f"{name}: read without a key, expected one whose signature was checked, as the "
+                f"bundle's was with {key_id(public_key)}; read it with that key"
+            )
+        return _Adapter(adapter.tensors, adapter.version)
     if isinstance(adapter, (bytes, str, Path)):
         release = read_adapter(adapter, manifest=manifest, public_key=public_key)
         return _Adapter(release.tensors, release.version)

@@ -10,7 +10,8 @@
         ├── ArtifactNotFoundError (FileNotFoundError)
         ├── CorruptArtifactError              truncated, tampered or not of this format
         ├── UnsupportedVersionError           written by a newer version
-        └── SignatureError                    absent or not made by the expected key
+        ├── SignatureError                    absent or not made by the expected key
+        └── RollbackError                     older than what is in force, and not on purpose
 
 Every message says what was found, what was expected and what to do next.
 """
@@ -29,6 +30,7 @@ __all__ = [
     "CorruptArtifactError",
     "UnsupportedVersionError",
     "SignatureError",
+    "RollbackError",
 ]
 
 
@@ -91,3 +93,8 @@ class UnsupportedVersionError(ArtifactError):
 
 class SignatureError(ArtifactError):
     """The signature is absent, malformed or not made by the expected key."""
+
+
+class RollbackError(ArtifactError):
+    """A release, or a statement of what is in force, is older than what is in force here, and no
+    signed statement says that going back is meant."""

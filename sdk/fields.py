@@ -86,6 +86,10 @@ class Fields:
         """A text or null; an absent field counts as null."""
         return None if self._values.get(name) is None else self.text(name, most)
 
+    def is_null(self, name: str) -> bool:
+        """Whether the field is null; an absent one is an error."""
+        return self._get(name) is None
+
     def integer(self, name: str, least: int | None = None, most: int | None = None) -> int:
         """An integer (true and 1.0 are none) from ``least`` to ``most``, where they are given."""
         value = self._get(name)

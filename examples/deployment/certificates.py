@@ -24,6 +24,7 @@ __all__ = [
     "make_enrolment_authority",
     "make_node_key",
     "make_server_certificate",
+    "make_signing_key",
 ]
 
 _VALID = datetime.timedelta(days=30)
@@ -100,9 +101,16 @@ def make_enrolment_authority(folder: Path) -> tuple[Path, Path]:
     For a trial: the authority is to be another party than the server's operator, and its private
     key never on the server.
     """
+    return make_signing_key(folder, "authority")
+
+
+def make_signing_key(folder: Path, name: str) -> tuple[Path, Path]:
+    """An Ed25519 key pair as PEM files, private and public; the one that is there already."""
     folder.mkdir(parents=True, exist_ok=True)
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
+    if public.is_file():
+        return private, public
     key = ed25519.Ed25519PrivateKey.generate()
-    private, public = folder / "authority.pem", folder / "authority.pub.pem"
     _write_private(private, key, serialization.PrivateFormat.PKCS8)
     public.write_bytes(
         key.public_key().public_bytes(

@@ -8,9 +8,10 @@ are started on loopback, ``flwr run`` runs two rounds, and what was started is s
 by its id, whether it went well or not. Nothing is reported to anyone and nothing is downloaded.
 
 The queries are dealt to three devices, as if their users had searched for them; every tenth is held
-out for the acceptance gate. The output folder gets keys, logs and Flower's own folders, a folder of
-each device, and server/ with the releases and report.html. Needs the extras client, server and
-sign; takes two minutes.
+out for the acceptance gate. A publisher's key signs the bundle, the releases and what is in force,
+and the devices take nothing else. The output folder gets keys, logs and Flower's own folders, a
+folder of each device, and server/ with the releases and report.html. Needs the extras client,
+server and sign; takes two minutes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from certificates import make_signing_key
 from loopback import Loopback
 
 from pocketquery.client.store.store import QueryStore
+from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
 from pocketquery.server.corpus import Query, read_queries
 from pocketquery.server.federation.live_table import report_line
+from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.federation import finished_rounds
 
 APP = Path(__file__).resolve().parent / "flower_app"
@@ -37,8 +41,11 @@ def main() -> int:
     output = Path(arguments.output).resolve()
     output.mkdir(parents=True, exist_ok=True)
     queries = read_queries(arguments.queries)
+    private, public = make_signing_key(output / "publisher", "publisher")
+    sign_bundle(Path(arguments.bundle), output / "bundle", private)
     config = {
-        "bundle": str(Path(arguments.bundle).resolve()),
+        "bundle": str(output / "bundle"),
+        "signing-key": str(private),
         "index": str(Path(arguments.index).resolve()),
         "folder": str(output / "server"),
         "gate-queries": str(write_held_out(output / "held-out.tsv", queries[::HELD_OUT])),
@@ -48,6 +55,7 @@ def main() -> int:
     kept = [query for place, query in enumerate(queries) if place % HELD_OUT]
     devices = [
         make_device(output / f"device-{number}", kept[number::DEVICES], config)
+        | {"public-key": str(public)}
         for number in range(DEVICES)
     ]
     with Loopback(output, devices) as flower:
@@ -71,6 +79,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=10, help="training steps on a device")
     parser.add_argument("--seconds", type=float, default=300.0, help="most the run may take")
     return parser.parse_args()
+
+
+def sign_bundle(source: Path, target: Path, signing_key: Path) -> None:
+    """A copy of a bundle, signed. Where you export your own: pocketquery export --signing-key."""
+    bundle = Bundle.open(source)
+    files = {name: bundle.read(name) for name in bundle.manifest.files}
+    write_bundle(target, bundle.manifest, files, signing_key=signing_key)
 
 
 def write_held_out(path: Path, queries: Sequence[Query]) -> Path:
@@ -103,6 +118,8 @@ def show(folder: Path) -> None:
         print(report_line(report))
     print(f"\nOpen {folder / 'report.html'}, or:")
     print(f"  pocketquery releases list --registry {folder / 'releases'}")
+    if Registry.open(folder / "releases").lineage():
+        print(f"  pocketquery releases lineage --registry {folder / 'releases'}")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ __all__ = [
     "ADAPTER_FORMAT",
     "LARGEST_RELEASE",
     "AdapterRelease",
+    "check_belongs",
     "pack_adapter",
     "parse_adapter",
     "read_adapter",
@@ -99,18 +100,26 @@ class AdapterRelease:
             SpaceMismatchError: it lives in another space; names both.
             CorruptArtifactError: it is for another ``encoder.onnx``; names both.
         """
-        bundle = f"the bundle {manifest.name!r}"
-        if self.space_id != manifest.space.id:
-            raise SpaceMismatchError(
-                f"{name}: the adapter is of space {self.space_id}, {bundle} lives in space "
-                f"{manifest.space.id}; {mend}"
-            )
-        expected = manifest.files[ENCODER_FILE].sha256
-        if self.encoder_sha256 != expected:
-            raise CorruptArtifactError(
-                f"{name}: the adapter is for the {ENCODER_FILE} with SHA-256 "
-                f"{self.encoder_sha256}, {bundle} has {expected}; {mend}"
-            )
+        check_belongs(self.space_id, self.encoder_sha256, manifest, name, mend)
+
+
+def check_belongs(
+    space_id: str, encoder_sha256: str, manifest: Manifest, name: str, mend: str
+) -> None:
+    """See that what is of this space and ``encoder.onnx`` is for the bundle of ``manifest``. The
+    rest as :meth:`AdapterRelease.check_belongs`."""
+    bundle = f"the bundle {manifest.name!r}"
+    if space_id != manifest.space.id:
+        raise SpaceMismatchError(
+            f"{name}: the adapter is of space {space_id}, {bundle} lives in space "
+            f"{manifest.space.id}; {mend}"
+        )
+    expected = manifest.files[ENCODER_FILE].sha256
+    if encoder_sha256 != expected:
+        raise CorruptArtifactError(
+            f"{name}: the adapter is for the {ENCODER_FILE} with SHA-256 {encoder_sha256}, "
+            f"{bundle} has {expected}; {mend}"
+        )
 
 
 def pack_adapter(

@@ -3,8 +3,9 @@
 ``flwr run`` starts it with the run configuration of its app (examples/deployment/flower_app):
 ``bundle``, what the devices have; ``folder``, which gets the journal, the releases and
 the report; ``index`` and ``gate-queries`` for the acceptance gate, with ``gate-qrels`` where there
-are judgements; optionally ``signing-key``; and the options of options.py. Started again, it goes on
-with what is left.
+are judgements; optionally ``signing-key``, and with it ``roll-out``, the share of the devices that
+search with a new release at first (1: all); and the options of options.py. Started again, it goes
+on with what is left.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = ["app", "run_federation"]
 
 _PLACES = ("bundle", "folder", "index", "gate-queries", "gate-qrels", "signing-key")
 _OPTIONAL = {"gate-qrels", "signing-key"}
+_ROLL_OUT = "roll-out"
 
 app = ServerApp()
 
@@ -57,8 +59,13 @@ def run_federation(grid: Grid, config: Mapping[str, Any]) -> None:
     places = {name: Path(str(config[name])) for name in _PLACES if config.get(name)}
     bundle, folder = Bundle.open(places["bundle"]), places["folder"]
     gate = Gate(bundle, _collection(bundle, places))
-    key = places.get("signing-key")
-    publisher = RegistryPublisher(bundle, folder / "releases", gate, signing_key=key)
+    publisher = RegistryPublisher(
+        bundle,
+        folder / "releases",
+        gate,
+        signing_key=places.get("signing-key"),
+        share=config.get(_ROLL_OUT, 1.0),
+    )
     first = FederationState.of_bundle(bundle)
     try:
         with LiveTable() as table:
@@ -79,7 +86,7 @@ def _collection(bundle: Bundle, places: Mapping[str, Path]) -> GateCollection:
 
 
 def _check_names(config: Mapping[str, Any]) -> None:
-    known = {*_PLACES, *(option.name for option in OPTIONS)}
+    known = {*_PLACES, _ROLL_OUT, *(option.name for option in OPTIONS)}
     missing = [name for name in _PLACES if not config.get(name) and name not in _OPTIONAL]
     unknown = sorted(config.keys() - known)
     if missing or unknown:

@@ -25,12 +25,15 @@ from pocketquery.client.app import app, handle, open_device
 from pocketquery.client.device import Answer, Contribution, Declined, Offer
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
+from pocketquery.client.policy import Policy
 from pocketquery.client.records import FIGURES, Reply, offer_records, read_reply
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.training.monitors import Limits
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter
-from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
+from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
 from tests.export.training_bundle import tiny_training_bundle
@@ -310,6 +313,43 @@ def test_a_supernode_opens_the_device_its_configuration_names(tmp_path: Path) ->
     assert reply(5, **{"largest-learning-rate": 1e-4}).update is None
     assert reply(1).update is None
     assert reply(1, **{"least-steps": 1, "least-queries": 16}).update is not None
+
+
+def test_a_supernode_that_once_had_a_public_key_keeps_requiring_signatures(
+    tmp_path: Path,
+) -> None:
+    key, other = bytes(range(32)), bytes(range(1, 33))
+    public = public_key_of(key).hex()
+    bundle = Bundle.open(tiny_training_bundle(tmp_path / "unsigned"))
+    contents = {name: bundle.read(name) for name in bundle.manifest.files}
+    write_bundle(tmp_path / "bundle", bundle.manifest, contents, signing_key=key)
+    with create_index(
+        tmp_path / "index", space_id=bundle.manifest.space.id, dimension=48
+    ) as builder:
+        builder.add([Document("a", "one")], np.eye(48, dtype=np.float32)[:1])
+    config = {name: str(tmp_path / name) for name in ("bundle", "index", "state")}
+    with open_device(config | {"public-key": public}):
+        pass
+    unsigned = config | {"bundle": str(tmp_path / "unsigned")}
+    with pytest.raises(SignatureError, match="found no signature"), open_device(unsigned):
+        pass  # neither bundle nor releases, though the configuration names no key any more
+    with open_device(config) as device:
+        release = pack_adapter(bundle.adapter(), manifest=bundle.manifest, version="1")
+        store = QueryStore.open(tmp_path / "state" / "queries.sqlite")
+        store.give_consent()
+        for text in sentences(40):
+            store.add(text)
+        store.close()
+        device._policy = Policy.always()
+        answer = device.answer(Offer(0, release, LocalConfig(steps=5)))
+        assert isinstance(answer, Declined)
+        assert "is not signed, expected a signature" in answer.reason
+    changed = config | {"public-key": public_key_of(other).hex()}
+    with pytest.raises(SignatureError, match="replaced-key"), open_device(changed):
+        pass
+    write_bundle(tmp_path / "bundle", bundle.manifest, contents, signing_key=other)
+    with open_device(changed | {"replaced-key": public}):
+        pass
 
 
 def test_every_limit_has_its_key_in_the_documentation() -> None:

@@ -19,6 +19,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
+from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.options import OPTIONS
 from tests.server.federation.small_federation import Files, write_federation
@@ -133,6 +135,7 @@ def test_the_flower_app_offers_every_option() -> None:
     app = tomllib.loads((FOLDER / "flower_app" / "pyproject.toml").read_text())
     config = app["tool"]["flwr"]["app"]["config"]
     places = {"bundle", "folder", "index", "gate-queries", "gate-qrels", "signing-key"}
+    places.add("roll-out")
     assert config.keys() == places | {option.name for option in OPTIONS}
     of_few = {"rounds", "clients-per-round", "over-selection", "least-replies", "deadline"}
     for option in OPTIONS:  # what is no matter of three devices is as everywhere
@@ -159,7 +162,12 @@ def test_two_rounds_over_tls_with_three_supernodes(files: Files, tmp_path: Path)
     server = tmp_path / "deployment" / "server"
     rounds = json.loads((server / "rounds.json").read_text())["rounds"]
     assert [(one["asked"], one["accepted"]) for one in rounds] == [(3, 3), (3, 3)]
-    assert len(Registry.open(server / "releases").history()) == 3
+    registry = Registry.open(server / "releases")
+    assert len(registry.history()) == 3
+    for number in range(3):  # each device trained on what the publisher's key says is in force
+        trusted = TrustedReleases(server.parent / f"device-{number}" / TRUSTED_RELEASES)
+        found = trusted.target(Bundle.open(server.parent / "bundle").manifest)
+        assert found in [one.release for one in registry.statements()]
     assert "release in force" in (server / "report.html").read_text()
     assert running(str(tmp_path)) == []
 

@@ -1,4 +1,4 @@
-"""``pocketquery releases``: which versions there are, what the gate said, and going back."""
+"""``pocketquery releases``: which versions there are, what the gate said, and what is in force."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 
 if TYPE_CHECKING:
+    from pocketquery.sdk.bundle.statement import Statement
     from pocketquery.server.federation.releases.registry import Release
 
 __all__ = ["releases"]
@@ -21,9 +23,17 @@ examples:
   pocketquery releases show 7 --registry federation/releases
   pocketquery releases show 7 --registry federation/releases --output adapter-7.safetensors
   pocketquery releases rollback 6 --registry federation/releases --json
+  pocketquery releases rollback 6 --registry federation/releases --signing-key publisher.pem
+  pocketquery releases roll-out 7 --share 0.1 --registry federation/releases \\
+      --signing-key publisher.pem
+  pocketquery releases rotate-key --registry federation/releases --signing-key publisher.pem \\
+      --new-key publisher-2.pem --overlap 20
+  pocketquery releases lineage --registry federation/releases --output lineage.jsonl
 
 A release is an adapter file that devices put into the encoder they have: pocketquery search
---adapter FILE, sdk.load(bundle, adapter=FILE), Encoder.swap_adapter(FILE).
+--adapter FILE, sdk.load(bundle, adapter=FILE), Encoder.swap_adapter(FILE). A registry that was
+given a signing key (in rounds, or here) also makes a signed statement of each change; devices that
+know its public key follow these, and nothing else: see docs/federation.md.
 """
 _ROW = "{:>8}  {:>8}  {:10}  {:>16}  {:>8}  {:>18}  {}"
 
@@ -44,6 +54,33 @@ def releases(subparsers: Any) -> None:
     show.add_argument("--output", metavar="FILE", help="also write the release file here")
     rollback = _add(actions, "rollback", "put an older release in force again", _rollback)
     rollback.add_argument("version", nargs="?", help="to which (default: the parent's)")
+    _add_key(rollback, required=False)
+    roll_out = _add(actions, "roll-out", "have more devices search with a release", _roll_out)
+    roll_out.add_argument("version", help="which")
+    roll_out.add_argument(
+        "--share",
+        type=float,
+        required=True,
+        metavar="X",
+        help="of the devices, from 0 to 1, which is every device; it only grows",
+    )
+    _add_key(roll_out)
+    rotate = _add(actions, "rotate-key", "sign with another key from now on", _rotate_key)
+    _add_key(rotate)
+    rotate.add_argument(
+        "--new-key", required=True, metavar="FILE", help="the private key that follows"
+    )
+    rotate.add_argument(
+        "--overlap",
+        type=int,
+        default=10,
+        metavar="N",
+        help="statements that the old key may sign still (default: 10; 0: none)",
+    )
+    text = "what devices are told of the release in force, and what they were told"
+    _add(actions, "lineage", text, _lineage).add_argument(
+        "--output", metavar="FILE", help="write the lineage here, for apps"
+    )
 
 
 def _add(actions: Any, name: str, description: str, run: Any) -> argparse.ArgumentParser:
@@ -54,6 +91,16 @@ def _add(actions: Any, name: str, description: str, run: Any) -> argparse.Argume
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
     return parser
+
+
+def _add_key(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument(
+        "--signing-key",
+        required=required,
+        metavar="FILE",
+        help="Ed25519 private key: PEM file or 64 hex digits"
+        + ("" if required else "; needed where the registry has had one"),
+    )
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -83,9 +130,73 @@ def _show(arguments: argparse.Namespace) -> int:
 def _rollback(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.releases.registry import Registry
 
-    release = Registry.open(arguments.registry).rollback(arguments.version)
+    registry = Registry.open(arguments.registry)
+    release = registry.rollback(arguments.version, signing_key=arguments.signing_key)
     _print(release, as_json=arguments.json)
     return 0
+
+
+def _roll_out(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.federation.releases.registry import Registry
+
+    registry = Registry.open(arguments.registry)
+    registry.roll_out(arguments.version, arguments.share, signing_key=arguments.signing_key)
+    _print_statement(registry.statements()[-1], as_json=arguments.json)
+    return 0
+
+
+def _rotate_key(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.federation.releases.registry import Registry
+
+    registry = Registry.open(arguments.registry)
+    found = registry.rotate_key(arguments.signing_key, arguments.new_key, overlap=arguments.overlap)
+    _print_statement(found, as_json=arguments.json)
+    return 0
+
+
+def _lineage(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.federation.releases.registry import Registry
+
+    registry = Registry.open(arguments.registry)
+    found = registry.statements()
+    if not found:
+        raise InvalidInputError(
+            f"{arguments.registry}: its releases were never signed, so there are no statements; "
+            "give rounds a signing key, or one to rollback or roll-out"
+        )
+    if arguments.output:
+        write_atomic(Path(arguments.output), registry.lineage())
+    if arguments.json:
+        said = [json.loads(one.to_bytes())["signed"] for one in found]
+        print(json.dumps({"statements": said}))
+        return 0
+    for one in found:
+        print(_said(one))
+    return 0
+
+
+def _print_statement(statement: Statement, *, as_json: bool) -> None:
+    print(statement.to_bytes().decode() if as_json else _said(statement))
+
+
+def _said(statement: Statement) -> str:
+    """A statement in one line."""
+    from pocketquery.sdk.bundle.signature import key_id
+    from pocketquery.sdk.bundle.statement import WHOLE
+
+    parts = [f"statement {statement.sequence}: release {statement.release.version} in force"]
+    if statement.roll_out is not None:
+        rest = statement.roll_out.rest.version
+        parts[0] += (
+            f" for {statement.roll_out.share / WHOLE:.6g} of the devices, {rest} for the rest"
+        )
+    if statement.rollback_from is not None:
+        parts.append(f"rolled back from {statement.rollback_from}")
+    keys = [
+        key_id(one.key) + ("" if one.until is None else f" (up to statement {one.until})")
+        for one in statement.keys
+    ]
+    return ", ".join([*parts, f"keys {', '.join(keys)}"])
 
 
 def _print(release: Release, *, as_json: bool) -> None:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.client.training.monitors import Health, measure
-from pocketquery.sdk.bundle.adapter import read_adapter
+from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
 from pocketquery.sdk.bundle.adapter_tensors import Tensors, released, tensors_sha256
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import AdapterSource, Encoder
@@ -179,6 +179,8 @@ class Gate:
     def _tensors(self, source: AdapterSource) -> Tensors:
         if isinstance(source, Mapping):
             return released(source)
+        if isinstance(source, AdapterRelease):
+            return source.tensors
         return read_adapter(source, manifest=self._encoder.manifest).tensors
 
     def _measured(self, tensors: Tensors) -> _Measured:

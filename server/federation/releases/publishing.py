@@ -10,6 +10,8 @@ from typing import Any
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check, number
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.driver import Decision
@@ -25,19 +27,38 @@ class RegistryPublisher:
         bundle: what the devices have.
         folder: of the registry.
         gate: judges candidates; None releases them unjudged.
-        signing_key: an Ed25519 private key that releases are signed with.
+        signing_key: an Ed25519 private key that releases are signed with, and the statements of
+            what is in force.
+        share: of the devices that search with a new release at first, from 0 to 1; with a key.
 
     Raises:
         SpaceMismatchError, CorruptArtifactError: the registry is of another bundle.
+        InvalidInputError: the registry has had a signing key and none is given, or none is given
+            for a share of the devices.
+        SignatureError: its next statement cannot be signed by the key.
     """
 
     def __init__(
-        self, bundle: Bundle, folder: Path, gate: Gate | None, *, signing_key: Key | None = None
+        self,
+        bundle: Bundle,
+        folder: Path,
+        gate: Gate | None,
+        *,
+        signing_key: Key | None = None,
+        share: float = 1.0,
     ) -> None:
+        check("share", share, number(0, 1))
+        if share < 1 and signing_key is None:
+            raise InvalidInputError(
+                f"new releases are to begin with a share of {share:g} of the devices and there is "
+                "no signing key; what devices are told of it is signed: give one"
+            )
         self._manifest = bundle.manifest
         self._gate = gate
         self._signing_key = signing_key
+        self._share = share
         self.registry = Registry.of_bundle(folder, bundle, signing_key=signing_key)
+        self.registry.check_key(signing_key)  # before rounds are run for nothing
 
     def in_force(self, state: FederationState) -> FederationState:
         """``state``, or where somebody rolled back, the state that release begins anew."""
@@ -50,6 +71,10 @@ class RegistryPublisher:
     def release(self, version: str) -> bytes:
         """The file of a release."""
         return self.registry.read(version)
+
+    def lineage(self) -> bytes:
+        """The registry's statements; empty where it has no key."""
+        return self.registry.lineage()
 
     def decide(
         self,
@@ -76,6 +101,7 @@ class RegistryPublisher:
             manifest=self._manifest,
             parent=state.version,
             signing_key=self._signing_key,
+            share=self._share,
         )
         described = None if report is None else report.to_dict()
         version = recorded.version if recorded.accepted else state.version

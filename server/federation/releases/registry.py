@@ -3,7 +3,9 @@ is in force.
 
 Versions are numbers that only grow, from the bundle's own: with "1" in the bundle, the candidates
 are "2", "3" and so on, and one that is rejected uses its number up. A release never changes once it
-is recorded; coming into force, by acceptance or by rolling back, is a row of its own.
+is recorded; coming into force, by acceptance or by rolling back, is a row of its own. A registry
+that was given a signing key also makes a signed statement of each such change (statements.py), and
+takes none without a key from then on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
 from pocketquery.sdk.bundle.adapter_tensors import Tensors, tensors_sha256
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import Manifest
-from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.bundle.signature import Key, public_key_of
+from pocketquery.sdk.bundle.statement import Statement, StatementKey
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.sqlite_file import is_new
 from pocketquery.server.federation.releases.database import (
@@ -35,6 +38,18 @@ from pocketquery.server.federation.releases.release_rows import (
     recorded_as,
     version_in_force,
     write_release,
+)
+from pocketquery.server.federation.releases.statements import (
+    Signer,
+    check_statements,
+    last_statement,
+    lineage,
+    may_sign,
+    read_statements,
+    released,
+    rolled_back,
+    rolled_out,
+    rotated,
 )
 
 if TYPE_CHECKING:  # measuring comes with the server's extra, listing does not need it
@@ -79,12 +94,13 @@ class Registry:
         clock: Callable[[], float] = time.time,
     ) -> Registry:
         """The registry of the releases of ``bundle``; made, with the bundle's own adapter as its
-        first release, where there is none yet.
+        first release, where there is none yet. With a key, statements are made from now on.
 
         Raises:
             InvalidInputError: the bundle has no adapter, or one too large to travel.
             SpaceMismatchError: the registry there is of another space; names both.
             CorruptArtifactError: it is of another ``encoder.onnx``, names both; or damaged.
+            SignatureError: its next statement cannot be signed by the key.
         """
         registry, manifest = cls(Path(folder), clock), bundle.manifest
         registry.folder.mkdir(parents=True, exist_ok=True)
@@ -100,6 +116,8 @@ class Registry:
                     signing_key=signing_key,
                 )
             registry._check_bundle(connection, manifest)
+            if signing_key is not None:
+                Signer.begin(connection, signing_key, registry._clock())
         return registry
 
     def current(self) -> Release:
@@ -132,6 +150,29 @@ class Registry:
             version = version_in_force(connection) if version is None else version
             return read_file(connection, self._accepted(connection, version).version)
 
+    def lineage(self) -> bytes:
+        """What devices are told of the release in force, for
+        :class:`pocketquery.client.trusted_releases.TrustedReleases`; empty where the registry was
+        never given a key."""
+        with reading(self._path) as connection:
+            return lineage(connection)
+
+    def statements(self) -> list[Statement]:
+        """Every statement, the oldest first."""
+        with reading(self._path) as connection:
+            return read_statements(connection)
+
+    def check_key(self, signing_key: Key | None) -> None:
+        """See that ``signing_key`` can sign the next statement, where there is a first.
+
+        Raises:
+            InvalidInputError, SignatureError: it cannot.
+        """
+        with reading(self._path) as connection:
+            last = last_statement(connection)
+        if last is not None:
+            may_sign(last, signing_key)
+
     def publish(
         self,
         tensors: Tensors,
@@ -140,6 +181,7 @@ class Registry:
         manifest: Manifest,
         parent: str,
         signing_key: Key | None = None,
+        share: float = 1.0,
     ) -> Release:
         """Record a candidate; where the report accepts it, it is in force from then on.
 
@@ -152,11 +194,14 @@ class Registry:
             manifest: of the bundle.
             parent: the release in force, which the candidate was trained from and judged against.
             signing_key: an Ed25519 private key: 32 raw bytes, 64 hexadecimal digits or a PEM file.
+            share: of the devices that search with it at first, where there is a key; see
+                :meth:`roll_out`.
 
         Raises:
             InvalidInputError: an accepted candidate cannot be released (NaN, too large); or
                 another release than ``parent`` is in force, so that it was judged against the
-                wrong one.
+                wrong one; or a key is missing.
+            SignatureError: the key cannot sign the next statement.
             SpaceMismatchError, CorruptArtifactError: the manifest is of another bundle.
         """
         accepted = report is None or report.accepted
@@ -172,6 +217,7 @@ class Registry:
                     f"{self.folder}: the candidate follows release {parent}, release {in_force} is "
                     "in force; train and judge it from that one"
                 )
+            signer = Signer.begin(connection, signing_key, self._clock()) if accepted else None
             version = _next_version(list(read_all(connection)))
             self._record(
                 connection,
@@ -182,20 +228,30 @@ class Registry:
                 report=report,
                 signing_key=signing_key,
             )
+            if signer is not None:
+                signer.append(released(signer.last, signer.target(version), share))
             return read_one(connection, version)
 
-    def rollback(self, to: str | None = None) -> Release:
-        """Put an older release in force again, or a newer one that was rolled back.
+    def rollback(self, to: str | None = None, *, signing_key: Key | None = None) -> Release:
+        """Put an older release in force again, or a newer one that was rolled back; for every
+        device.
 
         Args:
-            to: its version; None: the parent of the one in force.
+            to: its version; None: the one that devices beyond the share of a roll-out have, or
+                else the parent of the one in force.
+            signing_key: says to devices that it is meant; needed where the registry has had one.
 
         Raises:
             InvalidInputError: the version is unknown or was rejected, or the release in force has
-                no parent here; names those that can be in force.
+                no parent here; names those that can be in force. Or a key is missing.
+            SignatureError: the key cannot sign the next statement.
         """
         with writing(self._path) as connection:
+            signer = Signer.begin(connection, signing_key, self._clock())
+            rollout = None if signer is None else signer.last.roll_out
             current = read_one(connection, version_in_force(connection))
+            if to is None and rollout is not None:
+                to = rollout.rest.version
             if to is None and current.parent not in read_all(connection):
                 raise InvalidInputError(
                     f"{self.folder}: release {current.version} is the first, there is none before "
@@ -204,13 +260,60 @@ class Registry:
             release = self._accepted(connection, str(current.parent) if to is None else to)
             if not release.in_force:
                 put_in_force(connection, release.version, self._clock())
+            if signer is not None and (rollout or not release.in_force):
+                signer.append(rolled_back(signer.last, signer.target(release.version)))
             return read_one(connection, release.version)
 
+    def roll_out(self, version: str, share: float, *, signing_key: Key) -> Release:
+        """Have a share of the devices search with a release: more of them with the one in force, or
+        the first with a newer one that was rolled back. Each decides by itself, and the server is
+        not told; rounds train from it on every device.
+
+        Args:
+            version: of an accepted release, not older than the one in force.
+            share: from 0 to 1, which is every device; it only grows.
+            signing_key: as :meth:`publish`.
+
+        Raises:
+            InvalidInputError: the version is unknown, was rejected, is older than the one in force
+                or in force for every device; or the share is none, or smaller than it was.
+            SignatureError: the key cannot sign the next statement.
+        """
+        with writing(self._path) as connection:
+            release = self._accepted(connection, version)
+            signer = self._signer(connection, signing_key)
+            composed = rolled_out(signer.last, signer.target(version), share)
+            if not release.in_force:
+                put_in_force(connection, version, self._clock())
+            signer.append(composed)
+            return read_one(connection, version)
+
+    def rotate_key(self, signing_key: Key, new_key: Key, *, overlap: int = 10) -> Statement:
+        """Put ``new_key`` in the place of ``signing_key``; done again, it changes nothing.
+
+        Args:
+            signing_key: the private key that signed so far.
+            new_key: the private key that signs from now on. Both sign this statement.
+            overlap: how many more statements the old one may sign, while servers still have it.
+
+        Raises:
+            SignatureError: ``signing_key`` cannot sign the next statement, or is being replaced.
+            InvalidInputError: ``overlap`` is no such number, or there were too many rotations.
+        """
+        with writing(self._path) as connection:
+            last = last_statement(connection)
+            if last is not None and last.keys[-1] == StatementKey(public_key_of(new_key)):
+                return last
+            signer = self._signer(connection, signing_key)
+            composed = rotated(signer.last, signing_key, new_key, overlap)
+            return signer.append(composed, new_key)
+
     def check(self) -> None:
-        """Check every release file, and that what is in force may be.
+        """Check every release file and statement, and that what is in force may be.
 
         Raises:
             CorruptArtifactError: a file was changed, or records contradict each other.
+            SignatureError, RollbackError: devices would refuse a statement.
         """
         with reading(self._path) as connection:
             for release in read_all(connection).values():
@@ -221,6 +324,12 @@ class Registry:
                         f"{self.folder}: release {release.version} was rejected and is in use; put "
                         "a copy of the registry in its place"
                     )
+            check_statements(connection)
+
+    def _signer(self, connection: sqlite3.Connection, key: Key) -> Signer:
+        signer = Signer.begin(connection, key, self._clock())
+        assert signer is not None  # with a key there is one
+        return signer
 
     def _record(
         self,

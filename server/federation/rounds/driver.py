@@ -58,6 +58,9 @@ class Publisher(Protocol):
     def release(self, version: str) -> bytes:
         """The file of a release."""
 
+    def lineage(self) -> bytes:
+        """Signed statements of what is in force; empty where nobody signs."""
+
     def decide(
         self,
         state: FederationState,
@@ -163,6 +166,7 @@ class Driver:
             clip_norm=settings.clip_norm,
             largest_weight=settings.largest_weight,
             compress=self._compress,
+            lineage=self._publisher.lineage(),
         )
 
     def _hear(

@@ -33,6 +33,9 @@ The output folder gets releases/ (see pocketquery releases), report.html, rounds
 journal. Killed and run again with the same options, the simulation goes on where it was; run again
 with more --rounds, it goes on from its end. One --seed gives the same bits.
 
+--signing-key signs the releases and the statements of what is in force, and the simulated devices
+take no others; see pocketquery releases.
+
 --secure on simulates private rounds, whose devices a simulated authority enrols. They are
 experimental: no outside cryptographer has reviewed them.
 """
@@ -87,6 +90,18 @@ def simulate(subparsers: Any) -> None:
         action="store_true",
         help="devices accept what real ones decline: few steps, few queries, no clipping",
     )
+    add(
+        "--signing-key",
+        metavar="FILE",
+        help="Ed25519 private key of the releases: PEM or 64 digits",
+    )
+    add(
+        "--roll-out",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="of the devices that search with a new release at first; needs --signing-key",
+    )
     add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
     add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
     add("--json", action="store_true", help="print the result as one JSON object")
@@ -133,7 +148,13 @@ def _run(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output)
     limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
     with open_simulation(
-        _files(arguments), output, options, faults=arguments.faults, limits=limits
+        _files(arguments),
+        output,
+        options,
+        faults=arguments.faults,
+        limits=limits,
+        signing_key=arguments.signing_key,
+        share=arguments.roll_out,
     ) as simulation:
         print(simulation.description, file=sys.stderr, flush=True)
         try:

@@ -23,6 +23,7 @@ from flwr.serverapp import Grid, ServerApp
 from pocketquery.client.app import handle
 from pocketquery.client.device import Equipment
 from pocketquery.client.offer_limits import OfferLimits
+from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.rounds.clock import SystemClock
@@ -110,23 +111,24 @@ def _without_advice() -> Iterator[None]:
 def _client_app(files: SimulationFiles, folder: Path, simulation: Simulation) -> ClientApp:
     """The app that workers run; it takes along paths alone."""
     seed, limits = simulation.options.seed, simulation.devices.limits
+    key = simulation.devices.equipment.public_key
     client = ClientApp()
 
     @client.train()
     def train(message: Message, context: Context) -> Message:
         place = int(context.node_config["partition-id"])
-        return handle(message, _devices(files, folder, seed, limits).device(place))
+        return handle(message, _devices(files, folder, seed, limits, key).device(place))
 
     return client
 
 
 @functools.cache
 def _devices(
-    files: SimulationFiles, folder: Path, seed: int, limits: OfferLimits
+    files: SimulationFiles, folder: Path, seed: int, limits: OfferLimits, public_key: Key | None
 ) -> SimulatedDevices:
     """What a worker needs; opened once in its life."""
     index = open_index(files.index)
-    equipment = Equipment.of_bundle(files.open_bundle(), index)
+    equipment = Equipment.of_bundle(files.open_bundle(), index, public_key)
     stores = files.read_users(index, equipment.encoder).stores
     return SimulatedDevices(equipment, stores, folder, seed, limits)
 

@@ -16,6 +16,7 @@ from typing import Any
 from pocketquery.client.device import Equipment
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.store.rows import distinct
+from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.index import open_index
@@ -80,6 +81,8 @@ def open_simulation(
     *,
     faults: float = 0.0,
     limits: OfferLimits | None = None,
+    signing_key: Key | None = None,
+    share: float = 1.0,
 ) -> Iterator[Simulation]:
     """Open a simulation, a new one or the one that ``folder`` holds.
 
@@ -89,6 +92,8 @@ def open_simulation(
         options: how many rounds, and how.
         faults: share of the devices that die, stay silent, or reply late or twice.
         limits: what the devices accept of an offer; by default what real ones do.
+        signing_key: of the releases; the devices require it then.
+        share: of the devices that search with a new release at first, where there is a key.
 
     Raises:
         InvalidInputError: ``folder`` holds another simulation; something in ``files`` does not
@@ -99,7 +104,8 @@ def open_simulation(
     random_faults(faults, options.seed)  # refuses what is no share before anything is read
     bundle = files.open_bundle()
     with open_index(files.index) as index:
-        equipment = Equipment.of_bundle(bundle, index)
+        public_key = None if signing_key is None else public_key_of(signing_key)
+        equipment = Equipment.of_bundle(bundle, index, public_key)
         users = files.read_users(index, equipment.encoder)
         limits = limits or OfferLimits()
         _check_offers(options, users.stores, limits)
@@ -107,6 +113,8 @@ def open_simulation(
         given = options.to_dict() | {"faults": faults}
         given["limits"] = None if limits == OfferLimits() else asdict(limits)
         del given["rounds"]  # more of them may follow
+        if signing_key is not None:
+            given["roll_out"] = share
         _claim(folder, {"files": files.fingerprints(), "options": given})
         enrolment = None
         if options.secure is not None:
@@ -118,7 +126,9 @@ def open_simulation(
             devices=SimulatedDevices(
                 equipment, users.stores, folder / "devices", options.seed, limits, enrolment
             ),
-            publisher=RegistryPublisher(bundle, folder / "releases", gate),
+            publisher=RegistryPublisher(
+                bundle, folder / "releases", gate, signing_key=signing_key, share=share
+            ),
             first=FederationState.of_bundle(bundle),
             fault_share=faults,
         )

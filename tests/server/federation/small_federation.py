@@ -17,6 +17,7 @@ from pocketquery.client.device import Equipment
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
@@ -95,14 +96,17 @@ def write_federation(folder: Path, graph: GraphOptions = RANK_2) -> Files:
 
 @contextmanager
 def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
-    """The parts of a run of the federation in the folder ``work``, without a gate."""
+    """The parts of a run of the federation in the folder ``work``, without a gate; with the option
+    "signing-key", of one that signs."""
     given = {**QUICK, **options}
+    signing_key = given.pop("signing-key", None)
     if given.get("secure") == "on":
         given = with_enrolment(given, given.get("seed", 0))
     bundle, chosen = Bundle.open(files.bundle), FederationOptions.of(given)
     work.mkdir(parents=True, exist_ok=True)
     with sdk.open_index(files.index) as index:
-        equipment = Equipment.of_bundle(bundle, index)
+        public_key = None if signing_key is None else public_key_of(signing_key)
+        equipment = Equipment.of_bundle(bundle, index, public_key)
         users = read_clients(files.clients)
         yield Parts(
             work,
@@ -116,7 +120,7 @@ def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
                 OfferLimits.none(),
                 enrolment_of(chosen, work / "devices"),
             ),
-            RegistryPublisher(bundle, work / "releases", None),
+            RegistryPublisher(bundle, work / "releases", None, signing_key=signing_key),
         )
 
 

@@ -249,9 +249,9 @@ def test_what_is_no_registry_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_registry_is_refused(registry: Registry) -> None:
     with sqlite3.connect(registry.folder / REGISTRY_FILE) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
-    with pytest.raises(UnsupportedVersionError, match=r"version 2.*up to 1"):
+    with pytest.raises(UnsupportedVersionError, match=r"version 3.*up to 2"):
         Registry.open(registry.folder)
 
 
