@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
@@ -182,6 +182,8 @@ class Device:
         figures: whether the server is told how the training went, see :class:`Contribution`.
         plain: whether it sends changes that the server can read; False: only private rounds
             (:mod:`pocketquery.client.secure.participant`) train it.
+        trains: what trains, :func:`~pocketquery.client.training.training.train_locally`; who tries
+            out rounds alone gives what was trained before.
     """
 
     def __init__(
@@ -195,6 +197,7 @@ class Device:
         limits: OfferLimits | None = None,
         figures: bool = True,
         plain: bool = True,
+        trains: Callable[..., LocalResult] = train_locally,
     ) -> None:
         self._equipment = equipment
         self._store = store
@@ -204,6 +207,7 @@ class Device:
         self._limits = limits or OfferLimits()
         self._figures = figures
         self._plain = plain
+        self._trains = trains
 
     def answer(self, offer: Offer) -> Answer:
         """Take part in a round, or decline.
@@ -252,7 +256,7 @@ class Device:
         self._memory.attach(epoch)
         before = self._memory.recall(occasion).fitting(release.tensors)
         # 3. Train.
-        result = train_locally(
+        result = self._trains(
             self._equipment.encoder,
             self._equipment.step,
             examples,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from pocketquery.sdk.errors import MissingExtraError
 if TYPE_CHECKING:
     from pocketquery.server.federation.simulation.files import SimulationFiles
 
-__all__ = ["simulate"]
+__all__ = ["add_files", "add_options", "files_of", "simulate"]
 
 _METAVARS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
 _EPILOG = """\
@@ -47,6 +48,31 @@ def simulate(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_files(parser, users=1000)
+    add = parser.add_argument
+    add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
+    add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
+    add(
+        "--faults",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of devices that die, lag or repeat",
+    )
+    add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
+    add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
+    add("--json", action="store_true", help="print the result as one JSON object")
+    add_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
+    """The arguments that say what a simulation reads, and what its devices accept.
+
+    Args:
+        parser: gets them.
+        users: how many users queries are dealt to, by default; None: as many as a round asks.
+    """
     add = parser.add_argument
     add(
         "--bundle",
@@ -62,9 +88,9 @@ def simulate(subparsers: Any) -> None:
     add(
         "--users",
         type=int,
-        default=1000,
+        default=users,
         metavar="N",
-        help="users to deal --queries to (default: 1000)",
+        help=f"users to deal --queries to (default: {users or 'as many as a round asks'})",
     )
     add(
         "--queries-each",
@@ -73,34 +99,27 @@ def simulate(subparsers: Any) -> None:
         metavar="N",
         help="queries of each of them (default: 40)",
     )
-    add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
-    add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
-    add(
-        "--faults",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="of devices that die, lag or repeat",
-    )
     add(
         "--any-offer",
         action="store_true",
         help="devices accept what real ones decline: few steps, few queries, no clipping",
     )
-    add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
-    add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
-    add("--json", action="store_true", help="print the result as one JSON object")
-    _add_options(parser)
-    parser.set_defaults(run=_run)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
+    """The options of rounds, but for those named.
+
+    Raises:
+        MissingExtraError: Flower is not installed.
+    """
     try:
         from pocketquery.server.federation.rounds.options import OPTIONS
     except ImportError as error:
         raise MissingExtraError.of(error.name or "flwr", "federation") from error
     group = parser.add_argument_group("rounds and training")
     for one in OPTIONS:
+        if one.name in without:
+            continue
         if isinstance(one.default, bool):
             name = f"--no-{one.name}"
             group.add_argument(name, dest=one.name, action="store_false", help=f"not: {one.help}")
@@ -133,7 +152,7 @@ def _run(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output)
     limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
     with open_simulation(
-        _files(arguments), output, options, faults=arguments.faults, limits=limits
+        files_of(arguments), output, options, faults=arguments.faults, limits=limits
     ) as simulation:
         print(simulation.description, file=sys.stderr, flush=True)
         try:
@@ -147,7 +166,8 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _files(arguments: argparse.Namespace) -> SimulationFiles:
+def files_of(arguments: argparse.Namespace) -> SimulationFiles:
+    """What a simulation reads, by its arguments."""
     from pocketquery.server.federation.simulation.files import SimulationFiles
 
     def path(name: str) -> Path | None:
