@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,17 +95,19 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.gate_queries is None:  # no gate judges here
         arguments.gate_queries = arguments.clients
-    for options in _options(arguments):
-        if isinstance(options, Row):
-            found.append(options)
-            show(options)
-            continue
-        if arguments.users is None:
-            arguments.users = options.settings.asked()
-        files = files_of(arguments)
-        training = _TRAINING if arguments.quick else None
-        with open_rehearsal(files, options, limits=limits, training=training) as rehearsal:
-            found += rows(rehearsal, extent, output / "runs", show)
+    first, *others = _options(arguments)
+    assert not isinstance(first, Row)
+    if arguments.users is None:
+        arguments.users = first.settings.asked()
+    files, training = files_of(arguments), _TRAINING if arguments.quick else None
+    with open_rehearsal(files, first, limits=limits, training=training) as rehearsal:
+        for options in (first, *others):  # a device trains once for all of them
+            if isinstance(options, Row):
+                found.append(options)
+                show(options)
+                continue
+            same = replace(rehearsal, options=options)
+            found += rows(same, extent, output / "runs", show)
     script = None if arguments.network is None else Path(arguments.network)
     found.append(network_row(script, _places(arguments), output / "network"))
     show(found[-1])

@@ -85,7 +85,7 @@ def plain_lies(settings: RoundSettings) -> dict[str, Lie]:
         "negated": Lie(negated, None),
         "weight": Lie(lambda update, _: forged(update, weight="1e9"), "bad_weight"),
         "oversized": Lie(lambda update, _: update.ljust(1_000_000, b"\0"), "malformed"),
-        "garbage": Lie(lambda update, _: np.random.default_rng(0).bytes(500), "malformed"),
+        "garbage": Lie(lambda update, _: _random_bytes(500), "malformed"),
     }
 
 
@@ -161,15 +161,19 @@ def _codes_at(body: bytes, invitation: Invitation | None) -> tuple[int, str]:
 
 def _noise(body: bytes, invitation: Invitation | None) -> bytes:
     at, _ = _codes_at(body, invitation)
-    return body[:at] + np.random.default_rng(0).bytes(len(body) - at)
+    return body[:at] + _random_bytes(len(body) - at)
+
+
+def _random_bytes(count: int) -> bytes:
+    return np.random.default_rng(0).bytes(count)
 
 
 def _far_away(body: bytes, invitation: Invitation | None) -> bytes:
     """Every value nearly as large as its words can hold, under honest masks."""
     at, kind = _codes_at(body, invitation)
     codes = np.frombuffer(body[at:], kind)
-    far = np.array(9 * (np.iinfo(codes.dtype).max // 20), codes.dtype)
-    return body[:at] + (codes + far).tobytes()
+    moved: bytes = (codes + np.array(9 * (np.iinfo(codes.dtype).max // 20), kind)).tobytes()
+    return body[:at] + moved
 
 
 def _wrong_shares(body: bytes, invitation: Invitation | None) -> bytes:

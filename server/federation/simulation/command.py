@@ -82,9 +82,9 @@ def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
     )
     add_public_key(parser)
     add("--index", required=True, metavar="FOLDER", help="the index that the devices search")
-    users = parser.add_mutually_exclusive_group(required=True)
-    users.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
-    users.add_argument("--queries", metavar="FILE", help="queries (tsv or JSON Lines) to deal out")
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
+    whose.add_argument("--queries", metavar="FILE", help="queries (tsv or JSON Lines) to deal out")
     add(
         "--users",
         type=int,
