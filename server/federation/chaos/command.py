@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["chaos"]
 
-_TRAINING = 5  # devices that train in a quick run
+_TRAINING = 3  # devices that train in a quick run
 # What has no meaning under masks: private rounds beside plain ones leave it at its default.
 _PLAIN_ALONE = (
     "largest-weight", "compress", "shards", "weighting", "client-init", "aggregation",
@@ -56,7 +56,7 @@ def chaos(subparsers: Any) -> None:
     )
     add_files(parser, users=None)
     add = parser.add_argument
-    add("--quick", action="store_true", help="a part of the grid, and five devices that train")
+    add("--quick", action="store_true", help="a part of the grid, and three devices that train")
     add(
         "--network",
         metavar="SCRIPT",

@@ -1,23 +1,23 @@
 """An operator's rounds, run as they would be, with some of the devices failing or lying.
 
 Encoder, index, settings, journal, registry, messages and devices are the real ones; the grid is the
-one of this process. A device trains once, when it is first asked, and sends the same change in
-every run; no gate judges, for what is looked at is what gets into a release, not whether it helps.
+one of this process. Devices train once, before all runs, and send the same change in each; no gate
+judges, for what is looked at is what gets into a release, not whether it helps.
 """
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from pocketquery.client.device import Equipment
+from pocketquery.client.device import Declined, Equipment, Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.records import read_reply
 from pocketquery.client.secure.messages import Invitation, Stage
@@ -107,8 +107,8 @@ class Rehearsal:
         stores: the users' queries, by name.
         options: of the rounds.
         limits: what devices accept of an offer.
-        trained: what came of each device's training, by user; filled as they are asked.
-        training: how many devices train; the others send means of what those learnt.
+        trained: what came of training, by user; the devices of the others send means of it. None:
+            a device trains whenever it is asked.
     """
 
     bundle: Bundle
@@ -116,8 +116,7 @@ class Rehearsal:
     stores: Mapping[str, SimulatedStore]
     options: FederationOptions
     limits: OfferLimits
-    training: int
-    trained: dict[str, LocalResult] = field(default_factory=dict)
+    trained: dict[str, LocalResult] | None = field(default_factory=dict)
 
     @property
     def first(self) -> FederationState:
@@ -150,7 +149,10 @@ class Rehearsal:
         harmed = {self.name(node): harm.factor for node in harm.nodes} if harm else {}
 
         def trains(name: str) -> Callable[..., LocalResult]:
-            return lambda *given, **named: self._result(name, harmed.get(name, 1.0), given, named)
+            if self.trained is None:
+                return train_locally
+            result, factor = self._result(name), harmed.get(name, 1.0)
+            return lambda *_, **__: replace(result, change=self.change_of(name, factor))
 
         return SimulatedDevices(
             self.equipment,
@@ -180,26 +182,49 @@ class Rehearsal:
         )
         return Ran(reports, folder, sent, invitations)
 
-    def _result(self, name: str, factor: float, given: Any, named: Any) -> LocalResult:
-        """What training the device of this user gave, the first time it was asked."""
-        if name not in self.trained:
-            if len(self.trained) < self.training:
-                self.trained[name] = train_locally(*given, **named)
-            else:
-                self.trained[name] = self._mixed(len(self.trained))
-        return replace(self.trained[name], change=self.change_of(name, factor))
-
     def change_of(self, name: str, factor: float = 1.0) -> dict[str, NDArray[np.float32]]:
-        """The change of the user's device, which has trained, times ``factor``."""
-        return {n: np.float32(factor) * v for n, v in self.trained[name].change.items()}
+        """The change of the user's device, times ``factor``."""
+        return {n: np.float32(factor) * v for n, v in self._result(name).change.items()}
 
-    def _mixed(self, number: int) -> LocalResult:
-        """A weighted mean of what devices learnt that trained."""
-        known = list(self.trained.values())[: self.training]
-        shares = np.random.default_rng(number).dirichlet(np.ones(len(known))).astype(np.float32)
+    def train(self, folder: Path, many: int) -> None:
+        """Have the first ``many`` devices of those that a round asks train, which takes as long as
+        on real ones.
+
+        Args:
+            folder: gets what they keep.
+            many: how many.
+
+        Raises:
+            InvalidInputError: a device declines.
+        """
+        settings, version = self.options.settings, self.first.version
+        publisher = RegistryPublisher(self.bundle, folder / "releases", None)
+        offer = Offer(0, publisher.release(version), self.options.local, settings.clip_norm)
+        plain = replace(self, options=replace(self.options, secure=None), trained=None)
+        for node in self.order(0)[:many]:
+            training = plain.devices(folder).device(node - FIRST_NODE).train(offer)
+            if isinstance(training, Declined):
+                raise InvalidInputError(
+                    f"a device declines these rounds: {training.reason}. So do real ones; see the "
+                    "device's own limits in docs/federation.md. --any-offer simulates devices that "
+                    "accept anything"
+                )
+            assert self.trained is not None
+            self.trained[self.name(node)] = training.result
+
+    def _result(self, name: str) -> LocalResult:
+        """What training the device of this user gave; of one that did not train, a weighted mean of
+        what the others learnt.
+        """
+        assert self.trained
+        if name in self.trained:
+            return self.trained[name]
+        known = list(self.trained.values())
+        rng = np.random.default_rng(list(name.encode()))
+        shares = rng.dirichlet(np.ones(len(known))).astype(np.float32)
         change = {
-            name: np.sum([w * one.change[name] for w, one in zip(shares, known, strict=True)], 0)
-            for name in known[0].change
+            one: np.sum([w * r.change[one] for w, r in zip(shares, known, strict=True)], axis=0)
+            for one in known[0].change
         }
         return replace(known[0], change=change)
 
@@ -218,10 +243,10 @@ def open_rehearsal(
         files: what a simulation reads; the gate's are not read.
         options: of the rounds.
         limits: what devices accept of an offer; by default what real ones do.
-        training: how many devices train; None: all that are asked.
+        training: how many devices train; None: all that a round asks.
 
     Raises:
-        InvalidInputError: something does not fit together.
+        InvalidInputError: something does not fit together, or devices decline these rounds.
         ArtifactError: the bundle (which needs a training step) or the index cannot be used.
         CorpusError: a line of a file cannot be read.
     """
@@ -234,8 +259,10 @@ def open_rehearsal(
                 f"found {len(stores)} users, but clients-per-round is "
                 f"{options.settings.clients_per_round}; give more users, or ask fewer"
             )
-        many = len(stores) if training is None else training
-        yield Rehearsal(bundle, equipment, stores, options, limits or OfferLimits(), many)
+        found = Rehearsal(bundle, equipment, stores, options, limits or OfferLimits())
+        with tempfile.TemporaryDirectory() as folder:
+            found.train(Path(folder), found.asked if training is None else training)
+        yield found
 
 
 def _heard(

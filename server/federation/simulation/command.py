@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_public_key, public_key_of
-from pocketquery.sdk.errors import MissingExtraError
+from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from pocketquery.server.federation.rounds.options import FederationOptions
+    from pocketquery.server.federation.rounds.round_report import RoundReport
     from pocketquery.server.federation.simulation.files import SimulationFiles
 
-__all__ = ["add_files", "add_options", "files_of", "simulate"]
+__all__ = ["add_files", "add_options", "files_of", "poisson_study", "simulate"]
 
 _METAVARS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
 _EPILOG = """\
@@ -58,6 +60,13 @@ def simulate(subparsers: Any) -> None:
         default=0.0,
         metavar="SHARE",
         help="of devices that die, lag or repeat",
+    )
+    add(
+        "--privacy-sampling",
+        choices=("none", "poisson"),
+        default="none",
+        help="poisson: for studies only, also print the epsilon that independent sampling of the "
+        "devices would give; no deployment samples so (default: none)",
     )
     add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
     add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
@@ -149,6 +158,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.secure == "on":  # simulated devices are enrolled by a simulated authority
         given = with_enrolment(given, arguments.seed)
     options = FederationOptions.of(given)
+    is_study = arguments.privacy_sampling == "poisson"
+    if is_study and (options.secure is None or not options.secure.is_noisy):
+        raise InvalidInputError(
+            "privacy-sampling is poisson in rounds without noise, which have no epsilon; add "
+            "--secure on and --privacy devices or server"
+        )
     output = Path(arguments.output)
     limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
     with open_simulation(
@@ -162,8 +177,55 @@ def _run(arguments: argparse.Namespace) -> int:
             if rows := finished_rounds(output):
                 write_report(output / "report.html", rows, simulation.description, options)
     found = summary(rows) | {"output": str(output)}
+    if is_study:
+        found["poisson_study"] = study = poisson_study(rows, options, len(simulation.devices))
+        if not arguments.json:
+            print(f"\n{study['said']}")
     print(json.dumps(found) if arguments.json else f"\nOpen {output / 'report.html'}")
     return 0
+
+
+def poisson_study(
+    rows: Sequence[RoundReport], options: FederationOptions, devices: int
+) -> dict[str, Any]:
+    """What epsilon would be, had every round drawn each of ``devices`` independently. No round
+    does: who takes part is decided by who is connected and willing, and by the server.
+
+    Args:
+        rows: of rounds with noise.
+        options: theirs.
+        devices: how many there are.
+
+    Raises:
+        InvalidInputError: no round came as far as the noise.
+        MissingExtraError: dp-accounting is not installed.
+    """
+    from pocketquery.server.federation.privacy.accounting import poisson_epsilon_not_for_deployment
+
+    spent = next((row.privacy for row in reversed(rows) if row.privacy), None)
+    if spent is None or options.secure is None:
+        raise InvalidInputError(
+            "found no round that spent any of its budget, expected one: nothing is there to compare"
+        )
+    share = min(1.0, options.settings.clients_per_round / devices)
+    rounds, delta = spent["rounds"], spent["delta"]
+    noise = options.secure.noise_multiplier
+    epsilon = poisson_epsilon_not_for_deployment(noise, share, rounds, delta)
+    said = (
+        f"FOR STUDIES ONLY, NOT FOR DEPLOYMENT: had each of {rounds} rounds drawn each of the "
+        f"{devices} devices independently with probability {share:.3g}, epsilon would be "
+        f"{epsilon:.2f} at delta {delta:g}. No round draws so, here or deployed. What these rounds "
+        f"spent is epsilon {spent['epsilon']:.2f}, for at most {spent['participations']} "
+        "participations of a device, and that alone may be told."
+    )
+    return {
+        "epsilon_not_for_deployment": epsilon,
+        "share": share,
+        "rounds": rounds,
+        "delta": delta,
+        "spent": spent["epsilon"],
+        "said": said,
+    }
 
 
 def files_of(arguments: argparse.Namespace) -> SimulationFiles:
