@@ -13,7 +13,7 @@ import pytest
 
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.chaos import grid, network
+from pocketquery.server.federation.chaos import grid
 from pocketquery.server.federation.chaos.command import chaos, ending, line, summary
 from pocketquery.server.federation.chaos.expectation import Wrong
 from pocketquery.server.federation.chaos.grid import Case, Extent, Row, cases, rows
@@ -91,7 +91,7 @@ def test_rounds_that_hold_are_as_expected_in_every_cell(
 
 
 def _accepts_replays(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = round_module.validate
+    plain = vars(round_module)["validate"]
     monkeypatch.setattr(round_module, "validate", lambda data, expected, **_: plain(data, expected))
 
 
@@ -109,7 +109,7 @@ def _counts_no_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _takes_what_is_huge(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = round_module.validate
+    plain = vars(round_module)["validate"]
 
     def without_bound(data: bytes, expected: Any, **named: Any) -> Any:
         vars(expected)["largest_norm"] = float("inf")
@@ -150,7 +150,7 @@ def test_one_weight_that_is_believed_turns_a_round_and_the_row_says_so(
     federation: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only(monkeypatch, lambda case: case.fault in ("none", "sign flip"))
-    believing = {"weighting": "declared", "aggregation": "mean", "shards": 1}
+    believing: dict[str, Any] = {"weighting": "declared", "aggregation": "mean", "shards": 1}
     with rehearsal(federation, **believing) as found:
         first, flipped, _ = rows(found, Extent((0.0,), 1, 1), tmp_path, lambda row: None)
     assert first.met
@@ -271,14 +271,14 @@ def test_where_private_rounds_cannot_be_a_row_says_why(
 def test_a_network_that_cannot_be_made_is_a_row_that_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert network_row(None, [], tmp_path).not_run == (
         "needs root on Linux, to make a network namespace"
     )
-    monkeypatch.setattr(network.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(network.shutil, "which", lambda name: None if name == "tc" else "/x")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "tc" else "/x")
     assert network_row(None, [], tmp_path).not_run == "needs the command tc (iproute2)"
-    monkeypatch.setattr(network.shutil, "which", lambda name: f"/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/{name}")
     row = network_row(None, [], tmp_path)
     assert row.not_run == "needs --network examples/deployment/run_rounds.py"
     assert row.met
