@@ -128,14 +128,15 @@ def _wrong(ran: Ran, report: RoundReport, wanted: Expected) -> Iterator[Wrong]:
 
 def _plain(rehearsal: Rehearsal, harm: Harm, ran: Ran) -> Iterator[Expected]:
     state, settings, late = rehearsal.first, rehearsal.options.settings, 0
+    known: set[int] = set()  # whose reply was taken in an earlier round
     enough = min(settings.clients_per_round, rehearsal.asked)
     for report in ran.reports:
-        number, taken = report.round, list[bytes]()
+        number, taken, heard = report.round, list[bytes](), set[int]()
         counts: Counter[str] = Counter({"stale_round": late} if late else {})
         failed = late = 0
         for node in rehearsal.order(number):
             fault = harm.fault_of(node, str(number))
-            reason = _reason(harm, node, number)
+            reason = _reason(harm, node, known)
             if fault in _SILENT:
                 failed += fault is Fault.DIES
                 late += fault is Fault.LATE
@@ -143,8 +144,10 @@ def _plain(rehearsal: Rehearsal, harm: Harm, ran: Ran) -> Iterator[Expected]:
                 counts[reason] += 1
             else:
                 taken.append(ran.sent[str(number), node])
+                heard.add(node)
                 if len(taken) == enough:
                     break
+        known |= heard
         opened = open_round(state, settings, asked=rehearsal.asked)
         for update in reversed(taken):  # the order of arrival changes nothing
             opened, _ = receive(opened, update, 0.0)
@@ -154,9 +157,9 @@ def _plain(rehearsal: Rehearsal, harm: Harm, ran: Ran) -> Iterator[Expected]:
         yield Expected(state, closed.skipped is not None, reasons, len(taken), failed)
 
 
-def _reason(harm: Harm, node: int, number: int) -> str | None:
-    lie = harm.lie
-    if node not in harm.nodes or not isinstance(lie, Lie) or number < lie.from_round:
+def _reason(harm: Harm, node: int, known: set[int]) -> str | None:
+    lie = harm.lie if node in harm.nodes else None
+    if not isinstance(lie, Lie) or (lie.repeats and node not in known):
         return None
     return lie.reason
 

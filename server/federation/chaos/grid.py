@@ -184,7 +184,7 @@ def cases(rehearsal: Rehearsal, extent: Extent) -> Iterator[Case]:
         lies = plain_lies(rehearsal.options.settings)
         for name, said in _PLAIN_LIES.items():
             for share in few:
-                rounds = 1 + lies[name].from_round
+                rounds = 2 if lies[name].repeats else 1
                 yield Case(said, share, _LEFT_OUT, Harm(lie=lies[name]), rounds)
         said = "counted like any other; the release goes the way the honest ones go"
         yield Case("sign flip", _TWENTIETH, said, Harm(lie=lies["negated"]), steers=True)

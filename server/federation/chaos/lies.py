@@ -31,12 +31,13 @@ class Lie:
     Attributes:
         tell: its update and its node id to the bytes it sends.
         reason: what it is quarantined for; None: it is a valid update.
-        from_round: the first round that it is quarantined in.
+        repeats: whether it is quarantined only from the round on after which its sender's first was
+            taken.
     """
 
     tell: Callable[[bytes, int], bytes]
     reason: str | None
-    from_round: int = 0
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def plain_lies(settings: RoundSettings) -> dict[str, Lie]:
         "norm": Lie(_huge, "norm_out_of_bounds"),
         "shape": Lie(_wrong_shape, "wrong_shape"),
         "dtype": Lie(_wrong_dtype, "wrong_dtype"),
-        "replay": Lie(lambda update, node: forged(update, nonce=f"{node:032x}"), "replay", 1),
+        "replay": Lie(lambda update, node: forged(update, nonce=f"{node:032x}"), "replay", True),
         "stale": Lie(_of_the_round_before, "stale_round"),
         "negated": Lie(negated, None),
         "weight": Lie(lambda update, _: forged(update, weight="1e9"), "bad_weight"),
