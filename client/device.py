@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
@@ -187,6 +187,8 @@ class Device:
         plain: whether it sends changes that the server can read; False: only private rounds
             (:mod:`pocketquery.client.secure.participant`) train it.
         releases: which ones it trains from; by default those of the equipment's key, from now on.
+        trains: what trains, :func:`~pocketquery.client.training.training.train_locally`; who tries
+            out rounds alone gives what was trained before.
     """
 
     def __init__(
@@ -201,6 +203,7 @@ class Device:
         figures: bool = True,
         plain: bool = True,
         releases: TrustedReleases | None = None,
+        trains: Callable[..., LocalResult] = train_locally,
     ) -> None:
         self._equipment = equipment
         self._store = store
@@ -211,6 +214,7 @@ class Device:
         self._figures = figures
         self._plain = plain
         self._releases = releases or TrustedReleases(public_key=equipment.public_key)
+        self._trains = trains
 
     def answer(self, offer: Offer) -> Answer:
         """Take part in a round, or decline.
@@ -260,7 +264,7 @@ class Device:
         self._memory.attach(epoch)
         before = self._memory.recall(occasion).fitting(release.tensors)
         # 3. Train.
-        result = train_locally(
+        result = self._trains(
             self._equipment.encoder,
             self._equipment.step,
             examples,

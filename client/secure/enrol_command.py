@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import write_atomic
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check, check_count, number
 
 if TYPE_CHECKING:
     from pocketquery.client.secure.keys import Certificate
@@ -31,6 +31,8 @@ offline, at the authority, who is not the server's operator:
 on the device again, which keeps the certificate and the authority's public key:
   pocketquery enrol show phone-7.certificate --authority authority.pub.pem \\
       --federation clinics --state state
+what private rounds have cost its user so far, in this season and in all:
+  pocketquery enrol budget --state state
 
 The authority's keys are Ed25519, made with: openssl genpkey -algorithm ed25519 -out authority.pem
 and openssl pkey -in authority.pem -pubout -out authority.pub.pem
@@ -83,6 +85,11 @@ def enrol(subparsers: Any) -> None:
     )
     _add_federation(show, required=False)
     show.add_argument("--state", metavar="FOLDER", help="whether it is for this device's key, too")
+    budget = _add(actions, "budget", "what private rounds have cost this device's user", _budget)
+    _add_state(budget)
+    budget.add_argument(
+        "--delta", type=float, default=1e-6, help="that epsilon is told at (default: 1e-06)"
+    )
 
 
 def _add(actions: Any, name: str, description: str, run: Any) -> argparse.ArgumentParser:
@@ -219,6 +226,41 @@ def _show(options: argparse.Namespace) -> int:
         return 1
     checked = "signature not checked (no --authority)" if options.authority is None else "yes"
     print(f"  valid      {checked}")
+    return 0
+
+
+def _budget(options: argparse.Namespace) -> int:
+    from pocketquery.client.secure.ledger import LEDGER, Ledger, epsilon_of
+
+    check("delta", options.delta, number(above=0, below=1))
+    accounts = Ledger(Path(options.state) / LEDGER).accounts()
+    found = {
+        federation: {
+            "season": one.season,
+            "seasons": one.seasons,
+            "participations": one.participations,
+            "last_round": one.last_masked,
+            "epsilon": epsilon_of(one.rho, options.delta),
+            "epsilon_ever": epsilon_of(one.rho_ever, options.delta),
+            "delta": options.delta,
+        }
+        for federation, one in accounts.items()
+    }
+    if options.json:
+        print(json.dumps({"federations": found}))
+        return 0
+    if not found:
+        print(f"{options.state}: this device was in no private round")
+    for federation, said in found.items():
+        print(f"federation {federation}")
+        if not said["seasons"]:
+            print("  no round with noise, so nothing that a budget counts")
+            continue
+        print(f"  season        {said['season']}")
+        print(f"  took part     {said['participations']} times in it, last in {said['last_round']}")
+        print(f"  spent         epsilon {said['epsilon']:.2f} in this season")
+        print(f"  spent ever    epsilon {said['epsilon_ever']:.2f} in {said['seasons']} seasons")
+        print(f"  at delta      {options.delta:g}")
     return 0
 
 

@@ -83,6 +83,11 @@ class Account:
         """Of this season."""
         return self.spent / _UNIT
 
+    @property
+    def rho_ever(self) -> float:
+        """Of all seasons, which add up."""
+        return self.spent_ever / _UNIT
+
     def charged(self, round: int, privacy: Privacy, cost: int) -> Account:
         """This account after a masked change in ``round``, at ``cost`` millionths; a season of
         another name than the last begins at nothing."""
@@ -123,9 +128,13 @@ class Ledger:
             CorruptArtifactError: the file is damaged, or of a newer version.
             OSError: it cannot be read.
         """
+        return self.accounts().get(federation.hex(), Account())
+
+    def accounts(self) -> dict[str, Account]:
+        """All accounts, by hexadecimal id of the federation. Errors as :meth:`account`."""
         if self._path is not None:
             self._accounts = _read(self._path)
-        return self._accounts.get(federation.hex(), Account())
+        return dict(self._accounts)
 
     def begin(self, binding: Binding) -> None:
         """Remember that a secret is drawn for this round under this binding; it is on disk when

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_public_key, public_key_of
-from pocketquery.sdk.errors import MissingExtraError
+from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from pocketquery.server.federation.rounds.options import FederationOptions
+    from pocketquery.server.federation.rounds.round_report import RoundReport
     from pocketquery.server.federation.simulation.files import SimulationFiles
 
-__all__ = ["simulate"]
+__all__ = ["add_files", "add_options", "files_of", "poisson_study", "simulate"]
 
 _METAVARS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
 _EPILOG = """\
@@ -50,32 +53,8 @@ def simulate(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_files(parser, users=1000)
     add = parser.add_argument
-    add(
-        "--bundle",
-        required=True,
-        metavar="PATH",
-        help="what the devices have, with a training step",
-    )
-    add_public_key(parser)
-    add("--index", required=True, metavar="FOLDER", help="the index that the devices search")
-    users = parser.add_mutually_exclusive_group(required=True)
-    users.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
-    users.add_argument("--queries", metavar="FILE", help="queries (tsv or JSON Lines) to deal out")
-    add(
-        "--users",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="users to deal --queries to (default: 1000)",
-    )
-    add(
-        "--queries-each",
-        type=int,
-        default=40,
-        metavar="N",
-        help="queries of each of them (default: 40)",
-    )
     add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
     add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
     add(
@@ -86,9 +65,11 @@ def simulate(subparsers: Any) -> None:
         help="of devices that die, lag or repeat",
     )
     add(
-        "--any-offer",
-        action="store_true",
-        help="devices accept what real ones decline: few steps, few queries, no clipping",
+        "--privacy-sampling",
+        choices=("none", "poisson"),
+        default="none",
+        help="poisson: for studies only, also print the epsilon that independent sampling of the "
+        "devices would give; no deployment samples so (default: none)",
     )
     add(
         "--signing-key",
@@ -105,17 +86,64 @@ def simulate(subparsers: Any) -> None:
     add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
     add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
     add("--json", action="store_true", help="print the result as one JSON object")
-    _add_options(parser)
+    add_options(parser)
     parser.set_defaults(run=_run)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
+    """The arguments that say what a simulation reads, and what its devices accept.
+
+    Args:
+        parser: gets them.
+        users: how many users queries are dealt to, by default; None: as many as a round asks.
+    """
+    add = parser.add_argument
+    add(
+        "--bundle",
+        required=True,
+        metavar="PATH",
+        help="what the devices have, with a training step",
+    )
+    add_public_key(parser)
+    add("--index", required=True, metavar="FOLDER", help="the index that the devices search")
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
+    whose.add_argument("--queries", metavar="FILE", help="queries (tsv or JSON Lines) to deal out")
+    add(
+        "--users",
+        type=int,
+        default=users,
+        metavar="N",
+        help=f"users to deal --queries to (default: {users or 'as many as a round asks'})",
+    )
+    add(
+        "--queries-each",
+        type=int,
+        default=40,
+        metavar="N",
+        help="queries of each of them (default: 40)",
+    )
+    add(
+        "--any-offer",
+        action="store_true",
+        help="devices accept what real ones decline: few steps, few queries, no clipping",
+    )
+
+
+def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
+    """The options of rounds, but for those named.
+
+    Raises:
+        MissingExtraError: Flower is not installed.
+    """
     try:
         from pocketquery.server.federation.rounds.options import OPTIONS
     except ImportError as error:
         raise MissingExtraError.of(error.name or "flwr", "federation") from error
     group = parser.add_argument_group("rounds and training")
     for one in OPTIONS:
+        if one.name in without:
+            continue
         if isinstance(one.default, bool):
             name = f"--no-{one.name}"
             group.add_argument(name, dest=one.name, action="store_false", help=f"not: {one.help}")
@@ -145,10 +173,16 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.secure == "on":  # simulated devices are enrolled by a simulated authority
         given = with_enrolment(given, arguments.seed)
     options = FederationOptions.of(given)
+    is_study = arguments.privacy_sampling == "poisson"
+    if is_study and (options.secure is None or not options.secure.is_noisy):
+        raise InvalidInputError(
+            "privacy-sampling is poisson in rounds without noise, which have no epsilon; add "
+            "--secure on and --privacy devices or server"
+        )
     output = Path(arguments.output)
     limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
     with open_simulation(
-        _files(arguments),
+        files_of(arguments),
         output,
         options,
         faults=arguments.faults,
@@ -164,11 +198,59 @@ def _run(arguments: argparse.Namespace) -> int:
             if rows := finished_rounds(output):
                 write_report(output / "report.html", rows, simulation.description, options)
     found = summary(rows) | {"output": str(output)}
+    if is_study:
+        found["poisson_study"] = study = poisson_study(rows, options, len(simulation.devices))
+        if not arguments.json:
+            print(f"\n{study['said']}")
     print(json.dumps(found) if arguments.json else f"\nOpen {output / 'report.html'}")
     return 0
 
 
-def _files(arguments: argparse.Namespace) -> SimulationFiles:
+def poisson_study(
+    rows: Sequence[RoundReport], options: FederationOptions, devices: int
+) -> dict[str, Any]:
+    """What epsilon would be, had every round drawn each of ``devices`` independently. No round
+    does: who takes part is decided by who is connected and willing, and by the server.
+
+    Args:
+        rows: of rounds with noise.
+        options: theirs.
+        devices: how many there are.
+
+    Raises:
+        InvalidInputError: no round came as far as the noise.
+        MissingExtraError: dp-accounting is not installed.
+    """
+    from pocketquery.server.federation.privacy.accounting import poisson_epsilon_not_for_deployment
+
+    spent = next((row.privacy for row in reversed(rows) if row.privacy), None)
+    if spent is None or options.secure is None:
+        raise InvalidInputError(
+            "found no round that spent any of its budget, expected one: nothing is there to compare"
+        )
+    share = min(1.0, options.settings.clients_per_round / devices)
+    rounds, delta = spent["rounds"], spent["delta"]
+    noise = options.secure.noise_multiplier
+    epsilon = poisson_epsilon_not_for_deployment(noise, share, rounds, delta)
+    said = (
+        f"FOR STUDIES ONLY, NOT FOR DEPLOYMENT: had each of {rounds} rounds drawn each of the "
+        f"{devices} devices independently with probability {share:.3g}, epsilon would be "
+        f"{epsilon:.2f} at delta {delta:g}. No round draws so, here or deployed. What these rounds "
+        f"spent is epsilon {spent['epsilon']:.2f}, for at most {spent['participations']} "
+        "participations of a device, and that alone may be told."
+    )
+    return {
+        "epsilon_not_for_deployment": epsilon,
+        "share": share,
+        "rounds": rounds,
+        "delta": delta,
+        "spent": spent["epsilon"],
+        "said": said,
+    }
+
+
+def files_of(arguments: argparse.Namespace) -> SimulationFiles:
+    """What a simulation reads, by its arguments."""
     from pocketquery.server.federation.simulation.files import SimulationFiles
 
     def path(name: str) -> Path | None:

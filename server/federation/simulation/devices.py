@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,14 +20,17 @@ from pocketquery.client.round_memory import RoundMemory
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.transport import MESSAGE_TYPE, handle_secure
 from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
+from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
 from pocketquery.server.federation.simulation.users import SimulatedStore
 
-__all__ = ["SimulatedDevices", "random_faults"]
+__all__ = ["FIRST_NODE", "SimulatedDevices", "random_faults"]
 
-_FIRST_NODE = 1  # node ids count from here, in the order of the users
+FIRST_NODE = 1
+"""Node ids count from here, in the order of the users."""
+
 _HARMS = (Fault.DIES, Fault.NEVER, Fault.LATE, Fault.TWICE)
 
 
@@ -46,6 +49,7 @@ class SimulatedDevices(Mapping[int, Client]):
         enrolment: where rounds are private ones, what makes them take part.
 
     Where the equipment has a public key, each keeps in a file of its own which releases it trusts.
+        trains: what trains the device of the user with this name.
     """
 
     equipment: Equipment
@@ -54,21 +58,22 @@ class SimulatedDevices(Mapping[int, Client]):
     seed: int
     limits: OfferLimits = field(default_factory=OfferLimits)
     enrolment: SimulatedEnrolment | None = None
+    trains: Callable[[str], Callable[..., LocalResult]] = lambda name: train_locally
 
     def __getitem__(self, node: int) -> Client:
-        if node not in range(_FIRST_NODE, _FIRST_NODE + len(self.stores)):
+        if node not in range(FIRST_NODE, FIRST_NODE + len(self.stores)):
             raise KeyError(node)
-        return lambda message: self._answer(message, node - _FIRST_NODE)
+        return lambda message: self._answer(message, node - FIRST_NODE)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(_FIRST_NODE, _FIRST_NODE + len(self.stores)))
+        return iter(range(FIRST_NODE, FIRST_NODE + len(self.stores)))
 
     def __len__(self) -> int:
         return len(self.stores)
 
     def device(self, place: int) -> Device:
         """The device of the user in this place, from 0."""
-        name = self._names[place]
+        name = self.names[place]
         secret = hashlib.sha256(json.dumps([self.seed, name]).encode()).digest()
         memory = RoundMemory(self.folder / f"{place:06d}.safetensors", secret=secret)
         # Under no condition: no time runs out, so this machine's load changes no bit.
@@ -82,6 +87,7 @@ class SimulatedDevices(Mapping[int, Client]):
             limits=self.limits,
             plain=self.enrolment is None,
             releases=self.releases(place),
+            trains=self.trains(name),
         )
 
     def releases(self, place: int) -> TrustedReleases:
@@ -95,11 +101,12 @@ class SimulatedDevices(Mapping[int, Client]):
         device = self.device(place)
         if message.metadata.message_type != MESSAGE_TYPE or self.enrolment is None:
             return handle(message, device)
-        name = self._names[place]
+        name = self.names[place]
         return handle_secure(message, self.enrolment.participant(device, name, place))
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """The users', by place."""
         return list(self.stores)
 
 

@@ -43,7 +43,6 @@ class SimulatedEnrolment:
     def participant(self, device: Device, name: str, place: int) -> Participant:
         """``device``, of the user ``name`` in this place, in private rounds."""
         key = AgreementKey(_secret(self.seed, "device", name))
-        secret = _secret(self.seed, "rounds", name)
         return Participant(
             device,
             key,
@@ -53,8 +52,12 @@ class SimulatedEnrolment:
             state=StateFile(self.folder / f"{place:06d}.secure.safetensors"),
             ledger=Ledger(self.folder / f"{place:06d}.privacy.json"),
             clock=lambda: _NOW,
-            draw_secret=lambda beta: hashlib.sha256(secret + beta).digest(),
+            draw_secret=lambda beta: self.round_secret(name, beta),
         )
+
+    def round_secret(self, name: str, beta: bytes) -> bytes:
+        """What the device of the user ``name`` draws for the round of a binding's digest."""
+        return hashlib.sha256(_secret(self.seed, "rounds", name) + beta).digest()
 
     def _certificate(self, key: AgreementKey) -> Certificate:
         authority = _secret(self.seed, "authority", "")

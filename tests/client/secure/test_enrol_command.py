@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.keys import (
     Certificate,
     DeviceKey,
@@ -25,8 +27,10 @@ from pocketquery.client.secure.keys import (
     federation_id,
     sign_certificate,
 )
+from pocketquery.client.secure.ledger import LEDGER, Ledger, epsilon_of
 from pocketquery.sdk.bundle.signature import public_key_bytes
 from pocketquery.sdk.cli import main
+from tests.client.secure.group import binding_of, member
 
 PRIVATE = bytes(range(32))
 
@@ -238,3 +242,28 @@ def test_a_federation_is_named_by_its_id_or_hashed() -> None:
     assert federation_id("AB" * 16) == bytes.fromhex("ab" * 16)
     assert federation_id("clinics").hex() == "28ed403912f26e34b0064c83d82d1c38"
     assert len(federation_id("\u00e9")) == 16
+
+
+def test_the_user_is_shown_what_rounds_have_cost_in_this_season_and_in_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = ["enrol", "budget", "--state", str(tmp_path)]
+    assert main(budget) == 0
+    assert "was in no private round" in capsys.readouterr().out
+    ledger = Ledger(tmp_path / LEDGER)
+    for number, season in enumerate(("spring", "spring", "autumn")):
+        noise = Privacy("devices", 2.0, 640, season, 2, 10)
+        group = binding_of([member(one) for one in range(4)], 3, 3, privacy=noise)
+        ledger.charge(replace(group, round=number))
+    assert main(budget) == 0
+    said = capsys.readouterr().out
+    assert "season        autumn\n  took part     1 times in it, last in 2" in said
+    assert main([*budget, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["federations"].values()
+    # z = 2 at delta 1e-6: one participation costs 2.42, three in all their seasons 4.46.
+    assert found["epsilon"] == pytest.approx(2.42, abs=0.02)
+    assert found["epsilon_ever"] == pytest.approx(epsilon_of(3 / 8, 1e-6), abs=0.02)
+    assert (found["seasons"], found["participations"]) == (2, 1)
+    assert f"spent ever    epsilon {found['epsilon_ever']:.2f} in 2 seasons" in said
+    assert main([*budget, "--delta", "1"]) == 2
+    assert "delta" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.update import UpdateHeader, encode_update
-from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 
@@ -83,12 +81,3 @@ def reply(
 def replies(count: int, state: FederationState | None = None) -> list[bytes]:
     """Honest replies of different devices."""
     return [reply(number, state) for number in range(count)]
-
-
-def forged(
-    data: bytes,
-    tensors: Mapping[str, NDArray[Any]] | None = None,
-    **metadata: str,
-) -> bytes:
-    """``data`` with tensors added or replaced, and fields of its header, unchecked."""
-    return serialize(parse(data) | dict(tensors or {}), parse_metadata(data) | metadata)

@@ -4,20 +4,18 @@
 
 With "secure" the rounds are private ones. Every run is a forked process: a trace counts the lines
 executed in the server's and the device's code of a round and kills at the chosen one; another
-process then goes on. Releases and rows must be what a run that was not killed leaves, to the bit.
-Prints how many points were tried.
+process then goes on. Releases and rows must be what a run that was not killed leaves, to the bit;
+in private rounds but for the count of copies, see ``same_rounds``. Prints how many points were
+tried.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pocketquery.server.federation.releases.registry import Registry
+from pocketquery.server.federation.chaos.kills import in_a_fork, left_by, same_rounds
 from pocketquery.server.federation.rounds.clock import VirtualClock
 from pocketquery.server.federation.rounds.federation import run_rounds
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
@@ -25,7 +23,7 @@ from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from tests.killed_lines import lines_of
 from tests.server.federation.small_federation import opened, write_federation
 
-_MODULES = (
+MODULES = (
     "/rounds/driver.py",
     "/rounds/exchange.py",
     "/rounds/federation.py",
@@ -40,7 +38,7 @@ _MODULES = (
 )
 _OPTIONS: dict[str, Any] = {"rounds": 3, "optimizer": "fedadam", "client-init": "ema", "steps": 1}
 _SECURE_MODULES = (
-    *_MODULES,
+    *MODULES,
     "/secure/driver.py",
     "/secure/secure_round.py",
     "/secure/tables.py",
@@ -57,7 +55,7 @@ _SECURE: dict[str, Any] = {
 def main(folder: Path, points: int, *, secure: bool = False) -> None:
     """Kill at ``points`` lines, spread evenly over the run."""
     files = write_federation(folder / "files")
-    options, modules = (_SECURE, _SECURE_MODULES) if secure else (_OPTIONS, _MODULES)
+    options, modules = (_SECURE, _SECURE_MODULES) if secure else (_OPTIONS, MODULES)
 
     def run(work: Path) -> None:
         with opened(files, work, **options) as parts:
@@ -71,14 +69,17 @@ def main(folder: Path, points: int, *, secure: bool = False) -> None:
                 environment=simulated_environment(parts.options.seed),
             )
 
-    lines = _in_child(lambda: lines_of(lambda: run(folder / "whole"), modules))
-    wanted = _left(folder / "whole")
+    lines = in_a_fork(lambda: lines_of(lambda: run(folder / "whole"), modules))
+    assert lines is not None
+    wanted = left_by(folder / "whole")
     for point in range(points):
         work = folder / f"killed-{point}"
         line = 1 + lines * point // points
-        _in_child(lambda: lines_of(lambda: run(work), modules, line), killed=True)  # noqa: B023
-        _in_child(lambda: run(work))  # noqa: B023
-        assert _left(work) == wanted, f"killed at line {line} of {lines}, the rounds differ"
+        killed = in_a_fork(lambda: lines_of(lambda: run(work), modules, line))  # noqa: B023
+        assert killed is None, "that line was not reached"
+        in_a_fork(lambda: run(work))  # noqa: B023
+        same = same_rounds(left_by(work), wanted, secure=secure)
+        assert same, f"killed at line {line} of {lines}, the rounds differ"
     print(points)
 
 
@@ -87,32 +88,6 @@ def _faults(node: int, group: str) -> Fault:
     if node == 5 and group[0] == "1":
         return Fault.TWICE
     return Fault.DIES if node == 3 and group in ("1", "1.3") else Fault.NONE
-
-
-def _left(work: Path) -> tuple[list[tuple[str, bytes]], bytes]:
-    registry = Registry.open(work / "releases")
-    releases = [(one.version, registry.read(one.version)) for one in registry.history()]
-    return releases, (work / "rounds.json").read_bytes()
-
-
-def _in_child(action: Callable[[], int | None], *, killed: bool = False) -> int:
-    """Run ``action`` in a process of its own; the number it returns."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, str(action() or 0).encode())
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        found = answer.read()
-    _, status = os.waitpid(child, 0)
-    ended = os.WIFSIGNALED(status) if killed else status == 0
-    assert ended, f"status {status}, answer {found!r}"
-    return int(found or 0)
 
 
 if __name__ == "__main__":

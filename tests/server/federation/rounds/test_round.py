@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.chaos.lies import forged
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import Receipt, apply, close_round, receive
 from pocketquery.server.federation.rounds.server_optimizers import FedAdam, FedAvgM
@@ -20,7 +21,6 @@ from pocketquery.server.federation.rounds.validation import Reason
 from tests.server.federation.replies import (
     SETTINGS,
     SHAPES,
-    forged,
     header,
     replies,
     reply,

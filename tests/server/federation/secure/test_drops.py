@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.state_file import SecureState
+from pocketquery.server.federation.chaos.expectation import expected_sum
 from pocketquery.server.federation.secure.coordinator import SecureReason, SecureSum, Skipped
 from pocketquery.server.federation.secure.unmasking import Unmasked, can_unmask, unmask
 from tests.client.secure.group import NARROW, SMALL, WIDE, Group, Member, member, ready_group
@@ -107,29 +108,8 @@ def finish(group: Group, gone: Iterable[int] = ()) -> Unmasked | Skipped:
 
 
 def expected(group: Group, came: Mapping[Stage, set[int]]) -> tuple[int, ...] | SecureReason:
-    """Who must be in the sum, or why there must be none, by the rules, given whose reply ``came``
-    in each stage, of all who might have been asked.
-    """
-    binding, least = group.binding, group.sum.least
-    t, ring = binding.threshold, binding.ring
-
-    def near(device: int, able: set[int]) -> int:
-        return sum(other in able for other in ring[device])
-
-    committed = set(came[Stage.INVITE])
-    while few := {one for one in committed if near(one, committed) < t}:
-        committed -= few
-    if len(committed) < least:
-        return SecureReason.BELOW_LEAST
-    survivors = committed & came[Stage.COLLECT]
-    if len(survivors) < least:
-        return SecureReason.BELOW_LEAST
-    confirmed = survivors & came[Stage.CONFIRM]
-    able = {one for one in confirmed if near(one, confirmed) >= t}
-    for revealing in (survivors, able, able & came[Stage.UNMASK]):
-        if any(near(one, revealing) < t for one in committed):
-            return SecureReason.BELOW_THRESHOLD
-    return tuple(sorted(survivors))
+    """Who must be in the sum, or why there must be none."""
+    return expected_sum(group.binding, group.sum.least, came)
 
 
 def check(group: Group, found: Unmasked | Skipped, wanted: tuple[int, ...] | SecureReason) -> None:
