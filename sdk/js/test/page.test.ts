@@ -9,6 +9,7 @@ import { extname, join, normalize } from "node:path";
 import { test } from "node:test";
 import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { load } from "pocketquery/node";
+import { apart, batchOf, floats, hyperparameters, TRAINED, TRAINING } from "./training/data.js";
 import { cosine, EXPECTED, FIXTURES, PACKAGE, REFERENCE } from "./fixtures.js";
 
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
@@ -19,6 +20,7 @@ const ROOTS: Record<string, string> = {
   reference: REFERENCE,
   bundle: REFERENCE,
   fixtures: FIXTURES,
+  training: TRAINING,
   "onnxruntime-web": join(PACKAGE, "node_modules", "onnxruntime-web", "dist"),
 };
 const TYPES: Record<string, string> = {
@@ -123,6 +125,24 @@ test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chrom
       await own.goto(new URL("/readme.html", page.url()).href);
       await own.waitForFunction("document.body.textContent.includes('384 dimensions')");
       await own.close();
+    });
+    await t.test("twenty training steps give Python's tensors", async () => {
+      const plain = (value: object): object =>
+        JSON.parse(JSON.stringify(value, (_, item: unknown) => {
+          if (typeof item === "bigint") return Number(item);
+          return ArrayBuffer.isView(item) ? Array.from(item as unknown as number[]) : item;
+        })) as object;
+      const batches = TRAINED.steps.batches.map((fed) => plain(batchOf(fed)));
+      const found = await call<{ losses: number[]; version: string; online: [string, number[]][] }>(
+        page, "train", "/training/bundle", batches, hyperparameters(),
+      );
+      assert.ok(apart(found.losses, TRAINED.steps.losses.map(([loss = Number.NaN]) => loss)) < 1e-4);
+      const apartness = found.online.map(([name, data]) => {
+        return apart(data, floats(TRAINED.steps.online[name] ?? assert.fail(name)));
+      });
+      t.diagnostic(`20 steps in the browser: tensors within ${Math.max(...apartness)}`);
+      assert.ok(Math.max(...apartness) < 1e-4);
+      assert.match(found.version, /\+local$/);
     });
     await t.test("in a worker", async () => {
       const found = await call<{ vectors: number[][]; refused: string }>(

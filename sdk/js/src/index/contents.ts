@@ -61,6 +61,17 @@ export class Contents {
     return row < count ? this.stored.document(row) : this.added.document(row - count);
   }
 
+  /** The rows of the documents that can be found, rising. */
+  living(): number[] {
+    const rows = Array.from({ length: this.vectors.length }, (_, row) => row);
+    return this.deleted ? rows.filter((row) => this.alive[row]) : rows;
+  }
+
+  /** The stored vectors of `rows`, float32 (rows, dimension), of about length 1. */
+  floats(rows: readonly number[]): Float32Array {
+    return this.vectors.floats(rows);
+  }
+
   /** Add a document in the next row. */
   add(added: Added): void {
     this.vectors.append(added.vector, "the added documents");

@@ -43,6 +43,19 @@ export interface Hit {
   readonly metadata: Metadata;
 }
 
+/** The vectors of an index's documents: what training compares queries with. */
+export interface IndexVectors {
+  readonly count: number;
+  readonly dimension: number;
+  readonly spaceId: string;
+  /** The row of the document with this id, undefined where there is none. */
+  rowOf(id: string): number | undefined;
+  /** Float32 (rows, dimension), of about length 1. */
+  vectors(rows: readonly number[]): Float32Array;
+  /** The rows nearest to a vector (dimension,), best first, at most k. */
+  nearest(query: Float32Array, k: number): number[];
+}
+
 /** How to open an index. */
 export interface OpenIndexOptions {
   /** Turns a query's text into a vector of the index's space. */
@@ -126,6 +139,32 @@ export class Index {
       const { id, text, metadata } = this.contents.document(row);
       return { id, score: scores[i]!, text, metadata };
     });
+  }
+
+  /**
+   * The vectors of the documents that are there now, by row, for training: see
+   * `pocketquery/training`. What is added or deleted later does not count.
+   */
+  vectors(): IndexVectors {
+    const living = this.contents.living();
+    const places = new Map(living.map((row, place) => [row, place]));
+    const { contents, dimension, spaceId } = this;
+    return {
+      count: living.length,
+      dimension,
+      spaceId,
+      rowOf: (id) => {
+        const row = contents.rowOf(checkText(id, "the id"));
+        return row === undefined ? undefined : places.get(row);
+      },
+      vectors: (rows) => contents.floats(rows.map((row) => living[row]!)),
+      nearest: (query, k) => {
+        const vector = unitVector(query, dimension, "the query's vector");
+        const found = contents.rank({ mode: "dense", text: "", vector, k });
+        const near = Array.from(found.rows, (row) => places.get(row));
+        return near.filter((place) => place !== undefined);
+      },
+    };
   }
 
   /**

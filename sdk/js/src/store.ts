@@ -1,0 +1,1 @@
+export { distinct, type Example } from "./store/example.js";
