@@ -68,3 +68,4 @@ async function importRuntime(): Promise<OnnxRuntime> {
   }
 }
 export { FileChanges } from "./index/file_changes.js";
+export { FileBackend } from "./store/file.js";

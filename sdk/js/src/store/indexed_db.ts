@@ -1,0 +1,93 @@
+/**
+ * A query store in IndexedDB: for pages and workers. One transaction at a time, also with other tabs.
+ *
+ * What is deleted is gone for every reader at once. What a browser's files keep of freed blocks is
+ * out of reach of a page: that is what the device's encryption is for.
+ */
+
+import { begun, deleteDatabase, done, ended, explained, openDatabase } from "../indexed_db.js";
+import { type Change, changes, checkKept, type Kept, newState, type Row, type StoreBackend, type StoreState } from "./backend.js";
+
+const VERSION = 1;
+const TABLES = ["state", "queries", "made"];
+const ONE = "state"; // the only key of its table
+
+/** The store in the database of this name. */
+export class IndexedDbBackend implements StoreBackend {
+  #database: Promise<IDBDatabase> | null = null;
+
+  constructor(readonly name = "pocketquery-queries") {}
+
+  async transact<T>(work: (kept: Kept) => Change<T>): Promise<T> {
+    const database = await this.#opened();
+    const transaction = begun(this.name, database, TABLES, "readwrite");
+    const over = ended(this.name, transaction);
+    over.catch(() => undefined); // what failed within is told first
+    const [states, queries, made] = TABLES.map((name) => transaction.objectStore(name)) as [
+      IDBObjectStore, IDBObjectStore, IDBObjectStore,
+    ];
+    try {
+      const [state, rows, names, values] = await Promise.all([
+        done<StoreState | undefined>(states.get(ONE)),
+        done<Row[]>(queries.getAll()),
+        done(made.getAllKeys()),
+        done<Uint8Array[]>(made.getAll()),
+      ]);
+      const known = new Map(names.map((name, i) => [String(name), values[i] as Uint8Array]));
+      const kept = checkKept({ state: state ?? newState(), rows, made: known }, this.name);
+      const change = work(kept);
+      if (state === undefined || changes(change)) {
+        states.put(change.state ?? kept.state, ONE);
+        for (const number of change.remove ?? []) queries.delete(number);
+        for (const row of change.put ?? []) queries.put(row);
+        if (change.made === null) made.clear();
+        for (const [name, bytes] of change.made ?? []) {
+          if (bytes === null) made.delete(name);
+          else made.put(bytes, name);
+        }
+      }
+      await over;
+      return change.result;
+    } catch (error) {
+      try {
+        transaction.abort();
+      } catch {
+        // It is over already.
+      }
+      throw explained(this.name, error);
+    }
+  }
+
+  async destroy(): Promise<void> {
+    this.close();
+    await deleteDatabase(this.name);
+  }
+
+  close(): void {
+    this.#database?.then((database) => database.close()).catch(() => undefined);
+    this.#database = null;
+  }
+
+  async #opened(): Promise<IDBDatabase> {
+    if (this.#database === null) {
+      const opening = openDatabase(this.name, VERSION, (database) => {
+        database.createObjectStore("state");
+        database.createObjectStore("queries", { keyPath: "number" });
+        database.createObjectStore("made");
+      });
+      this.#database = opening;
+      const forget = (): void => {
+        if (this.#database === opening) this.#database = null; // another attempt may succeed
+      };
+      opening.then((database) => {
+        const close = database.onversionchange;
+        database.onversionchange = (event) => {
+          forget();
+          close?.call(database, event);
+        };
+        database.onclose = forget;
+      }, forget);
+    }
+    return this.#database;
+  }
+}
