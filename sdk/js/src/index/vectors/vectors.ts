@@ -180,6 +180,11 @@ export class Vectors {
     return scores;
   }
 
+  /** All rows as {@link append} took them; a view that is valid until rows are added. */
+  get bytes(): Uint8Array {
+    return this.matrix.rows;
+  }
+
   /** The vectors of `rows`, float32 (m, d). */
   floats(rows: readonly number[]): Float32Array {
     const codes = this.matrix.rows;
