@@ -72,11 +72,18 @@ export function begun(
   }
 }
 
+const QUOTA = "QuotaExceededError";
+
+/** Whether there was no space: what `explained` made of it. */
+export function isFull(error: unknown): boolean {
+  return ((error as Error | null)?.cause as Error | undefined)?.name === QUOTA;
+}
+
 /** `error` as one of this package's; one that is stays as it is. */
 export function explained(name: string, error: unknown): Error {
   if (error instanceof PocketQueryError) return error;
   const { name: kind = "Error", message = String(error) } = (error ?? {}) as Partial<Error>;
-  if (kind === "QuotaExceededError") {
+  if (kind === QUOTA) {
     return new ArtifactError(
       `${name}: there is no space left for it (${message}); nothing was changed. Free some space, ` +
         "or remove what this site keeps",

@@ -46,6 +46,8 @@ export interface Change<T> {
   readonly remove?: readonly number[];
   /** What was made, put (or, with null, removed) by name; null removes all. */
   readonly made?: ReadonlyMap<string, Uint8Array | null> | null;
+  /** The user erases: it must be done, also where there is no space left. */
+  readonly erases?: boolean;
 }
 
 /**

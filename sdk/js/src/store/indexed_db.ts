@@ -5,8 +5,8 @@
  * out of reach of a page: that is what the device's encryption is for.
  */
 
-import { begun, deleteDatabase, done, ended, explained, openDatabase } from "../indexed_db.js";
-import { type Change, changes, checkKept, type Kept, newState, type Row, type StoreBackend, type StoreState } from "./backend.js";
+import { begun, deleteDatabase, done, ended, explained, isFull, openDatabase } from "../indexed_db.js";
+import { type Change, changed, changes, checkKept, type Kept, newState, type Row, type StoreBackend, type StoreState } from "./backend.js";
 
 const VERSION = 1;
 const TABLES = ["state", "queries", "made"];
@@ -19,6 +19,21 @@ export class IndexedDbBackend implements StoreBackend {
   constructor(readonly name = "pocketquery-queries") {}
 
   async transact<T>(work: (kept: Kept) => Change<T>): Promise<T> {
+    let last: { kept: Kept; change: Change<T> } | null = null;
+    try {
+      return await this.#transact((kept) => {
+        const change = work(kept);
+        last = { kept, change };
+        return change;
+      });
+    } catch (error) {
+      const tried = last as { kept: Kept; change: Change<T> } | null;
+      if (!tried?.change.erases || !isFull(error)) throw error;
+      return this.#eraseWithoutSpace(tried.kept, tried.change);
+    }
+  }
+
+  async #transact<T>(work: (kept: Kept) => Change<T>): Promise<T> {
     const database = await this.#opened();
     const transaction = begun(this.name, database, TABLES, "readwrite");
     const over = ended(this.name, transaction);
@@ -36,7 +51,7 @@ export class IndexedDbBackend implements StoreBackend {
       const known = new Map(names.map((name, i) => [String(name), values[i] as Uint8Array]));
       const kept = checkKept({ state: state ?? newState(), rows, made: known }, this.name);
       const change = work(kept);
-      if (state === undefined || changes(change)) {
+      if (changes(change)) {
         states.put(change.state ?? kept.state, ONE);
         for (const number of change.remove ?? []) queries.delete(number);
         for (const row of change.put ?? []) queries.put(row);
@@ -56,6 +71,22 @@ export class IndexedDbBackend implements StoreBackend {
       }
       throw explained(this.name, error);
     }
+  }
+
+  /**
+   * A browser without space refuses every transaction that writes, and forgetting takes one. So the
+   * database is removed, which needs no space, and what stays is written anew; where even that
+   * cannot be, the store is empty and without consent: who erases would rather lose than keep.
+   */
+  async #eraseWithoutSpace<T>(kept: Kept, change: Change<T>): Promise<T> {
+    await this.destroy();
+    const { state, rows } = changed(kept, change);
+    try {
+      await this.#transact(() => ({ result: undefined, state, put: rows }));
+    } catch (error) {
+      if (!isFull(error)) throw error;
+    }
+    return change.result;
   }
 
   async destroy(): Promise<void> {

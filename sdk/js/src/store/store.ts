@@ -146,6 +146,7 @@ export class QueryStore {
       state: { ...state, epoch: newEpoch() },
       remove: rows.filter((row) => plainQuery(row.query) === wanted).map(({ number }) => number),
       made: null,
+      erases: true,
     }));
   }
 
@@ -287,5 +288,6 @@ function emptied({ state, rows }: Kept): Change<undefined> {
     state: { ...state, epoch: newEpoch() },
     remove: rows.map(({ number }) => number),
     made: null,
+    erases: true,
   };
 }
