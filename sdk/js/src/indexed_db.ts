@@ -85,8 +85,8 @@ export function explained(name: string, error: unknown): Error {
   const { name: kind = "Error", message = String(error) } = (error ?? {}) as Partial<Error>;
   if (kind === QUOTA) {
     return new ArtifactError(
-      `${name}: there is no space left for it (${message}); nothing was changed. Free some space, ` +
-        "or remove what this site keeps",
+      `${name}: there is no space left for it; nothing was changed. Free some space, or remove what ` +
+        "this site keeps",
       { cause: error },
     );
   }
