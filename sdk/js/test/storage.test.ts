@@ -72,7 +72,7 @@ test("without space nothing is changed, and erasing works", { skip: !existsSync(
   await inPage("storage.html", async (page) => {
     await quota(page, 400_000);
     const store = await call<{ problem: string; forgotten: unknown; after: unknown }>(page, "full");
-    assert.match(store.problem, /^ArtifactError: full: there is no space left for it .*nothing was changed/);
+    assert.match(store.problem, /^ArtifactError: full: there is no space left for it; nothing was changed/);
     assert.ok(store.forgotten); // and with it, where nothing else could be done, the others
     assert.deepEqual(store.after, [0, false]);
   });
