@@ -12,8 +12,8 @@ import { FetchSource } from "./sdk/web.js";
 
 const LEAST = 8; // opened results: of fewer, one would decide
 const [ADAPTER, FIGURES] = ["adapter", "figures"];
-const SHOWINGS = 10; // of each query, at the most
-const SETTINGS = { batchSize: 16, openedLossWeight: 1 };
+const SHOWINGS = 30; // of each query, at the most
+const SETTINGS = { batchSize: 16, openedLossWeight: 1, learningRate: 3e-3 };
 const LARGEST_DRIFT = 0.1; // of texts of all kinds, mean of 1 - cos
 const STEP = "train_step.onnx";
 
@@ -23,6 +23,7 @@ export class Learner {
   #onnxruntime;
   #bundle;
   #store;
+  #bound = false; // whether an improvement is in force
 
   static async open(encoder, index, onnxruntime, key) {
     const learner = new Learner();
@@ -41,6 +42,7 @@ export class Learner {
     if (!this.#store) return { available: false };
     const [consent, examples] = [await this.#store.consent(), await this.#store.examples()];
     const figures = await this.#store.kept(FIGURES);
+    if (figures === null && this.#bound) await this.#unbind(); // erased in another tab
     return {
       available: true,
       consent,
@@ -63,29 +65,30 @@ export class Learner {
     return this.#store ? this.#store.add(query, shown, opened) : false;
   }
 
-  exported() {
-    return this.#store.export();
+  /** All that is kept, with the opened documents' titles. */
+  async exported() {
+    const rows = await this.#store.export();
+    return rows.map((row) => ({ ...row, title: this.#index.get(row.opened ?? "")?.metadata.title ?? row.opened }));
   }
 
   async forget(query) {
     await this.#store.forget(query);
-    await this.#encoder.swapAdapter(null);
+    await this.#unbind();
   }
 
   async erase() {
     await this.#store.eraseAll();
-    await this.#encoder.swapAdapter(null);
+    await this.#unbind();
   }
 
   async withdraw() {
     await this.#store.withdrawConsent();
-    await this.#encoder.swapAdapter(null);
+    await this.#unbind();
   }
 
   async undo() {
-    await this.#store.drop(ADAPTER);
-    await this.#store.drop(FIGURES);
-    await this.#encoder.swapAdapter(null);
+    await this.#store.dropKept();
+    await this.#unbind();
   }
 
   /** Train on what was opened; `{ kept, reason }`. What does not find more is not kept. */
@@ -94,7 +97,7 @@ export class Learner {
     const examples = usable(await this.#store.examples());
     if (examples.length < LEAST) return { kept: false, reason: `${LEAST} opened results are needed` };
     const step = await LocalStep.open(this.#bundle, { onnxruntime: this.#onnxruntime });
-    await this.#encoder.swapAdapter(null); // it begins from the publisher's
+    await this.#unbind(); // it begins from the publisher's
     let kept = false;
     try {
       const [before, still] = [await this.#places(examples), await this.#golden()];
@@ -105,7 +108,7 @@ export class Learner {
         examples,
         documents: this.#index.vectors(),
         adapter: this.#encoder.adapter,
-        config: { ...SETTINGS, steps: Math.min(50, Math.ceil((SHOWINGS * examples.length) / batch)) },
+        config: { ...SETTINGS, steps: Math.min(60, Math.ceil((SHOWINGS * examples.length) / batch)) },
         mayContinue: async () => ((await this.#store.epoch()) === epoch ? null : "searches were erased meanwhile"),
         onStep,
       });
@@ -118,16 +121,15 @@ export class Learner {
       const [after, moved] = [await this.#places(examples), await this.#golden()];
       const drift = 1 - mean(moved.map((vector, i) => cosine(vector, still[i])));
       if (drift > LARGEST_DRIFT) return { kept, reason: "other queries would find other things" };
-      if (after.gain <= before.gain) return { kept, reason: "it would not find more of what you opened" };
+      if (after.gain <= before.gain || after.place > before.place) return { kept, reason: "it would not find more of what you opened" };
       const figures = { opened: examples.length, before: before.place, after: after.place, drift, time: Date.now() };
-      kept =
-        (await this.#store.keep(FIGURES, new TextEncoder().encode(JSON.stringify(figures)), epoch)) &&
-        (await this.#store.keep(ADAPTER, bytes, epoch));
+      const told = new TextEncoder().encode(JSON.stringify(figures));
+      kept = await this.#store.keep({ [ADAPTER]: bytes, [FIGURES]: told }, epoch);
       return { kept, reason: kept ? null : "searches were erased meanwhile" };
     } finally {
       await step.close();
       if (!kept) {
-        await this.#encoder.swapAdapter(null);
+        await this.#unbind();
         await this.#takeUp(); // what was there before stays in force
       }
     }
@@ -148,6 +150,12 @@ export class Learner {
   async #bind(bytes) {
     const { tensors } = await readAdapter(bytes, this.#bundle.manifest);
     await this.#encoder.swapAdapter(tensors);
+    this.#bound = true;
+  }
+
+  async #unbind() {
+    await this.#encoder.swapAdapter(null);
+    this.#bound = false;
   }
 
   /** Where opened results stand by meaning: their mean place, and the mean of 1 / place. */

@@ -102,11 +102,11 @@ function told({ opened, before, after, time }) {
 async function list() {
   const rows = (await call("exported")).reverse();
   $("kept-list").replaceChildren(
-    ...rows.map(({ query, opened, time }) => {
+    ...rows.map(({ query, title, time }) => {
       const [item, button] = [document.createElement("li"), document.createElement("button")];
       const when = time === null ? "" : `, ${new Date(1000 * time).toLocaleDateString("en")}`;
       const text = document.createElement("span");
-      text.textContent = `“${query}” → ${opened ?? "nothing"}${when} `;
+      text.textContent = `“${query}” → ${title ?? "nothing"}${when} `;
       button.type = "button";
       button.textContent = "Forget";
       button.setAttribute("aria-label", `Forget “${query}”`);

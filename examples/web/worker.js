@@ -76,8 +76,8 @@ answer(self, {
     index = opened;
     learner = await Learner.open(encoder, index, onnxruntime, key).catch(() => null); // it searches without
     await index.search("warm up"); // the first call is slower
-    const { name, version, spaceId, dimension, signedBy } = encoder;
-    const { signatureKeyId } = encoder.manifest;
+    const { name, spaceId, dimension, signedBy } = encoder;
+    const { signatureKeyId, encoderVersion: version } = encoder.manifest; // the publisher's
     return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };
   },
 

@@ -204,15 +204,17 @@ export class QueryStore {
   }
 
   /**
-   * Keep `bytes` that were computed of the queries, say an adapter: they go with them, whatever is
+   * Keep what was computed of the queries, by name, say an adapter: it goes with them, whatever is
    * erased. False, and nothing is kept, where the consent is gone or something was erased since
    * `epoch` was read: read it before the queries.
    */
-  async keep(name: string, bytes: Uint8Array, epoch: string): Promise<boolean> {
-    const copy = Uint8Array.from(bytes);
+  async keep(made: Readonly<Record<string, Uint8Array>>, epoch: string): Promise<boolean> {
+    const copies = Object.entries(made).map(([name, bytes]): [string, Uint8Array] => {
+      return [checkText(name, "the name"), Uint8Array.from(bytes)];
+    });
     return this.#transact(({ state }): Change<boolean> => {
       if (!state.consent || state.epoch !== epoch) return { result: false };
-      return { result: true, made: new Map([[checkText(name, "the name"), copy]]) };
+      return { result: true, made: new Map(copies) };
     });
   }
 
@@ -221,9 +223,9 @@ export class QueryStore {
     return this.#read(({ made, state }) => (state.consent ? (made.get(name) ?? null) : null));
   }
 
-  /** Drop what was kept under this name; the queries stay. */
-  async drop(name: string): Promise<void> {
-    await this.#transact(() => ({ result: undefined, made: new Map([[name, null]]) }));
+  /** Drop all that was computed of the queries; the queries stay. */
+  async dropKept(): Promise<void> {
+    await this.#transact(() => ({ result: undefined, made: null, erases: true }));
   }
 
   /** Close the store; twice does no harm. */

@@ -80,7 +80,7 @@ test("nothing is kept before consent, and nothing after it is withdrawn", async 
   const store = await QueryStore.open(new FileBackend(path));
   assert.equal(await store.add("a secret question", ["a"], "a"), false);
   assert.equal(await store.recordOpened("a secret question", "a"), false);
-  assert.equal(await store.keep("adapter", Uint8Array.of(1), await store.epoch()), false);
+  assert.equal(await store.keep({ adapter: Uint8Array.of(1) }, await store.epoch()), false);
   assert.doesNotMatch(readFileSync(path, "utf8"), /secret/);
   await store.giveConsent();
   assert.equal(await store.add("a secret question", ["a"], "a"), true);
@@ -102,16 +102,16 @@ test("what was made of the queries goes with them", async () => {
   ]) {
     await store.add("oil crisis");
     const epoch = await store.epoch();
-    assert.equal(await store.keep("adapter", made, epoch), true);
+    assert.equal(await store.keep({ adapter: made }, epoch), true);
     made[0] = 9; // a copy was kept
     assert.deepEqual(await store.kept("adapter"), Uint8Array.of(1, 2, 3));
     made[0] = 1;
     await erase();
     assert.equal(await store.kept("adapter"), null);
-    assert.equal(await store.keep("adapter", made, epoch), false); // it was trained on what is gone
+    assert.equal(await store.keep({ adapter: made }, epoch), false); // it was trained on what is gone
   }
-  await store.keep("adapter", made, await store.epoch());
-  await store.drop("adapter");
+  await store.keep({ adapter: made }, await store.epoch());
+  await store.dropKept();
   assert.equal(await store.kept("adapter"), null);
 });
 
