@@ -130,7 +130,7 @@ class Site:
             if digest not in self._packed:
                 if len(self._packed) >= MOST_PACKED:
                     self._packed.clear()
-                self._packed[digest] = gzip.compress(data, 9, mtime=0)
+                self._packed[digest] = gzip.compress(data, 6, mtime=0)
             return self._packed[digest]
 
     def read(self, name: str) -> bytes | None:
@@ -199,9 +199,7 @@ class Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def answer(
-        self, status: int, data: bytes, suffix: str, tag: str, encoding: str = ""
-    ) -> None:
+    def answer(self, status: int, data: bytes, suffix: str, tag: str, encoding: str = "") -> None:
         """Send it, the body only where it was asked for."""
         self.send_response(status)
         for name, value in HEADERS.items():

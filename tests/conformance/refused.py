@@ -31,7 +31,12 @@ __all__ = ["CONFORMANCE", "Case", "main", "opened", "read_cases"]
 
 CONFORMANCE = Path(__file__).parents[2] / "conformance"
 TARGET = CONFORMANCE / "refused.json.gz"
-BUNDLE, RELEASE, INDEX, STEP = "encoder/tiny", "encoder/release.safetensors", "index/base", "training/bundle"
+BUNDLE, RELEASE, INDEX, STEP = (
+    "encoder/tiny",
+    "encoder/release.safetensors",
+    "index/base",
+    "training/bundle",
+)
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,7 @@ def made(case: Case, folder: Path) -> Path:
             continue
         data = file.read_bytes() if file.exists() else b""
         at = change["at"]
-        file.write_bytes(
-            data[:at] + base64.b64decode(change["put"]) + data[at + change["cut"] :]
-        )
+        file.write_bytes(data[:at] + base64.b64decode(change["put"]) + data[at + change["cut"] :])
     return path
 
 
@@ -143,7 +146,9 @@ def _flip(file: str, data: bytes, at: int) -> dict[str, Any]:
     return _put(file, bytes([data[at] ^ 0x10]), at, 1)
 
 
-def _refit(place: str, files: dict[str, bytes], edit: Callable[[Any], None] | None = None) -> list[Any]:
+def _refit(
+    place: str, files: dict[str, bytes], edit: Callable[[Any], None] | None = None
+) -> list[Any]:
     """Changes to ``files`` with the manifest's hashes made to fit, and unsigned."""
     manifest = json.loads((CONFORMANCE / place / "manifest.json").read_bytes())
     manifest["signature_key_id"] = None
@@ -177,7 +182,13 @@ def _bundles() -> Iterator[Case]:
     read = {path.name: path.read_bytes() for path in (CONFORMANCE / BUNDLE).iterdir()}
     expected = json.loads((CONFORMANCE / "encoder" / "expected.json").read_bytes())
     own, other = expected["key"], expected["other_key"]
-    for name in ("manifest.json", "encoder.onnx", "tokenizer.json", "golden.json", "adapter.safetensors"):
+    for name in (
+        "manifest.json",
+        "encoder.onnx",
+        "tokenizer.json",
+        "golden.json",
+        "adapter.safetensors",
+    ):
         yield case(f"without {name}", [{"file": name, "absent": True}])
         yield case(f"{name} cut in half", [_put(name, read[name][: len(read[name]) // 2])])
     for name in ("encoder.onnx", "tokenizer.json", "golden.json", "adapter.safetensors"):
@@ -194,7 +205,8 @@ def _bundles() -> Iterator[Case]:
         ("space/id", ...), ("space/dimension", 0), ("space/dimension", 17), ("space/dimension", 1e3),
         ("max_length", -1), ("max_length", 10**30), ("prompts", []), ("prompts/query", None),
         ("tokenizer/kind", "bpe"), ("tokenizer/file", "../tokenizer.json"), ("files", {}),
-        ("files/encoder.onnx", ...), ("files/encoder.onnx/bytes", -1), ("files/encoder.onnx/sha256", "0"),
+        ("files/encoder.onnx", ...), ("files/encoder.onnx/bytes", -1),
+        ("files/encoder.onnx/sha256", "0"),
         ("files/..", {"sha256": "0" * 64, "bytes": 1}), ("default_prompt_name", "unknown"),
         ("encoder_version", "v" * 2000), ("name", "a\ud800"),
     ):  # fmt: skip
@@ -223,7 +235,9 @@ def _bundles() -> Iterator[Case]:
         yield case(f"{name} of nothing, hashes fit", _refit(BUNDLE, {name: b""}))
         yield case(f"{name} of noise, hashes fit", _refit(BUNDLE, {name: bytes(range(256))}))
     adapter = read["adapter.safetensors"]
-    yield case("an adapter of NaN", _refit(BUNDLE, {"adapter.safetensors": adapter[:-2] + b"\0\x7e"}))
+    yield case(
+        "an adapter of NaN", _refit(BUNDLE, {"adapter.safetensors": adapter[:-2] + b"\0\x7e"})
+    )
     renamed = adapter.replace(b"query.down", b"query.dowm")
     yield case("an adapter of others", _refit(BUNDLE, {"adapter.safetensors": renamed}))
 
@@ -241,7 +255,12 @@ def _steps() -> Iterator[Case]:
     ):
         assert old in read, name
         yield Case(
-            f"step: {name}", "step", STEP, _refit(STEP, {"train_step.onnx": read.replace(old, new)}), None, ""
+            f"step: {name}",
+            "step",
+            STEP,
+            _refit(STEP, {"train_step.onnx": read.replace(old, new)}),
+            None,
+            "",
         )
     yield Case("step: absent", "step", BUNDLE, [], None, "")
     yield Case("step: a bit", "step", STEP, [_flip("train_step.onnx", read, 5000)], None, "")
@@ -258,9 +277,14 @@ def _releases() -> Iterator[Case]:
     yield case("appended to", [_put("", b"\0", len(read), 0)])
     yield case("nothing", [_put("", b"")])
     yield case("too large", [_put("", bytes(100_001))])
-    yield case("a newer version", [_put("", read.replace(b'"format_version":"1"', b'"format_version":"2"'))])
+    yield case(
+        "a newer version",
+        [_put("", read.replace(b'"format_version":"1"', b'"format_version":"2"'))],
+    )
     spaced = b" " + read[8:]
-    yield case("other bytes", [_put("", (len(spaced) - len(read) + 8).to_bytes(8, "little") + spaced)])
+    yield case(
+        "other bytes", [_put("", (len(spaced) - len(read) + 8).to_bytes(8, "little") + spaced)]
+    )
     key, other = _public(KEY), _public(OTHER_KEY)
     yield case("by another key", [], other)
     yield case("unsigned, with a key", [], key, "encoder/unsigned.safetensors")
@@ -285,12 +309,14 @@ def _indexes() -> Iterator[Case]:
             yield case(f"a bit of {name}, byte {place}", [_flip(name, read[name], place)])
     info = json.loads(read["index.json"])
     for name, value in (
-        ("format", "other"), ("format_version", 2), ("format_version", "1"), ("space/id", "space-other"),
-        ("space/dimension", 25), ("generation", -1), ("generation", 99), ("files", {}),
+        ("format", "other"), ("format_version", 2), ("format_version", "1"),
+        ("space/id", "space-other"), ("space/dimension", 25), ("generation", -1), ("generation", 99), ("files", {}),
     ):  # fmt: skip
         changed = json.loads(json.dumps(info))
         _set(name, value)(changed)
-        yield case(f"index.json: {name} {value}", [_put("index.json", json.dumps(changed).encode())])
+        yield case(
+            f"index.json: {name} {value}", [_put("index.json", json.dumps(changed).encode())]
+        )
     yield case("index.json is no JSON", [_put("index.json", b"{")])
     yield case("unsigned, with a key", [], _public(KEY))
 

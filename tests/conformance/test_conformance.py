@@ -67,7 +67,11 @@ def test_hits(name: str) -> None:
                 continue  # numbers that JSON cannot hold are written for JavaScript
             options = {"vector": np.array(search["vector"])} if "vector" in search else {}
             hits = index.search(
-                search["query"], search["k"], mode=search["mode"], filter=search.get("filter"), **options
+                search["query"],
+                search["k"],
+                mode=search["mode"],
+                filter=search.get("filter"),
+                **options,
             )
             scores = [score for _, score in search["hits"]]
             assert [hit.score for hit in hits] == pytest.approx(scores, abs=1e-6)

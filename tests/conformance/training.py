@@ -39,7 +39,7 @@ from tests.tiny_models import sentences
 TARGET = Path(__file__).parents[2] / "conformance" / "training"
 STEPS, BATCH, DOCUMENTS, QUERIES = 20, 6, 60, 24
 SEED = 7
-WEIGHTS = {"opened_loss_weight": 1.0, "learning_rate": 3e-3}
+WEIGHTS: dict[str, Any] = {"opened_loss_weight": 1.0, "learning_rate": 3e-3}
 TEXTS = [
     "how do plants make sugar",
     "Who wrote NINETEEN eighty-four?",
@@ -176,14 +176,20 @@ def local(
 ) -> dict[str, Any]:
     """A local training as ``train_locally`` does it, drawn from :class:`Draws`; its release."""
     config = LocalConfig(
-        steps=12, batch_size=8, nearest_prototypes=10, random_prototypes=10, typo_rate=0.2, **WEIGHTS
+        steps=12,
+        batch_size=8,
+        nearest_prototypes=10,
+        random_prototypes=10,
+        typo_rate=0.2,
+        **WEIGHTS,
     )
     draws: Any = Draws(SEED)
     chosen = [examples[row] for row in draws.permutation(len(examples))]
     batches = Batches(encoder, step.description, chosen, source, config)
     given = step.initial_state(adapter)
     result = train_steps(step, batches, len(chosen), given, given, config, draws)
-    assert result.health is not None and result.stopped is None
+    assert result.health is not None
+    assert result.stopped is None
     trained = {name: given.online[name] + change for name, change in result.change.items()}
     manifest = encoder.manifest
     release.write_bytes(
@@ -245,7 +251,8 @@ def views() -> dict[str, Any]:
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    units: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return units.astype(np.float32)
 
 
 def _packed(value: NDArray[Any]) -> dict[str, Any]:

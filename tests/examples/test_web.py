@@ -32,9 +32,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/c
 REFERENCE = ROOT / "benchmarks" / "reference" / "bundle"
 CORPUS = ROOT / "export" / "demo" / "data" / "corpus.jsonl.gz"
 KEY = base64.b64encode(bytes.fromhex("302a300506032b6570032100") + bytes(range(32))).decode()
-WORDS = (
-    "water oxygen norman castle geology rock teacher school pharmacy drug empire trade".split()
-)
+WORDS = "water oxygen norman castle geology rock teacher school pharmacy drug empire trade".split()
 SEARCHES = [
     f"{WORDS[i]} {WORDS[(i * 5 + 3) % 12]} of the {WORDS[(i * 7 + 1) % 12]}" for i in range(10)
 ]
@@ -52,7 +50,8 @@ browser = pytest.mark.skipif(
     not Path(CHROMIUM).exists() or not PLAYWRIGHT.exists() or shutil.which("node") is None,
     reason="no Chromium, no node or no playwright-core",
 )
-pytestmark = [pytest.mark.slow, built]
+# Nine visits, each of which loads everything anew.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), built]
 
 
 @pytest.fixture
@@ -328,9 +327,15 @@ def test_what_is_erased_takes_the_improvement_along(learned: Any) -> None:
 
 @browser
 def test_learning_is_usable_by_keyboard_and_screen_reader(learned: Any) -> None:
-    assert learned["consented"]["focus"] == "learn-title"  # the button is gone; not lost in the page
+    assert (
+        learned["consented"]["focus"] == "learn-title"
+    )  # the button is gone; not lost in the page
     assert learned["improved"]["focus"] == "improve"
     assert 'region "Learn from what I open"' in learned["before"]["tree"]
-    for said in ('button "Improve the search"', 'button "Undo the improvement"', "- status: Improved"):
+    for said in (
+        'button "Improve the search"',
+        'button "Undo the improvement"',
+        "- status: Improved",
+    ):
         assert said in learned["tree"]
     assert not learned["wide"]  # on a phone

@@ -60,6 +60,12 @@ test("what a page keeps in IndexedDB", { skip: !existsSync(CHROMIUM) && "no Chro
       await reloaded(page);
       assert.deepEqual(await call(page, "reopened"), { size, found: "other" });
     });
+    await t.test("without WebAssembly the error says so, and the index works", async () => {
+      const [problem, works] = await call<[string, boolean]>(page, "withoutWebAssembly");
+      assert.match(problem, /^MissingExtraError: .*: WebAssembly is not there or is switched off/);
+      assert.ok(works);
+      await reloaded(page);
+    });
     await t.test("without IndexedDB the error says what is missing", async () => {
       for (const problem of await call<string[]>(page, "without")) {
         assert.match(problem, /^MissingExtraError: none: this browser, or this window, has no IndexedDB/);

@@ -18,7 +18,7 @@ import {
   SpaceMismatchError,
 } from "../errors.js";
 import type { FileSource } from "../files/source.js";
-import type { OnnxRuntime, SessionOptions } from "../graph.js";
+import { type OnnxRuntime, type SessionOptions, unloadable } from "../graph.js";
 import { byCodePoint, repr, show } from "../python_text.js";
 import {
   checkStepSignature,
@@ -137,13 +137,14 @@ export class LocalStep {
           "learn on the device; export it with: pocketquery export --training-step",
       );
     }
-    const source = `${bundle.source.name}: ${TRAINING_STEP_FILE}`;
+    const { name } = bundle.source;
+    const source = `${name}: ${TRAINING_STEP_FILE}`;
     const bytes = await bundle.read(TRAINING_STEP_FILE);
     let model: OnnxModel;
     try {
       model = readOnnxModel(bytes);
     } catch (error) {
-      throw unloadable(source, error);
+      throw unloadable(name, TRAINING_STEP_FILE, error);
     }
     const description = descriptionOf(model, source);
     checkBundle(description, bundle, source);
@@ -151,7 +152,7 @@ export class LocalStep {
     const { onnxruntime, sessionOptions } = options;
     const settings = { ...OPTIONS, ...sessionOptions };
     const session = await onnxruntime.InferenceSession.create(bytes, settings).catch((error) => {
-      throw unloadable(source, error);
+      throw unloadable(name, TRAINING_STEP_FILE, error);
     });
     return new LocalStep(bundle, session, description, onnxruntime);
   }
@@ -281,13 +282,6 @@ export class LocalStep {
     const raw = parseSafetensors(await this.#bundle.read(TRAINING_STATE_FILE), TRAINING_STATE_FILE);
     return adapterOf(raw, `${this.#bundle.source.name}: ${TRAINING_STATE_FILE}`);
   }
-}
-
-function unloadable(source: string, error: unknown): CorruptArtifactError {
-  const { message = String(error) } = (error ?? {}) as Partial<Error>;
-  return new CorruptArtifactError(`${source}: onnxruntime cannot load it: ${message}`, {
-    cause: error,
-  });
 }
 
 function checkBundle(description: StepDescription, { manifest }: Bundle, source: string): void {

@@ -75,7 +75,7 @@ test("without hashes they give a CorruptArtifactError or some answer, never anot
 
 async function refuses(
   change: (all: Map<string, Uint8Array>) => void,
-  error: typeof CorruptArtifactError | typeof ArtifactNotFoundError,
+  error: typeof CorruptArtifactError | typeof ArtifactNotFoundError | typeof SpaceMismatchError,
   message: RegExp,
 ): Promise<void> {
   const all = files("base");
