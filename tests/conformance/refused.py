@@ -1,7 +1,7 @@
 """Write conformance/refused.json.gz: what must be refused, as changes to the sound files beside it.
 
-A case changes the files of a place (a bundle, an index or a release) and names the error that opening
-and verifying it must end with, whoever does it.
+A case changes the files of a place (a bundle, an index or a release) and names the error that
+opening and verifying it must end with, whoever does it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -120,14 +119,20 @@ def main() -> None:
     print(len(cases), "cases")
 
 
+def _alike(left: bytes, right: bytes) -> int:
+    """How many bytes they begin with alike."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
 def _shortest(place: str, change: dict[str, Any]) -> dict[str, Any]:
     """``change`` without what it leaves as it is."""
     file = CONFORMANCE / place / change["file"] if change["file"] else CONFORMANCE / place
     if change.get("absent") or change["cut"] < 1 << 40 or not file.exists():
         return change
     old, new = file.read_bytes(), base64.b64decode(change["put"])
-    begin = len(os.path.commonprefix([old, new]))
-    end = len(os.path.commonprefix([old[begin:][::-1], new[begin:][::-1]]))
+    begin = _alike(old, new)
+    end = _alike(old[begin:][::-1], new[begin:][::-1])
     return _put(change["file"], new[begin : len(new) - end], begin, len(old) - begin - end)
 
 
@@ -202,7 +207,8 @@ def _bundles() -> Iterator[Case]:
     for name, value in (
         ("format", "pocketquery-other"), ("format_version", 2), ("format_version", "1"),
         ("format_version", True), ("format_version", 1.0), ("name", ""), ("name", 3),
-        ("space/id", ...), ("space/dimension", 0), ("space/dimension", 17), ("space/dimension", 1e3),
+        ("space/id", ...), ("space/dimension", 0), ("space/dimension", 17),
+        ("space/dimension", 1e3),
         ("max_length", -1), ("max_length", 10**30), ("prompts", []), ("prompts/query", None),
         ("tokenizer/kind", "bpe"), ("tokenizer/file", "../tokenizer.json"), ("files", {}),
         ("files/encoder.onnx", ...), ("files/encoder.onnx/bytes", -1),
@@ -310,7 +316,8 @@ def _indexes() -> Iterator[Case]:
     info = json.loads(read["index.json"])
     for name, value in (
         ("format", "other"), ("format_version", 2), ("format_version", "1"),
-        ("space/id", "space-other"), ("space/dimension", 25), ("generation", -1), ("generation", 99), ("files", {}),
+        ("space/id", "space-other"), ("space/dimension", 25), ("generation", -1),
+        ("generation", 99), ("files", {}),
     ):  # fmt: skip
         changed = json.loads(json.dumps(info))
         _set(name, value)(changed)
