@@ -2,6 +2,7 @@
 
 import { Caller } from "./sdk/rpc.js";
 import { isPersistent, keepOffline, startAnew } from "./offline.js";
+import { keepOpened, startLearning } from "./learning.js";
 import { show, walk } from "./results.js";
 
 const MOST = 10; // results
@@ -66,7 +67,7 @@ function megabytes(bytes) {
 }
 
 function bytesOf(prefix) {
-  const entries = Object.entries(files).filter(([name]) => name.startsWith(prefix));
+  const entries = Object.entries(files).filter(([name, { later }]) => name.startsWith(prefix) && !later);
   return entries.reduce((sum, [, { bytes }]) => sum + bytes, 0);
 }
 
@@ -119,7 +120,7 @@ async function search() {
       }
       const start = performance.now();
       const found = await caller.call("search", [query.slice(0, 10_000), mode, MOST]);
-      if (wanted === null) tell(found, mode, performance.now() - start);
+      if (wanted === null) tell(query, found, mode, performance.now() - start);
     }
   } catch (error) {
     show(list, []);
@@ -133,8 +134,9 @@ function short(ms) {
   return ms.toFixed(ms < 10 ? 1 : 0);
 }
 
-function tell({ results, encodeMs, searchMs }, mode, ms) {
-  show(list, results);
+function tell(query, { results, encodeMs, searchMs }, mode, ms) {
+  const shown = results.map(({ id }) => id);
+  show(list, results, ({ id }) => keepOpened(query, shown, id).catch(() => undefined));
   const count = results.length === 1 ? "1 result" : `${results.length || "No"} results`;
   const parts = mode === "lexical" ? "" : ` (encoding ${short(encodeMs)}, search ${short(searchMs)})`;
   say(`${count} in ${short(ms)} ms${parts}`);
@@ -187,6 +189,7 @@ async function start() {
   $("replay").disabled = false;
   say("Ready.");
   tellKnown(opened, offline, await isPersistent());
+  await startLearning(caller, search);
   document.documentElement.dataset.ready = String(offline.kept);
   search(); // what was typed meanwhile
 }

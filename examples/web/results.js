@@ -2,12 +2,12 @@
 
 const AROUND = 260; // characters of a text that are shown before it is opened
 
-/** Show `results` in `list`, in place of what it had. */
-export function show(list, results) {
-  list.replaceChildren(...results.map(item));
+/** Show `results` in `list`, in place of what it had; `onOpen` is told the first opening of each. */
+export function show(list, results, onOpen = () => undefined) {
+  list.replaceChildren(...results.map((result, i) => item(result, i, onOpen)));
 }
 
-function item(result, i) {
+function item(result, i, onOpen) {
   const entry = document.createElement("li");
   const button = document.createElement("button");
   button.type = "button";
@@ -25,6 +25,7 @@ function item(result, i) {
   const heading = document.createElement("h3");
   heading.append(button);
   entry.append(heading, score, text);
+  button.addEventListener("click", () => onOpen(result), { once: true });
   button.addEventListener("click", () => {
     const isOpen = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!isOpen));

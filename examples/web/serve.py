@@ -9,10 +9,12 @@ its service worker that list, with every file's SHA-256: what was changed on dis
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +23,17 @@ from urllib.parse import unquote, urlsplit
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "sdk" / "js"
-PAGE = ("index.html", "style.css", "icon.svg", "page.js", "results.js", "offline.js", "worker.js")
+PAGE = (
+    "index.html",
+    "style.css",
+    "icon.svg",
+    "page.js",
+    "results.js",
+    "offline.js",
+    "learning.js",
+    "worker.js",
+    "learner.js",
+)
 RUNTIME = (
     "ort.wasm.min.mjs",
     "ort-wasm-simd-threaded.mjs",
@@ -32,7 +44,12 @@ SDK = (
     "rpc.js",
     "index/index.js",
     "index/analyzer.js",
-)  # what worker.js and page.js import
+    "store.js",
+    "training.js",
+)  # what the page's modules import
+LATER = ("bundle/train_step.onnx", "bundle/train_state.safetensors")  # once the user wants to learn
+MOST_PACKED = 256  # contents that are remembered
+PACKED = (".wasm", ".onnx", ".html", ".css", ".js", ".mjs", ".json", ".sqlite")
 IMPORT = re.compile(r"""(?:from|import)\s*["'](\.{1,2}/[^"']+)["']""")
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -74,6 +91,8 @@ class Site:
         self._fixed |= {f"onnxruntime/{name}": runtime / name for name in RUNTIME}
         self._fixed |= {f"sdk/{path.relative_to(dist)}": path for path in imported(dist)}
         self._hashes: dict[Path, tuple[tuple[int, int], str]] = {}
+        self._packed: dict[str, bytes] = {}
+        self._packing = threading.Lock()
 
     def files(self) -> dict[str, Path]:
         """Every file by its address; the bundle's and the index's as they are now."""
@@ -98,10 +117,21 @@ class Site:
         """``site.js``: the list, for the page and for the service worker."""
         files = {
             name: {"sha256": self.sha256(path), "bytes": path.stat().st_size}
+            | ({"later": True} if name in LATER else {})
             for name, path in self.files().items()
         }
         site = {"files": files, "publicKey": self._key}
         return f"self.SITE = {json.dumps(site, sort_keys=True)};\n".encode()
+
+    def packed(self, data: bytes) -> bytes:
+        """``data`` compressed; each content once."""
+        digest = hashlib.sha256(data).hexdigest()
+        with self._packing:
+            if digest not in self._packed:
+                if len(self._packed) >= MOST_PACKED:
+                    self._packed.clear()
+                self._packed[digest] = gzip.compress(data, 6, mtime=0)
+            return self._packed[digest]
 
     def read(self, name: str) -> bytes | None:
         """What lies at the address ``name``; None for what is not in the list."""
@@ -159,18 +189,27 @@ class Handler(BaseHTTPRequestHandler):
         suffix = Path(name).suffix or (".html" if name == "" else "")
         if self.headers.get("If-None-Match") == tag:
             self.answer(304, b"", suffix, tag)
-        else:
-            self.answer(200, data, suffix, tag)
+            return
+        encoding = ""
+        if suffix in PACKED and "gzip" in self.headers.get("Accept-Encoding", ""):
+            packed = self.site.packed(data)
+            if len(packed) < len(data):
+                data, encoding = packed, "gzip"
+        self.answer(200, data, suffix, tag, encoding)
 
     do_HEAD = do_GET
 
-    def answer(self, status: int, data: bytes, suffix: str, tag: str) -> None:
+    def answer(self, status: int, data: bytes, suffix: str, tag: str, encoding: str = "") -> None:
         """Send it, the body only where it was asked for."""
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
         if tag:
             self.send_header("ETag", tag)
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+        if suffix in PACKED:
+            self.send_header("Vary", "Accept-Encoding")
         if status != 304:
             self.send_header("Content-Type", TYPES.get(suffix, "application/octet-stream"))
             self.send_header("Content-Length", str(len(data)))

@@ -1,5 +1,6 @@
 /**
- * The page without a network: every file of `site.js`, kept by its SHA-256.
+ * The page without a network: every file of `site.js`, kept by its SHA-256. What the list says is for
+ * later is kept when it is first asked for.
  *
  * A newer list makes a newer worker, which fetches only what it does not find by its hash and waits;
  * the older page keeps the older files until the user, or the last tab's end, lets the newer in. Then
@@ -28,9 +29,10 @@ self.addEventListener("fetch", (event) => {
 
 async function install() {
   const cache = await caches.open(KEPT);
-  const total = Object.values(files).reduce((sum, { bytes }) => sum + bytes, 0);
+  const first = Object.entries(files).filter(([, { later }]) => !later);
+  const total = first.reduce((sum, [, { bytes }]) => sum + bytes, 0);
   let done = 0;
-  for (const [name, { sha256, bytes }] of Object.entries(files)) {
+  for (const [name, { sha256, bytes }] of first) {
     if (!(await cache.match(keyOf(sha256)))) await cache.put(keyOf(sha256), await fetched(name, sha256));
     done += bytes;
     await tell({ kind: "progress", done, total });
@@ -80,7 +82,7 @@ async function respond(name, method) {
   const cache = await caches.open(KEPT);
   let kept = await cache.match(keyOf(entry.sha256));
   if (!kept) {
-    // Somebody emptied the cache; where there is a network, it has the file.
+    // For later, or somebody emptied the cache; where there is a network, it has the file.
     kept = await fetched(name, entry.sha256).catch(() => null);
     if (kept === null) return Response.error();
     await cache.put(keyOf(entry.sha256), kept.clone()).catch(() => undefined);

@@ -4,6 +4,7 @@ import { answer } from "./sdk/rpc.js";
 import { termsOf } from "./sdk/index/analyzer.js";
 import { openIndex } from "./sdk/index/index.js";
 import { FetchSource, load, verify } from "./sdk/web.js";
+import { Learner } from "./learner.js";
 import * as onnxruntime from "./onnxruntime/ort.wasm.min.mjs";
 
 onnxruntime.env.wasm.numThreads = 1; // a query gains nothing from more
@@ -18,6 +19,7 @@ const COMMON = new Set(
 
 let encoder = null;
 let index = null;
+let learner = null;
 const termsOfWord = new Map(); // the same words come again and again
 const MOST_WORDS = 50_000;
 
@@ -72,9 +74,10 @@ answer(self, {
     );
     if (opened.failed) return opened;
     index = opened;
+    learner = await Learner.open(encoder, index, onnxruntime, key).catch(() => null); // it searches without
     await index.search("warm up"); // the first call is slower
-    const { name, version, spaceId, dimension, signedBy } = encoder;
-    const { signatureKeyId } = encoder.manifest;
+    const { name, spaceId, dimension, signedBy } = encoder;
+    const { signatureKeyId, encoderVersion: version } = encoder.manifest; // the publisher's
     return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };
   },
 
@@ -92,6 +95,16 @@ answer(self, {
     });
     return { results, encodeMs: encoded - start, searchMs: ended - encoded };
   },
+
+  learning: () => learner?.state() ?? { available: false },
+  consent: () => learner.consent(),
+  opened: (_, query, shown, opened) => learner?.opened(query, shown, opened) ?? false,
+  exported: () => learner?.exported() ?? [],
+  improve: ({ notify }) => learner.improve((done, steps) => notify({ done, steps })),
+  undo: () => learner.undo(),
+  forget: (_, query) => learner.forget(query),
+  erase: () => learner.erase(),
+  withdraw: () => learner.withdraw(),
 
   verify: (_, publicKey) =>
     verify("bundle/", { onnxruntime, ...(publicKey === null ? {} : { publicKey }) }),

@@ -1,4 +1,4 @@
-"""The search page in a real browser: found, highlighted, offline, updated, and what is refused."""
+"""The search page in a real browser: found, offline, updated, refused, learned from."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ from pocketquery import sdk
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document, content
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
+from tests.tiny_models import sentences
 
 ROOT = Path(__file__).parents[2]
 SERVE = ROOT / "examples" / "web" / "serve.py"
 PACKAGE = ROOT / "sdk" / "js"
+TRAINING = ROOT / "conformance" / "training" / "bundle"
 PLAYWRIGHT = PACKAGE / "node_modules" / "playwright-core" / "index.js"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 REFERENCE = ROOT / "benchmarks" / "reference" / "bundle"
 CORPUS = ROOT / "export" / "demo" / "data" / "corpus.jsonl.gz"
 KEY = base64.b64encode(bytes.fromhex("302a300506032b6570032100") + bytes(range(32))).decode()
+WORDS = "water oxygen norman castle geology rock teacher school pharmacy drug empire trade".split()
+SEARCHES = [
+    f"{WORDS[i]} {WORDS[(i * 5 + 3) % 12]} of the {WORDS[(i * 7 + 1) % 12]}" for i in range(10)
+]
 QUERIES = [
     "when did the oil crisis begin",
     "how do plants make sugar",
@@ -44,7 +50,8 @@ browser = pytest.mark.skipif(
     not Path(CHROMIUM).exists() or not PLAYWRIGHT.exists() or shutil.which("node") is None,
     reason="no Chromium, no node or no playwright-core",
 )
-pytestmark = [pytest.mark.slow, built]
+# Nine visits, each of which loads everything anew.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), built]
 
 
 @pytest.fixture
@@ -102,6 +109,22 @@ def test_the_server_serves_its_list_and_nothing_else(port: int, tmp_path: Path) 
     ):
         assert ask(port, path)[0].status == 404, path
     assert ask(port, "/", Host="elsewhere.example")[0].status == 421
+
+
+def test_what_can_be_is_sent_compressed(port: int) -> None:
+    script = ask(port, "/site.js")[1]
+    files = json.loads(script.removeprefix(b"self.SITE = ").rstrip(b";\n"))["files"]
+    sent = {}
+    for name, entry in files.items():
+        response, data = ask(port, f"/{name}", Accept_Encoding="gzip")
+        sent[name] = len(data)
+        if response.headers["Content-Encoding"] == "gzip":
+            assert response.headers["Vary"] == "Accept-Encoding"
+            data = gzip.decompress(data)
+        assert hashlib.sha256(data).hexdigest() == entry["sha256"]
+    assert sent["onnxruntime/ort-wasm-simd-threaded.wasm"] < 4_000_000
+    # A bundle of 6 MB and an index of some thousand documents beside it make 12 MB at the most.
+    assert sum(size for name, size in sent.items() if not name.startswith("bundle/")) < 4_500_000
 
 
 def test_a_changed_file_is_another_in_the_list(port: int, tmp_path: Path) -> None:
@@ -242,3 +265,77 @@ def test_where_nothing_can_be_kept_it_searches_online(report: Any, case: str, re
     assert found["problem"] == ""
     assert found["facts"]["Offline"].startswith(reason)
     assert found["titles"] == report["main"]["online"][0]["titles"]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What web_learning.mjs saw: a tiny encoder with a training step, and an index of its space."""
+    folder = tmp_path_factory.mktemp("learning")
+    encoder = sdk.load(TRAINING)
+    texts = sentences(90)
+    documents = [Document(f"d{i}", text, {"title": text[:-2]}) for i, text in enumerate(texts)]
+    index = folder / "index"
+    with create_index(index, space_id=encoder.space_id, dimension=encoder.dimension) as builder:
+        builder.add(documents, encoder.encode(texts))
+    settings = {
+        "python": sys.executable,
+        "serve": str(SERVE),
+        "playwright": str(PLAYWRIGHT),
+        "chromium": CHROMIUM,
+        "site": [str(TRAINING), str(index)],
+        "queries": SEARCHES,
+        "pictures": str(os.environ.get("POCKETQUERY_PICTURES") or folder),
+    }
+    command = ["node", str(Path(__file__).with_name("web_learning.mjs")), json.dumps(settings)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(ended.stdout)
+
+
+@browser
+def test_nothing_is_kept_or_loaded_before_consent(learned: Any) -> None:
+    assert learned["errors"] == []
+    assert learned["before"]["ask"]
+    assert learned["before"]["databases"] == [0]
+    assert not learned["before"]["loaded"]
+    assert learned["consented"]["stored"]
+    assert learned["consented"]["disabled"]
+    assert learned["consented"]["needed"].startswith("8 more different searches")
+
+
+@browser
+def test_without_a_network_the_page_improves_its_own_encoder(learned: Any) -> None:
+    assert learned["improved"]["said"] == "Improved, and in use from now on."
+    assert learned["improved"]["figures"].startswith("from 10 opened results, ")
+    assert learned["reloaded"] == {
+        "figures": learned["improved"]["figures"],
+        "same": True,
+        "differs": True,
+    }
+    assert learned["undone"] == {"figures": "none", "asBefore": True, "kept": "10 opened results"}
+
+
+@browser
+def test_what_is_erased_takes_the_improvement_along(learned: Any) -> None:
+    assert learned["again"].startswith("from 10 opened results")
+    assert learned["saved"] == SEARCHES
+    assert SEARCHES[2] not in learned["forgotten"]["kept"]
+    assert SEARCHES[3] in learned["forgotten"]["kept"]
+    assert learned["forgotten"]["figures"] == "none"
+    assert learned["forgotten"]["asBefore"]
+    assert learned["withdrawn"] == {"ask": True, "after": True}
+
+
+@browser
+def test_learning_is_usable_by_keyboard_and_screen_reader(learned: Any) -> None:
+    assert (
+        learned["consented"]["focus"] == "learn-title"
+    )  # the button is gone; not lost in the page
+    assert learned["improved"]["focus"] == "improve"
+    assert 'region "Learn from what I open"' in learned["before"]["tree"]
+    for said in (
+        'button "Improve the search"',
+        'button "Undo the improvement"',
+        "- status: Improved",
+    ):
+        assert said in learned["tree"]
+    assert not learned["wide"]  # on a phone

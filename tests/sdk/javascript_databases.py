@@ -1,4 +1,4 @@
-"""Write test/index/data/databases.json.gz: SQLite files of all sorts and the rows SQLite reads.
+"""Write conformance/index/databases.json.gz: SQLite files of all sorts and the rows SQLite reads.
 
     python -m tests.sdk.javascript_databases [NUMBER] [TARGET]
 
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parents[2] / "sdk" / "js" / "test" / "index" / "data" / "databases.json.gz"
+TARGET = Path(__file__).parents[2] / "conformance" / "index" / "databases.json.gz"
 INTEGERS = [0, 1, -1, 127, 128, -129, 2**15, -(2**23), 2**31, -(2**40), 2**53 - 1, -(2**53) + 1]
 CHARACTERS = "abcé東𠮷 "
 

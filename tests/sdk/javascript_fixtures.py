@@ -1,6 +1,6 @@
 """The small files that the JavaScript SDK's own tests read, so that they run without Python.
 
-``python -m tests.sdk.javascript_fixtures`` writes ``sdk/js/test/fixtures`` anew.
+``python -m tests.sdk.javascript_fixtures`` writes ``conformance/encoder`` anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 from tests.sdk.multilingual_model import made_up_texts, train_model
 from tests.sdk.tiny_bundle import tiny_files, tiny_manifest, trained_adapter
 
-TARGET = Path(__file__).parents[2] / "sdk" / "js" / "test" / "fixtures"
+TARGET = Path(__file__).parents[2] / "conformance" / "encoder"
 REFERENCE = Path(__file__).parents[2] / "benchmarks" / "reference" / "bundle"
 KEY, OTHER_KEY = b"\x01" * 32, b"\x02" * 32
 TEXTS = [

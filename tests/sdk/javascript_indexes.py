@@ -1,4 +1,4 @@
-"""Write test/index/data: indexes that Python built, and what Python finds in them.
+"""Write conformance/index: indexes that Python built, and what Python finds in them.
 
     python -m tests.sdk.javascript_indexes
 
@@ -29,7 +29,7 @@ import numpy as np
 from pocketquery.sdk import Document, Index, InvalidInputError, create_index, open_index
 from pocketquery.sdk.index.analysis import Analyzer
 
-DATA = Path(__file__).parents[2] / "sdk" / "js" / "test" / "index" / "data"
+DATA = Path(__file__).parents[2] / "conformance" / "index"
 DIMENSION = 24
 SPACE = "space-of-tests"
 WORDS = (

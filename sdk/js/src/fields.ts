@@ -86,6 +86,13 @@ export class Fields {
     return value;
   }
 
+  /** true or false. */
+  boolean(name: string): boolean {
+    const value = this.#get(name);
+    if (typeof value !== "boolean") this.#fail(name, value, "true or false");
+    return value;
+  }
+
   /** One of `options`. */
   choice<T extends string>(name: string, options: readonly T[]): T {
     const value = this.#get(name);

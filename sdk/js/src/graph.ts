@@ -9,7 +9,7 @@
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
 import type { AdapterTensors } from "./bundle/adapter_tensors.js";
-import { CorruptArtifactError } from "./errors.js";
+import { CorruptArtifactError, MissingExtraError, type PocketQueryError } from "./errors.js";
 import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";
 import { byCodePoint, repr, show, showShape } from "./python_text.js";
 
@@ -62,7 +62,7 @@ export class GraphModel {
     try {
       this.#model = readOnnxModel(this.#bytes);
     } catch (error) {
-      throw this.#unloadable(error);
+      throw unloadable(settings.source, "encoder.onnx", error);
     }
     checkInterface(this.#model, settings);
     const { slots } = this.#model;
@@ -97,7 +97,7 @@ export class GraphModel {
       const session = await onnxruntime.InferenceSession.create(this.#bytes, options);
       return new Graph(session, this.#settings, adapter);
     } catch (error) {
-      throw this.#unloadable(error);
+      throw unloadable(this.#settings.source, "encoder.onnx", error);
     }
   }
 
@@ -119,13 +119,24 @@ export class GraphModel {
       }
     }
   }
+}
 
-  #unloadable(error: unknown): CorruptArtifactError {
-    return new CorruptArtifactError(
-      `${this.#settings.source}: onnxruntime cannot load encoder.onnx: ${(error as Error).message}`,
+/**
+ * Why onnxruntime could not load `file`: the file's damage, as Python says it, or that the platform
+ * lacks what onnxruntime runs on.
+ */
+export function unloadable(source: string, file: string, error: unknown): PocketQueryError {
+  const { message = String(error) } = (error ?? {}) as Partial<Error>;
+  if (typeof WebAssembly !== "object" && /wasm|webassembly|backend/i.test(message)) {
+    return new MissingExtraError(
+      `${source}: WebAssembly is not there or is switched off, and onnxruntime needs it here; ` +
+        `switch it on (strict security modes switch it off), or use another browser (${message})`,
       { cause: error },
     );
   }
+  return new CorruptArtifactError(`${source}: onnxruntime cannot load ${file}: ${message}`, {
+    cause: error,
+  });
 }
 
 /** A session over `encoder.onnx`. */

@@ -75,3 +75,4 @@ async function importRuntime(): Promise<OnnxRuntime> {
   }
 }
 export { FileChanges } from "./index/file_changes.js";
+export { FileBackend } from "./store/file.js";

@@ -91,3 +91,19 @@ export function byCodePoint(left: string, right: string): number {
     if (difference !== 0) return difference;
   }
 }
+
+// What Python's strip() and isspace() take for blank; JavaScript's trim() has another list.
+const BEFORE = /^[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
+const AFTER = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$/;
+const BLANK = /^[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$/;
+
+/** Whether Python's `strip()` would leave nothing of `text`. */
+export function isBlank(text: string): boolean {
+  return BLANK.test(text);
+}
+
+/** `text` without blank space at its ends, or at its end alone. */
+export function stripped(text: string, ends: "both" | "end" = "both"): string {
+  const cut = text.replace(AFTER, "");
+  return ends === "end" ? cut : cut.replace(BEFORE, "");
+}

@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { MemorySource } from "pocketquery";
 
 const PACKAGE = join(dirname(fileURLToPath(import.meta.url)), "..");
-export const FIXTURES = join(PACKAGE, "test", "fixtures");
+export const CONFORMANCE = join(PACKAGE, "..", "..", "conformance");
+export const FIXTURES = join(CONFORMANCE, "encoder");
 export const TINY = join(FIXTURES, "tiny");
 export const REFERENCE = join(PACKAGE, "..", "..", "benchmarks", "reference", "bundle");
 export { PACKAGE };

@@ -83,10 +83,15 @@ test("a bundler leaves out what is not used", async () => {
   assert.ok(nothing < 100, `${nothing} bytes for nothing`);
   assert.ok(one < 3_000, `${one} bytes for one class`);
   assert.ok(all < 90_000, `${all} bytes for the encoder`);
+  const learning = await bundled('import { trainLocally } from "pocketquery/training"; console.log(trainLocally)');
+  assert.ok(learning > 15_000, `${learning} bytes for training, which the encoder does without`);
+  const store = await bundled('import { QueryStore } from "pocketquery/store"; console.log(QueryStore)');
+  assert.ok(store < 20_000, `${store} bytes for the query store`);
 });
 
 test("everything but the entry for Node goes into a page", async () => {
-  for (const entry of ["pocketquery", "pocketquery/web", "pocketquery/worker", "pocketquery/index"]) {
+  const entries = ["pocketquery", "pocketquery/web", "pocketquery/worker", "pocketquery/index", "pocketquery/training", "pocketquery/store"];
+  for (const entry of entries) {
     assert.ok((await bundled(`export * from "${entry}"`)) > 5_000, entry); // "node:fs" would be an error
   }
 });

@@ -1,78 +1,15 @@
 /** The SDK in a real browser: onnxruntime-web, WebCrypto, fetch and a worker. */
 
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { extname, join, normalize } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
-import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { load } from "pocketquery/node";
-import { cosine, EXPECTED, FIXTURES, PACKAGE, REFERENCE } from "./fixtures.js";
+import { call, CHROMIUM, inPage } from "./browser.js";
+import { apart, batchOf, floats, hyperparameters, TRAINED } from "./training/data.js";
+import { cosine, EXPECTED, REFERENCE } from "./fixtures.js";
 
-const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const FOLDER = process.env["POCKETQUERY_EXPECTED"] ?? "";
-const ROOTS: Record<string, string> = {
-  dist: join(PACKAGE, "dist"),
-  test: join(PACKAGE, "test"),
-  reference: REFERENCE,
-  bundle: REFERENCE,
-  fixtures: FIXTURES,
-  "onnxruntime-web": join(PACKAGE, "node_modules", "onnxruntime-web", "dist"),
-};
-const TYPES: Record<string, string> = {
-  ".html": "text/html",
-  ".js": "text/javascript",
-  ".mjs": "text/javascript",
-  ".wasm": "application/wasm",
-};
-const ARGUMENTS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
-
-async function inPage(work: (page: Page) => Promise<void>): Promise<void> {
-  const server = createServer((request, response) => {
-    if (request.url === "/readme.html") {
-      response.writeHead(200, { "content-type": "text/html" }).end(readmePage());
-      return;
-    }
-    const [, root = "", ...rest] = normalize(decodeURI(request.url ?? "")).split("/");
-    const file = join(ROOTS[root] ?? "/nowhere", ...rest);
-    const type = TYPES[extname(file)] ?? "application/octet-stream";
-    if (!existsSync(file)) response.writeHead(404).end();
-    else response.writeHead(200, { "content-type": type }).end(readFileSync(file));
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const profile = mkdtempSync(join(tmpdir(), "pocketquery-chromium-"));
-  let context: BrowserContext | null = null;
-  try {
-    const options = { executablePath: CHROMIUM, headless: true, args: ARGUMENTS };
-    context = await chromium.launchPersistentContext(profile, options);
-    const page = await context.newPage();
-    const errors: string[] = [];
-    page.on("pageerror", (error) => errors.push(error.message));
-    await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/test/page.html`);
-    await page.waitForFunction("window.page !== undefined");
-    await work(page);
-    assert.deepEqual(errors, []);
-  } finally {
-    await context?.close();
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-    rmSync(profile, { recursive: true, force: true });
-  }
-}
-
-/** The README's page. */
-function readmePage(): string {
-  const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
-  return /```html page\n([\s\S]*?)```/.exec(readme)?.[1] ?? assert.fail("no snippet");
-}
-
-const call = <T>(page: Page, method: string, ...args: unknown[]): Promise<T> =>
-  page.evaluate(`window.page.${method}(...${JSON.stringify(args)})`) as Promise<T>;
 
 interface Encoded {
   ids: number[][];
@@ -82,7 +19,7 @@ interface Encoded {
 
 test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async (t) => {
   const { texts, key, key_id, tiny, swapped } = EXPECTED;
-  await inPage(async (page) => {
+  await inPage("page.html", async (page) => {
     await t.test("the signed tiny bundle, from a folder and a zip", async () => {
       for (const place of ["/fixtures/tiny", "/fixtures/tiny.zip"]) {
         const found = await call<Encoded>(page, "encode", place, texts, { publicKey: key });
@@ -123,6 +60,24 @@ test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chrom
       await own.goto(new URL("/readme.html", page.url()).href);
       await own.waitForFunction("document.body.textContent.includes('384 dimensions')");
       await own.close();
+    });
+    await t.test("twenty training steps give Python's tensors", async () => {
+      const plain = (value: object): object =>
+        JSON.parse(JSON.stringify(value, (_, item: unknown) => {
+          if (typeof item === "bigint") return Number(item);
+          return ArrayBuffer.isView(item) ? Array.from(item as unknown as number[]) : item;
+        })) as object;
+      const batches = TRAINED.steps.batches.map((fed) => plain(batchOf(fed)));
+      const found = await call<{ losses: number[]; version: string; online: [string, number[]][] }>(
+        page, "train", "/training/bundle", batches, hyperparameters(),
+      );
+      assert.ok(apart(found.losses, TRAINED.steps.losses.map(([loss = Number.NaN]) => loss)) < 1e-4);
+      const apartness = found.online.map(([name, data]) => {
+        return apart(data, floats(TRAINED.steps.online[name] ?? assert.fail(name)));
+      });
+      t.diagnostic(`20 steps in the browser: tensors within ${Math.max(...apartness)}`);
+      assert.ok(Math.max(...apartness) < 1e-4);
+      assert.match(found.version, /\+local$/);
     });
     await t.test("in a worker", async () => {
       const found = await call<{ vectors: number[][]; refused: string }>(

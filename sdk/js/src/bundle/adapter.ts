@@ -33,7 +33,7 @@ import { checkSignature, type Key, keyId, rawKey, sha256 } from "./signature.js"
 import { encodeUtf8, isWellFormed } from "../utf8.js";
 
 export const ADAPTER_FORMAT = "pocketquery-adapter";
-const ADAPTER_VERSION = 1;
+export const ADAPTER_VERSION = 1;
 /** Bytes; what a device downloads a round. */
 export const LARGEST_RELEASE = 100_000;
 

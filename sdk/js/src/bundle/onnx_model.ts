@@ -38,6 +38,8 @@ export interface OnnxModel {
   readonly outputs: readonly ValueInfo[];
   /** Inputs that have a default and may be replaced, by name. */
   readonly slots: ReadonlyMap<string, Slot>;
+  /** Texts that the exporter left in the model, by name. */
+  readonly metadata: ReadonlyMap<string, string>;
 }
 
 /** Read `model`, the bytes of an ONNX file. Throws RangeError or TypeError where it is none. */
@@ -45,7 +47,9 @@ export function readOnnxModel(model: Uint8Array): OnnxModel {
   const inputs: ValueInfo[] = [];
   const outputs: ValueInfo[] = [];
   const initializers = new Map<string, Slot | null>();
+  const metadata = new Map<string, string>();
   for (const graph of fieldsOf(model)) {
+    if (graph.number === 14 && graph.wire === "bytes") metadata.set(...entry(model, graph));
     if (graph.number !== 7 || graph.wire !== "bytes") continue;
     for (const field of fieldsOf(model, graph.begin, graph.end)) {
       if (field.number === 5) initializers.set(...initializer(model, field));
@@ -58,7 +62,7 @@ export function readOnnxModel(model: Uint8Array): OnnxModel {
     const slot = initializers.get(name);
     if (slot) slots.set(name, slot);
   }
-  return { inputs: inputs.filter(({ name }) => !initializers.has(name)), outputs, slots };
+  return { inputs: inputs.filter(({ name }) => !initializers.has(name)), outputs, slots, metadata };
 }
 
 /** The name of an initializer, and where its values lie; null where they are not plain float32. */
@@ -81,6 +85,16 @@ function initializer(model: Uint8Array, tensor: Field): [string, Slot | null] {
   const bytes = shape.reduce((product, size) => product * size, 4);
   const usable = type === FLOAT && !external && end - begin === bytes;
   return [name, usable ? { shape, begin, end } : null];
+}
+
+/** A name and its text. */
+function entry(model: Uint8Array, field: Field): [string, string] {
+  const found: [string, string] = ["", ""];
+  for (const { number, wire, begin, end } of fieldsOf(model, field.begin, field.end)) {
+    if (wire !== "bytes" || number > 2) continue;
+    found[number - 1] = decodeUtf8(model.subarray(begin, end));
+  }
+  return found;
 }
 
 function valueInfo(model: Uint8Array, value: Field): ValueInfo {

@@ -6,7 +6,8 @@
  *
  * All numbers are little-endian. The first record says what the log is and of which space. Another
  * is `{"delete": [ids]}` or `{"add": [entries]}` with a row for each entry: a document, or, where
- * it was deleted since, `{"terms": [[term, count], ...]}`.
+ * it was deleted since, `{"terms": [[term, count], ...]}`; or, from version 2 on, `{"compact": true}`:
+ * what the file's documents deleted before it left behind does not count.
  *
  * A program that is killed while it writes leaves part of its last record, which is dropped. What
  * is broken and has a whole record behind it is damage, and is refused.
@@ -23,12 +24,15 @@ import { checkDocument, isObject } from "./document.js";
 import { rowBytes } from "./vectors/vectors.js";
 
 const FORMAT = "pocketquery-changes";
-const VERSION = 1;
+const VERSION = 2;
 const FRAME = 12;
 const NUMBER = 4;
 
-/** A change: ids that were deleted, or documents that were added. */
-export type Change = { readonly delete: readonly string[] } | { readonly add: readonly Added[] };
+/** A change: ids that were deleted, documents that were added, or that the index was compacted. */
+export type Change =
+  | { readonly delete: readonly string[] }
+  | { readonly add: readonly Added[] }
+  | { readonly compact: true };
 
 /** The space whose vectors a log holds. */
 export interface Space {
@@ -39,13 +43,15 @@ export interface Space {
 /** The bytes of a log with these changes. */
 export function encodeLog(space: Space, changes: readonly Change[]): Uint8Array {
   const { spaceId, dimension } = space;
-  const head = { format: FORMAT, format_version: VERSION, space: { id: spaceId, dimension } };
+  // Earlier releases read what has nothing new in it.
+  const version = changes.some((change) => "compact" in change) ? VERSION : 1;
+  const head = { format: FORMAT, format_version: version, space: { id: spaceId, dimension } };
   return concatenated([encodeRecord(head, []), ...changes.map(encodeChange)]);
 }
 
 /** The bytes of one more change. */
 export function encodeChange(change: Change): Uint8Array {
-  if ("delete" in change) return encodeRecord(change, []);
+  if (!("add" in change)) return encodeRecord(change, []);
   const add = change.add.map(({ document, terms }) => document ?? { terms: [...terms] });
   return encodeRecord({ add }, change.add.map(({ vector }) => vector));
 }
@@ -141,6 +147,7 @@ function parseChange(json: unknown, rows: Uint8Array, space: Space, file: string
   if (Array.isArray(deleted) && deleted.every((id) => typeof id === "string")) {
     return { delete: deleted };
   }
+  if (fields["compact"] === true) return { compact: true };
   const stride = rowBytes(space.dimension);
   if (!Array.isArray(add) || add.length * stride !== rows.length) {
     throw damaged(file, "a record is neither an addition nor a deletion");

@@ -3,7 +3,7 @@ import { ArtifactError } from "../errors.js";
 
 /**
  * One growing file of changes. A platform brings its own: {@link MemoryChanges} here,
- * `FileChanges` for Node.
+ * `IndexedDbChanges` for pages and workers, `FileChanges` for Node.
  *
  * One program writes at a time. `length` says how long the writer believes the file to be; where
  * it is not, another wrote meanwhile, and nothing may be changed.

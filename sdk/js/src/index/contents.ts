@@ -9,7 +9,7 @@ import { CANDIDATES, fuse } from "./fusion.js";
 import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
 import type { StoredDocuments } from "./vectors/stored.js";
-import { Vectors } from "./vectors/vectors.js";
+import { rowBytes, Vectors } from "./vectors/vectors.js";
 
 /** The rows of all documents: the publisher's first, then those added, deleted ones among them. */
 export class Contents {
@@ -20,6 +20,9 @@ export class Contents {
   private readonly vectors: Vectors;
   private alive: Uint8Array;
   private deleted: number;
+  /** Rows whose documents were deleted before the index was compacted: they count nowhere. */
+  private gone: Uint8Array | undefined;
+  private compactedAt = 0;
   private norms: Float32Array | undefined;
 
   /**
@@ -30,9 +33,9 @@ export class Contents {
   constructor(
     private readonly stored: StoredDocuments,
     rows: Uint8Array,
-    dimension: number,
-    file: string,
-    simd = true,
+    private readonly dimension: number,
+    private readonly file: string,
+    private readonly simd = true,
   ) {
     this.parts = [stored, this.added];
     this.vectors = new Vectors(dimension, simd);
@@ -61,6 +64,17 @@ export class Contents {
     return row < count ? this.stored.document(row) : this.added.document(row - count);
   }
 
+  /** The rows of the documents that can be found, rising. */
+  living(): number[] {
+    const rows = Array.from({ length: this.vectors.length }, (_, row) => row);
+    return this.deleted ? rows.filter((row) => this.alive[row]) : rows;
+  }
+
+  /** The stored vectors of `rows`, float32 (rows, dimension), of about length 1. */
+  floats(rows: readonly number[]): Float32Array {
+    return this.vectors.floats(rows);
+  }
+
   /** Add a document in the next row. */
   add(added: Added): void {
     this.vectors.append(added.vector, "the added documents");
@@ -87,11 +101,38 @@ export class Contents {
     return true;
   }
 
+  /** From now on, documents deleted until now count nowhere; those added stay to be added again. */
+  forgetDeleted(): void {
+    this.gone = this.alive.slice(0, this.stored.count).map((alive) => 1 - alive);
+    this.compactedAt = this.hidden.length;
+    this.norms = undefined;
+  }
+
+  /** The same documents, without what deleted ones left behind. */
+  compacted(): Contents {
+    const rows = this.vectors.bytes.subarray(0, this.stored.count * rowBytes(this.dimension));
+    const made = new Contents(this.stored, rows.slice(), this.dimension, this.file, this.simd);
+    for (const id of this.hidden) made.delete(id);
+    made.forgetDeleted();
+    for (const entry of this.added.entries) if (entry.document) made.add(entry);
+    return made;
+  }
+
+  /** Whether deleted documents of the file count nowhere. */
+  get isCompacted(): boolean {
+    return this.gone !== undefined;
+  }
+
+  /** {@link hidden}, those deleted before the index was compacted, and those since. */
+  get hiddenBy(): { before: string[]; after: string[] } {
+    return { before: this.hidden.slice(0, this.compactedAt), after: this.hidden.slice(this.compactedAt) };
+  }
+
   /** The best documents for a query, best first. */
   rank(query: CheckedQuery, condition?: Condition): Ranking {
     const allowed = condition ? this.matching(condition) : this.deleted ? this.alive : undefined;
     if (query.mode === "dense") return this.vectors.search(query.vector, query.k, allowed);
-    const lexical = bm25(this.parts, termsOf(query.text), (this.norms ??= this.lengthNorms()));
+    const lexical = bm25(this.parts, termsOf(query.text), (this.norms ??= this.lengthNorms()), this.gone);
     const most = Math.max(query.k, CANDIDATES);
     const words = best(lexical, most, allowed, 0);
     if (query.mode === "lexical") return ranked(words, pick(lexical, words, allowed), query.k);
@@ -120,7 +161,7 @@ export class Contents {
     const lengths = new Float32Array(this.vectors.length);
     lengths.set(this.stored.lengths);
     lengths.set(this.added.lengths, this.stored.count);
-    return lengthNorms(lengths);
+    return lengthNorms(lengths, this.gone ? lengths.filter((_, row) => !this.gone![row]) : lengths);
   }
 }
 

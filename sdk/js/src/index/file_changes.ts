@@ -1,7 +1,7 @@
 /** Changes in a file, for Node and Electron's main process. */
-import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { open, readFile, stat } from "node:fs/promises";
 import { ArtifactError } from "../errors.js";
+import { replaceFile, writeAll } from "../files/replace.js";
 import { type ChangeStore, checkLength } from "./change_store.js";
 
 /** Changes in the file at a path; it and its folder are made where they are not there. */
@@ -34,25 +34,7 @@ export class FileChanges implements ChangeStore {
 
   async replace(bytes: Uint8Array, length: number): Promise<void> {
     checkLength(this.name, await this.size(), length);
-    await this.explained(async () => {
-      const folder = dirname(this.name);
-      await mkdir(folder, { recursive: true });
-      const temporary = `${this.name}.${process.pid}.tmp`;
-      try {
-        const file = await open(temporary, "w", 0o600);
-        try {
-          await writeAll(file, bytes, 0);
-          await file.sync();
-        } finally {
-          await file.close();
-        }
-        await rename(temporary, this.name);
-      } catch (error) {
-        await rm(temporary, { force: true });
-        throw error;
-      }
-      await syncFolder(folder);
-    });
+    await this.explained(() => replaceFile(this.name, bytes));
   }
 
   private async size(): Promise<number> {
@@ -71,28 +53,6 @@ export class FileChanges implements ChangeStore {
       const reason = error instanceof Error ? error.message : String(error);
       throw new ArtifactError(`${this.name}: ${reason}; the index is as it was`, { cause: error });
     }
-  }
-}
-
-async function writeAll(
-  file: Awaited<ReturnType<typeof open>>,
-  bytes: Uint8Array,
-  position: number,
-): Promise<void> {
-  for (let done = 0; done < bytes.length; ) {
-    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
-    done += bytesWritten;
-  }
-}
-
-/** So that the new name outlasts a loss of power; Windows has no such call. */
-async function syncFolder(folder: string): Promise<void> {
-  if (process.platform === "win32") return;
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 

@@ -7,6 +7,7 @@
 import {
   ArtifactNotFoundError,
   CorruptArtifactError,
+  SpaceMismatchError,
   UnsupportedVersionError,
 } from "../errors.js";
 import { checkDetached } from "../bundle/bundle.js";
@@ -72,10 +73,18 @@ export async function readFolder(
   const documents = new StoredDocuments(database, name(DATABASE));
   const vectorsName = documents.meta("vectors");
   const space = `${info.dimension} ${info.spaceId}`;
-  if (documents.meta("space") !== space || !VECTORS_NAME.test(vectorsName)) {
+  const found = documents.meta("space");
+  if (found !== space) {
+    const [dimension = "", id = ""] = /^(\d+) (.*)$/s.exec(found)?.slice(1) ?? ["", found];
+    const named = (its: string, size: string | number) => `${its} (dimension ${size})`;
+    throw SpaceMismatchError.between(
+      name(DATABASE), named(id, dimension), name(INFO), named(info.spaceId, info.dimension),
+    );
+  }
+  if (!VECTORS_NAME.test(vectorsName)) {
     throw new CorruptArtifactError(
-      `${name(DATABASE)} is of the space ${documents.meta("space")} with vectors in ` +
-        `${vectorsName}, ${INFO} says ${space}; files of two indexes were mixed, copy it anew`,
+      `${name(DATABASE)} names the vectors ${vectorsName}, expected vectors-N.u8; files of two ` +
+        "indexes were mixed, copy it anew",
     );
   }
   const vectors = await source.read(vectorsName, {

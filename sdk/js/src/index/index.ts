@@ -26,6 +26,7 @@ import { checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
 import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 
 export { type ChangeStore, MemoryChanges } from "./change_store.js";
+export { IndexedDbChanges } from "./indexed_db_changes.js";
 export type { Document, Metadata, NewDocument } from "./document.js";
 export type { Filter } from "./filters.js";
 export type { Mode, QueryEncoder, SearchOptions } from "./query.js";
@@ -41,6 +42,19 @@ export interface Hit {
   readonly score: number;
   readonly text: string;
   readonly metadata: Metadata;
+}
+
+/** The vectors of an index's documents: what training compares queries with. */
+export interface IndexVectors {
+  readonly count: number;
+  readonly dimension: number;
+  readonly spaceId: string;
+  /** The row of the document with this id, undefined where there is none. */
+  rowOf(id: string): number | undefined;
+  /** Float32 (rows, dimension), of about length 1. */
+  vectors(rows: readonly number[]): Float32Array;
+  /** The rows nearest to a vector (dimension,), best first, at most k. */
+  nearest(query: Float32Array, k: number): number[];
 }
 
 /** How to open an index. */
@@ -94,7 +108,7 @@ export class Index {
     readonly spaceId: string,
     /** Of the vectors. */
     readonly dimension: number,
-    private readonly contents: Contents,
+    private contents: Contents,
     private readonly encoder: QueryEncoder | undefined,
     private readonly changes: ChangeStore | undefined,
   ) {}
@@ -126,6 +140,32 @@ export class Index {
       const { id, text, metadata } = this.contents.document(row);
       return { id, score: scores[i]!, text, metadata };
     });
+  }
+
+  /**
+   * The vectors of the documents that are there now, by row, for training: see
+   * `pocketquery/training`. What is added or deleted later does not count.
+   */
+  vectors(): IndexVectors {
+    const living = this.contents.living();
+    const places = new Map(living.map((row, place) => [row, place]));
+    const { contents, dimension, spaceId } = this;
+    return {
+      count: living.length,
+      dimension,
+      spaceId,
+      rowOf: (id) => {
+        const row = contents.rowOf(checkText(id, "the id"));
+        return row === undefined ? undefined : places.get(row);
+      },
+      vectors: (rows) => contents.floats(rows.map((row) => living[row]!)),
+      nearest: (query, k) => {
+        const vector = unitVector(query, dimension, "the query's vector");
+        const found = contents.rank({ mode: "dense", text: "", vector, k });
+        const near = Array.from(found.rows, (row) => places.get(row));
+        return near.filter((place) => place !== undefined);
+      },
+    };
   }
 
   /**
@@ -173,6 +213,21 @@ export class Index {
     });
   }
 
+  /**
+   * Drop what deleted documents left behind: their terms and vectors, which count in the scores until
+   * then, as in Python. The publisher's files stay as they are.
+   *
+   * @throws InvalidInputError the index is for reading only
+   * @throws ArtifactError it cannot be stored; the index is as it was
+   */
+  async compact(): Promise<void> {
+    await this.write(async () => {
+      const compacted = this.contents.compacted();
+      await this.replace(changesOf(compacted));
+      this.contents = compacted;
+    });
+  }
+
   /** @internal Take up the changes that are stored. */
   async load(): Promise<void> {
     if (!this.changes) return;
@@ -181,7 +236,8 @@ export class Index {
     this.length = bytes.length;
     this.whole = whole === bytes.length;
     for (const change of changes) {
-      if ("delete" in change) for (const id of change.delete) this.contents.delete(id);
+      if ("compact" in change) this.contents.forgetDeleted();
+      else if ("delete" in change) for (const id of change.delete) this.contents.delete(id);
       else for (const added of change.add) this.replay(added);
     }
   }
@@ -235,19 +291,35 @@ export class Index {
   /** Put all changes down anew, without the documents `erased`, and with one more change. */
   private async rewrite(erased: readonly string[], more?: Change): Promise<void> {
     const gone = new Set(erased);
-    const { added, hidden } = this.contents;
-    const entries = added.entries.map((entry) =>
-      entry.document && gone.has(entry.document.id) ? { ...entry, document: null } : entry,
-    );
+    const { added } = this.contents;
     const fromFile = erased.filter((id) => added.rowOf(id) === undefined);
-    const changes: Change[] = [{ delete: [...hidden, ...fromFile] }, { add: entries }];
-    const bytes = encodeLog(this, more ? [...changes, more] : changes);
+    const changes = changesOf(this.contents, gone);
+    if (fromFile.length) changes.push({ delete: fromFile });
+    await this.replace(more ? [...changes, more] : changes);
+  }
+
+  private async replace(changes: readonly Change[]): Promise<void> {
+    const bytes = encodeLog(this, changes);
     // Where an append failed, part of it may be there, which is dropped with this.
     if (!this.whole) this.length = (await this.changes!.read()).length;
     await this.changes!.replace(bytes, this.length);
     this.length = bytes.length;
     this.whole = true;
   }
+}
+
+/** All changes that make `contents` of the publisher's file, without the documents `erased`. */
+function changesOf(contents: Contents, erased: ReadonlySet<string> = new Set()): Change[] {
+  const { added, hidden, isCompacted } = contents;
+  const entries = added.entries.map((entry) =>
+    entry.document && erased.has(entry.document.id) ? { ...entry, document: null } : entry,
+  );
+  const { before, after } = contents.hiddenBy;
+  return [
+    { delete: isCompacted ? before : hidden },
+    ...(isCompacted ? [{ compact: true } as const, { delete: after }] : []),
+    { add: entries },
+  ];
 }
 
 function taken(id: string): InvalidInputError {

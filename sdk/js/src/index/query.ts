@@ -1,6 +1,6 @@
 /** What may be searched for, checked before the index is touched. Python's `query.py`. */
 import { InvalidInputError } from "../errors.js";
-import { repr, show } from "../python_text.js";
+import { isBlank, repr, show } from "../python_text.js";
 import { checkCount, checkText } from "../texts.js";
 import type { Filter } from "./filters.js";
 import { unitVector, type VectorLike } from "./vectors/vectors.js";
@@ -38,9 +38,6 @@ export interface CheckedQuery {
   readonly k: number;
 }
 
-/** What Python's `str.strip` takes for blank. */
-const BLANK = /^[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$/;
-
 /**
  * The arguments of `Index.search` as a query; a text is encoded where its mode needs it.
  * @throws InvalidInputError as `Index.search` says
@@ -54,7 +51,7 @@ export async function checkQuery(
   const text = typeof query === "string" ? checkText(query, "the query") : "";
   let vector: unknown = options.vector;
   if (typeof query === "string") {
-    if (BLANK.test(text)) throw new InvalidInputError("the query is blank; expected some text");
+    if (isBlank(text)) throw new InvalidInputError("the query is blank; expected some text");
   } else if (vector === undefined) {
     vector = query;
   } else {

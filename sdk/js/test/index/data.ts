@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { MemorySource } from "pocketquery";
 
-export const DATA = join(dirname(fileURLToPath(import.meta.url)), "../../test/index/data");
+export const DATA = join(dirname(fileURLToPath(import.meta.url)), "../../../../conformance/index");
 export const DIMENSION = 24;
 
 export interface Search {

@@ -67,6 +67,32 @@ test("changes made here give what they give in Python, at once and after opening
   await assertSame(await openIndex(source("base"), { changes }), EXPECTED.changed);
 });
 
+test("compacting here gives what it gives in Python, also after more changes", async () => {
+  const changes = new MemoryChanges();
+  const index = await openIndex(source("base"), { changes });
+  for (const change of EXPECTED.changes) {
+    if (change.add) await index.add(change.add, change.vectors!);
+    else await index.delete(change.delete!);
+  }
+  const before = (await changes.read()).length;
+  await index.compact();
+  assert.ok((await changes.read()).length < before);
+  await assertSame(index, EXPECTED.compact);
+  await assertSame(await openIndex(source("base"), { changes }), EXPECTED.compact);
+  // What is deleted from then on counts until it is compacted, too; what was, never again.
+  const vector = new Float32Array(DIMENSION).fill(1);
+  await index.add([{ id: "later", text: "bridge", metadata: {} }], [vector]);
+  assert.equal(await index.delete(["d4", "later"]), 2);
+  const again = await openIndex(source("base"), { changes });
+  for (const query of ["bridge", "the river", "building built"]) {
+    assert.deepEqual(await again.search(query, { mode: "lexical" }), await index.search(query, { mode: "lexical" }));
+  }
+  await index.compact();
+  await index.compact();
+  assert.equal((await openIndex(source("base"), { changes })).size, EXPECTED.compact.size - 1);
+  await assert.rejects((await openIndex(source("base"))).compact(), /for reading only/);
+});
+
 test("a document is what Python stored", async () => {
   const index = await openIndex(source("base"));
   assert.equal(index.get("d0"), undefined); // was deleted

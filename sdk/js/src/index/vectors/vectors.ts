@@ -180,6 +180,25 @@ export class Vectors {
     return scores;
   }
 
+  /** All rows as {@link append} took them; a view that is valid until rows are added. */
+  get bytes(): Uint8Array {
+    return this.matrix.rows;
+  }
+
+  /** The vectors of `rows`, float32 (m, d). */
+  floats(rows: readonly number[]): Float32Array {
+    const codes = this.matrix.rows;
+    const { dimension } = this;
+    const found = new Float32Array(rows.length * dimension);
+    for (const [i, row] of rows.entries()) {
+      const start = row * rowBytes(dimension);
+      for (let j = 0; j < dimension; j++) {
+        found[i * dimension + j] = (codes[start + j]! - ZERO) * this.scales[row]!;
+      }
+    }
+    return found;
+  }
+
   /** Inner products with every row to about 0.01, float64 (n,): the bits of numpy's. */
   private scores(query: Float32Array): Float64Array {
     const step = Math.fround(Math.max(largest(query), 1e-30) / QUERY_LIMIT);

@@ -1,0 +1,192 @@
+/**
+ * In the worker: what was opened is kept, with consent, and teaches the query encoder.
+ *
+ * Everything is in this browser's IndexedDB. An improvement always begins from the publisher's
+ * encoder and is kept with what it was made of: erasing one query erases it, too.
+ */
+
+import { readAdapter } from "./sdk/main.js";
+import { IndexedDbBackend, QueryStore } from "./sdk/store.js";
+import { Bundle, distinct, LocalStep, packAdapter, trainLocally } from "./sdk/training.js";
+import { FetchSource } from "./sdk/web.js";
+
+const LEAST = 8; // opened results: of fewer, one would decide
+const [ADAPTER, FIGURES] = ["adapter", "figures"];
+const SHOWINGS = 30; // of each query, at the most
+const SETTINGS = { batchSize: 16, openedLossWeight: 1, learningRate: 3e-3 };
+const LARGEST_DRIFT = 0.1; // of texts of all kinds, mean of 1 - cos
+const STEP = "train_step.onnx";
+
+export class Learner {
+  #encoder;
+  #index;
+  #onnxruntime;
+  #bundle;
+  #store;
+  #bound = false; // whether an improvement is in force
+
+  static async open(encoder, index, onnxruntime, key) {
+    const learner = new Learner();
+    learner.#encoder = encoder;
+    learner.#index = index;
+    learner.#onnxruntime = onnxruntime;
+    learner.#bundle = await Bundle.open(new FetchSource("bundle/"), key);
+    if (!learner.#bundle.has(STEP)) return learner;
+    learner.#store = await QueryStore.open(new IndexedDbBackend());
+    await learner.#takeUp();
+    return learner;
+  }
+
+  /** What the page shows. */
+  async state() {
+    if (!this.#store) return { available: false };
+    const [consent, examples] = [await this.#store.consent(), await this.#store.examples()];
+    const figures = await this.#store.kept(FIGURES);
+    if (figures === null && this.#bound) await this.#unbind(); // erased in another tab
+    return {
+      available: true,
+      consent,
+      searches: examples.length,
+      usable: usable(examples).length,
+      least: LEAST,
+      bytes: this.#bundle.manifest.files.get(STEP).bytes,
+      version: this.#encoder.version,
+      improved: figures === null ? null : JSON.parse(new TextDecoder().decode(figures)),
+    };
+  }
+
+  /** From now on what is opened is kept; the training step is fetched now, for times without a network. */
+  async consent() {
+    await this.#bundle.read(STEP);
+    await this.#store.giveConsent();
+  }
+
+  async opened(query, shown, opened) {
+    return this.#store ? this.#store.add(query, shown, opened) : false;
+  }
+
+  /** All that is kept, with the opened documents' titles. */
+  async exported() {
+    const rows = await this.#store.export();
+    return rows.map((row) => ({ ...row, title: this.#index.get(row.opened ?? "")?.metadata.title ?? row.opened }));
+  }
+
+  async forget(query) {
+    await this.#store.forget(query);
+    await this.#unbind();
+  }
+
+  async erase() {
+    await this.#store.eraseAll();
+    await this.#unbind();
+  }
+
+  async withdraw() {
+    await this.#store.withdrawConsent();
+    await this.#unbind();
+  }
+
+  async undo() {
+    await this.#store.dropKept();
+    await this.#unbind();
+  }
+
+  /** Train on what was opened; `{ kept, reason }`. What does not find more is not kept. */
+  async improve(onStep) {
+    const epoch = await this.#store.epoch(); // read first: what is erased from here on, changes it
+    const examples = usable(await this.#store.examples());
+    if (examples.length < LEAST) return { kept: false, reason: `${LEAST} opened results are needed` };
+    const step = await LocalStep.open(this.#bundle, { onnxruntime: this.#onnxruntime });
+    await this.#unbind(); // it begins from the publisher's
+    let kept = false;
+    try {
+      const [before, still] = [await this.#places(examples), await this.#golden()];
+      const batch = Math.min(SETTINGS.batchSize, examples.length);
+      const result = await trainLocally({
+        encoder: this.#encoder,
+        step,
+        examples,
+        documents: this.#index.vectors(),
+        adapter: this.#encoder.adapter,
+        config: { ...SETTINGS, steps: Math.min(60, Math.ceil((SHOWINGS * examples.length) / batch)) },
+        mayContinue: async () => ((await this.#store.epoch()) === epoch ? null : "searches were erased meanwhile"),
+        onStep,
+      });
+      if (result.stopped !== null) return { kept, reason: result.stopped };
+      const { manifest } = this.#bundle;
+      const version = `${manifest.encoderVersion}-local`;
+      const parentVersion = manifest.encoderVersion;
+      const bytes = await packAdapter(result.adapter, { manifest, version, parentVersion });
+      await this.#bind(bytes);
+      const [after, moved] = [await this.#places(examples), await this.#golden()];
+      const drift = 1 - mean(moved.map((vector, i) => cosine(vector, still[i])));
+      if (drift > LARGEST_DRIFT) return { kept, reason: "other queries would find other things" };
+      if (after.gain <= before.gain || after.place > before.place) return { kept, reason: "it would not find more of what you opened" };
+      const figures = { opened: examples.length, before: before.place, after: after.place, drift, time: Date.now() };
+      const told = new TextEncoder().encode(JSON.stringify(figures));
+      kept = await this.#store.keep({ [ADAPTER]: bytes, [FIGURES]: told }, epoch);
+      return { kept, reason: kept ? null : "searches were erased meanwhile" };
+    } finally {
+      await step.close();
+      if (!kept) {
+        await this.#unbind();
+        await this.#takeUp(); // what was there before stays in force
+      }
+    }
+  }
+
+  /** The improvement that is kept, where it is still of this encoder. */
+  async #takeUp() {
+    const bytes = await this.#store.kept(ADAPTER);
+    if (bytes === null) return;
+    try {
+      await this.#bind(bytes);
+    } catch {
+      await this.undo(); // of an encoder that the publisher replaced since
+    }
+  }
+
+  /** As tensors: the device signs nothing, so a publisher's key does not apply to what it made. */
+  async #bind(bytes) {
+    const { tensors } = await readAdapter(bytes, this.#bundle.manifest);
+    await this.#encoder.swapAdapter(tensors);
+    this.#bound = true;
+  }
+
+  async #unbind() {
+    await this.#encoder.swapAdapter(null);
+    this.#bound = false;
+  }
+
+  /** Where opened results stand by meaning: their mean place, and the mean of 1 / place. */
+  async #places(examples) {
+    const places = [];
+    for (const { query, shown, opened } of examples) {
+      const k = Math.max(100, shown.length);
+      const vector = await this.#encoder.encodeQuery(query);
+      const hits = await this.#index.search(vector, { k });
+      const place = hits.findIndex(({ id }) => id === opened);
+      places.push(place < 0 ? k + 1 : place + 1);
+    }
+    return { place: mean(places), gain: mean(places.map((place) => 1 / place)) };
+  }
+
+  /** Vectors of the bundle's texts of all kinds. */
+  async #golden() {
+    const { texts } = JSON.parse(new TextDecoder().decode(await this.#bundle.read("golden.json")));
+    return this.#encoder.encode(texts.map(({ text }) => text), { prompt: "" });
+  }
+}
+
+/** One search of each query, its newest with an opened result that stood among others. */
+function usable(examples) {
+  return distinct(examples).filter(({ shown, opened }) => opened !== null && shown.length > 1);
+}
+
+function mean(values) {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+function cosine(left, right) {
+  return left.reduce((sum, value, i) => sum + value * right[i], 0); // both have length 1
+}

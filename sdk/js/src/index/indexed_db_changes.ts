@@ -1,0 +1,89 @@
+/**
+ * Changes of an index in IndexedDB, for pages and workers: pieces in the order in which they were
+ * appended. Length and bytes are one transaction, so that no other tab writes between.
+ */
+import { begun, done, ended, explained, openDatabase } from "../indexed_db.js";
+import { type ChangeStore, checkLength } from "./change_store.js";
+
+const VERSION = 1;
+const PIECES = "pieces";
+
+/** Changes in the database of this name; it is made where there is none. */
+export class IndexedDbChanges implements ChangeStore {
+  private database: Promise<IDBDatabase> | undefined;
+
+  /** @param name of the database: one for each index */
+  constructor(readonly name: string) {}
+
+  async read(): Promise<Uint8Array> {
+    const pieces = await this.transact("readonly", (all) => Promise.resolve(all));
+    const bytes = new Uint8Array(lengthOf(pieces));
+    let at = 0;
+    for (const piece of pieces) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+    return bytes;
+  }
+
+  async append(bytes: Uint8Array, length: number): Promise<void> {
+    await this.transact("readwrite", (pieces, store) => {
+      checkLength(this.name, lengthOf(pieces), length);
+      return done(store.add(Uint8Array.from(bytes)));
+    });
+  }
+
+  async replace(bytes: Uint8Array, length: number): Promise<void> {
+    await this.transact("readwrite", (pieces, store) => {
+      checkLength(this.name, lengthOf(pieces), length);
+      store.clear();
+      return done(store.add(Uint8Array.from(bytes)));
+    });
+  }
+
+  /** Close the database; another call opens it again. */
+  close(): void {
+    this.database?.then((database) => database.close()).catch(() => undefined);
+    this.database = undefined;
+  }
+
+  private async transact<T>(
+    mode: IDBTransactionMode,
+    work: (pieces: Uint8Array[], store: IDBObjectStore) => Promise<T>,
+  ): Promise<T> {
+    const transaction = begun(this.name, await this.opened(), [PIECES], mode);
+    const over = ended(this.name, transaction);
+    over.catch(() => undefined); // what failed within is told first
+    try {
+      const store = transaction.objectStore(PIECES);
+      const result = await work(await done<Uint8Array[]>(store.getAll()), store);
+      await over;
+      return result;
+    } catch (error) {
+      try {
+        transaction.abort();
+      } catch {
+        // It is over already.
+      }
+      throw explained(this.name, error);
+    }
+  }
+
+  private opened(): Promise<IDBDatabase> {
+    if (!this.database) {
+      const opening = openDatabase(this.name, VERSION, (database) => {
+        database.createObjectStore(PIECES, { autoIncrement: true });
+      });
+      this.database = opening;
+      const forget = (): void => {
+        if (this.database === opening) this.database = undefined; // another attempt may succeed
+      };
+      opening.then((database) => database.addEventListener("close", forget), forget);
+    }
+    return this.database;
+  }
+}
+
+function lengthOf(pieces: readonly Uint8Array[]): number {
+  return pieces.reduce((sum, piece) => sum + piece.length, 0);
+}

@@ -1,0 +1,104 @@
+/** How a device trains: Python's `client/local_config.py`, checked before anything is computed. */
+
+import { InvalidInputError } from "../errors.js";
+import { checkLimits, type MonitorLimits } from "./monitors.js";
+import type { Hyperparameters } from "./step.js";
+import { type Augmenter, chosen, viewPlan, type ViewPlan } from "./views.js";
+
+/** The settings; what is not given is as in Python. */
+export interface LocalSettings extends Hyperparameters {
+  /** Optimiser steps. */
+  readonly steps: number;
+  /** Queries a step; fewer where the device has fewer. */
+  readonly batchSize: number;
+  /** Nearest documents of each query to compare it with. */
+  readonly nearestPrototypes: number;
+  /** Documents drawn from the rest, anew each step. */
+  readonly randomPrototypes: number;
+  /** Augmenters of the noisy views (names, or objects), one of them drawn for each. */
+  readonly heavyViews: readonly (string | Augmenter)[];
+  /** The same of the light views, which four-view "byol" alone has. */
+  readonly lightViews: readonly (string | Augmenter)[];
+  /** Share of the letters that "typo" mistypes. */
+  readonly typoRate: number;
+  /** After each step the shared tensors go back this share of the way to where training began. */
+  readonly proximal: number;
+  readonly limits: MonitorLimits;
+}
+
+const DEFAULTS: LocalSettings = {
+  steps: 10,
+  batchSize: 16,
+  learningRate: 1e-3,
+  temperature: 0.05,
+  nearestPrototypes: 50,
+  randomPrototypes: 50,
+  anchorWeight: 5,
+  emaRate: 0.99,
+  heavyViews: ["typo"],
+  lightViews: ["dropout_view", "noise_case"],
+  typoRate: 0.08,
+  openedLossWeight: 0,
+  proximal: 0,
+  weightDecay: 0,
+  beta1: 0.9,
+  beta2: 0.999,
+  epsilon: 1e-8,
+  limits: { rankKept: 0.5, spreadKept: 0.5, drift: 0.2 },
+};
+
+const WHOLE: Readonly<Record<string, readonly [least: number, most: number]>> = {
+  steps: [1, 10_000],
+  batchSize: [1, 1024],
+  nearestPrototypes: [1, 1024],
+  randomPrototypes: [0, 1024],
+};
+const NUMBERS: typeof WHOLE = {
+  learningRate: [Number.MIN_VALUE, 10],
+  temperature: [1e-3, 10],
+  epsilon: [1e-12, 1],
+  anchorWeight: [0, 1000],
+  openedLossWeight: [0, 1000],
+  weightDecay: [0, 10],
+  emaRate: [0, 1],
+  beta1: [0, 0.999999],
+  beta2: [0, 0.999999],
+  typoRate: [0, 1],
+  proximal: [0, 1],
+};
+
+/** Checked settings, and how the views are made. */
+export interface LocalConfig extends LocalSettings {
+  viewPlan(views: 2 | 4): ViewPlan;
+}
+
+/** `settings` over the defaults. Throws InvalidInputError, which names the value. */
+export function localConfig(settings: Partial<LocalSettings> = {}): LocalConfig {
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  const unknown = given.find(([name]) => !Object.hasOwn(DEFAULTS, name));
+  if (unknown) {
+    throw new InvalidInputError(
+      `found the setting '${unknown[0]}', expected one of ${Object.keys(DEFAULTS).join(", ")}`,
+    );
+  }
+  const config = { ...DEFAULTS, ...Object.fromEntries(given) } as LocalSettings;
+  for (const [rules, kind] of [[WHOLE, "a whole number"], [NUMBERS, "a number"]] as const) {
+    for (const [name, [least, most]] of Object.entries(rules)) {
+      const value: unknown = config[name as keyof LocalSettings];
+      const isRight = rules === WHOLE ? Number.isInteger(value) : Number.isFinite(value);
+      if (!isRight || (value as number) < least || (value as number) > most) {
+        const from = least === Number.MIN_VALUE ? "above 0" : `from ${least}`;
+        throw new InvalidInputError(
+          `${name} is ${String(value)}, expected ${kind} ${from} to ${most}`,
+        );
+      }
+    }
+  }
+  checkLimits(config.limits);
+  const augmenters = (choices: readonly (string | Augmenter)[]) =>
+    choices.map((choice) => chosen(choice, config.typoRate));
+  const [heavy, light] = [augmenters(config.heavyViews), augmenters(config.lightViews)];
+  const plan = (views: 2 | 4): ViewPlan => viewPlan({ views, heavy, light });
+  plan(2);
+  return { ...config, viewPlan: plan };
+}

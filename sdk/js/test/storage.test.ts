@@ -1,0 +1,91 @@
+/** What a page keeps, in a real browser: the query store and an index's changes in IndexedDB. */
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import type { Page } from "playwright-core";
+import { call, CHROMIUM, inPage } from "./browser.js";
+import { CONFORMANCE } from "./fixtures.js";
+
+interface Step {
+  result?: boolean;
+  consent: boolean;
+  renewed: boolean;
+  kept: unknown[];
+}
+
+const { lives } = JSON.parse(
+  gunzipSync(readFileSync(join(CONFORMANCE, "store", "store.json.gz"))).toString("utf8"),
+) as { lives: Step[][] };
+
+async function quota(page: Page, quotaSize: number): Promise<void> {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send("Storage.overrideQuotaForOrigin", { origin: new URL(page.url()).origin, quotaSize });
+}
+
+async function reloaded(page: Page): Promise<void> {
+  await page.reload();
+  await page.waitForFunction("window.page !== undefined");
+}
+
+test("what a page keeps in IndexedDB", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async (t) => {
+  await inPage("storage.html", async (page) => {
+    await t.test("a store lives as Python's does", async () => {
+      for (const i of [1, 3, 5]) {
+        const steps = lives[i] ?? [];
+        const limits = { maxRows: 6, maxAgeDays: 30, maxBytes: 220 };
+        const found = await call<Step[]>(page, "lived", `life ${i}`, steps, limits);
+        const expected = steps.map(({ result, consent, renewed, kept }) => ({
+          ...(result !== undefined && { result }), consent, renewed, kept,
+        }));
+        assert.deepEqual(found, expected);
+      }
+    });
+    await t.test("two tabs share a store, which outlasts a reload, and can be erased", async () => {
+      assert.deepEqual(await call(page, "together"), [20, [1, 2]]);
+      await reloaded(page);
+      assert.deepEqual(await call(page, "remembered"), [true, 20, [1, 2], 0, null, false]);
+    });
+    await t.test("a damaged store is refused and can be destroyed", async () => {
+      const [problem, consent] = await call<[string, boolean]>(page, "damaged");
+      assert.match(problem, /^CorruptArtifactError: damaged is damaged, or another program's/);
+      assert.equal(consent, false);
+    });
+    await t.test("an index's changes outlast a reload; another tab's are not overwritten", async () => {
+      const { size, refused, log } = await call<{ size: number; refused: string; log: string }>(page, "changed");
+      assert.match(refused, /^ArtifactError: changes of base: has \d+ bytes, expected \d+: another program changed/);
+      assert.ok(log.includes("secret other") && !log.includes("secret mine"));
+      await reloaded(page);
+      assert.deepEqual(await call(page, "reopened"), { size, found: "other" });
+    });
+    await t.test("without WebAssembly the error says so, and the index works", async () => {
+      const [problem, works] = await call<[string, boolean]>(page, "withoutWebAssembly");
+      assert.match(problem, /^MissingExtraError: .*: WebAssembly is not there or is switched off/);
+      assert.ok(works);
+      await reloaded(page);
+    });
+    await t.test("without IndexedDB the error says what is missing", async () => {
+      for (const problem of await call<string[]>(page, "without")) {
+        assert.match(problem, /^MissingExtraError: none: this browser, or this window, has no IndexedDB/);
+      }
+    });
+  });
+});
+
+test("without space nothing is changed, and erasing works", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async () => {
+  await inPage("storage.html", async (page) => {
+    await quota(page, 400_000);
+    const store = await call<{ problem: string; forgotten: unknown; after: unknown }>(page, "full");
+    assert.match(store.problem, /^ArtifactError: full: there is no space left for it; nothing was changed/);
+    assert.ok(store.forgotten); // and with it, where nothing else could be done, the others
+    assert.deepEqual(store.after, [0, false]);
+  });
+  await inPage("storage.html", async (page) => {
+    await quota(page, 400_000);
+    const changes = await call<{ problem: string; grew: boolean; same: boolean }>(page, "changesFull");
+    assert.match(changes.problem, /^ArtifactError: large: there is no space left/);
+    assert.ok(changes.same && changes.grew);
+  });
+});

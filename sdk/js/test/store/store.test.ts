@@ -1,0 +1,159 @@
+/** The query store beside Python's, in memory and in a file; IndexedDB is tested in the browser. */
+
+import assert from "node:assert/strict";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { ArtifactError, CorruptArtifactError, InvalidInputError, UnsupportedVersionError } from "pocketquery";
+import { FileBackend } from "pocketquery/node";
+import { MemoryBackend, QueryStore, type StoreBackend } from "pocketquery/store";
+import { ageAt, NO_AGE, stampOf } from "../../dist/store/expiry.js";
+import { CONFORMANCE } from "../fixtures.js";
+
+interface Step {
+  now: number;
+  do: string;
+  query: string;
+  shown?: string[];
+  opened?: string | null;
+  result?: boolean;
+  consent: boolean;
+  renewed: boolean;
+  kept: [string, string[], string | null, number | null][];
+}
+
+const EXPECTED = JSON.parse(
+  gunzipSync(readFileSync(join(CONFORMANCE, "store", "store.json.gz"))).toString("utf8"),
+) as { lives: Step[][]; ages: [number, boolean, (number | null)[]][][] };
+const FOLDER = mkdtempSync(join(tmpdir(), "pocketquery-store-"));
+after(() => rmSync(FOLDER, { recursive: true, force: true }));
+const LIMITS = { maxRows: 6, maxAgeDays: 30, maxBytes: 220 };
+
+test("a query's age is counted as in Python", () => {
+  for (const readings of EXPECTED.ages) {
+    let age = NO_AGE;
+    for (const [now, opening, expected] of readings) {
+      age = ageAt(age, now, 15 * 86_400, opening);
+      assert.deepEqual([age.seconds, age.seen, age.origin, age.landed, stampOf(age)], expected);
+    }
+  }
+  assert.equal(ageAt(NO_AGE, Number.NaN, 1), NO_AGE);
+});
+
+async function lived(steps: Step[], place: StoreBackend): Promise<void> {
+  let now = steps[0]?.now ?? 0;
+  const open = () => QueryStore.open(place, { ...LIMITS, clock: () => now });
+  let store = await open();
+  for (const [i, step] of steps.entries()) {
+    now = step.now;
+    const epoch = await store.epoch();
+    let result: boolean | undefined;
+    if (step.do === "add") result = await store.add(step.query, step.shown, step.opened);
+    else if (step.do === "opened") result = await store.recordOpened(step.query, step.opened ?? "");
+    else if (step.do === "forget") await store.forget(step.query);
+    else if (step.do === "give") await store.giveConsent();
+    else if (step.do === "withdraw") await store.withdrawConsent();
+    else if (step.do === "erase") await store.eraseAll();
+    else if (step.do === "reopen") {
+      store.close();
+      store = await open();
+    }
+    assert.equal(result, step.result, `step ${i}: ${step.do}`);
+    assert.equal(await store.consent(), step.consent, `step ${i}: ${step.do}`);
+    assert.equal((await store.epoch()) !== epoch, step.renewed, `step ${i}: ${step.do}`);
+    const kept = (await store.export()).map(({ query, shown, opened, time }) => [query, shown, opened, time]);
+    assert.deepEqual(kept, step.kept, `step ${i}: ${step.do}`);
+  }
+}
+
+test("a store lives as Python's does, in memory and in a file", async () => {
+  for (const [i, steps] of EXPECTED.lives.entries()) {
+    await lived(steps, new MemoryBackend());
+    if (i < 2) await lived(steps, new FileBackend(join(FOLDER, "lives", String(i))));
+  }
+});
+
+test("nothing is kept before consent, and nothing after it is withdrawn", async () => {
+  const path = join(FOLDER, "consent");
+  const store = await QueryStore.open(new FileBackend(path));
+  assert.equal(await store.add("a secret question", ["a"], "a"), false);
+  assert.equal(await store.recordOpened("a secret question", "a"), false);
+  assert.equal(await store.keep({ adapter: Uint8Array.of(1) }, await store.epoch()), false);
+  assert.doesNotMatch(readFileSync(path, "utf8"), /secret/);
+  await store.giveConsent();
+  assert.equal(await store.add("a secret question", ["a"], "a"), true);
+  assert.match(readFileSync(path, "utf8"), /secret/);
+  assert.equal(statSync(path).mode & 0o077, 0);
+  await store.withdrawConsent();
+  assert.doesNotMatch(readFileSync(path, "utf8"), /secret/);
+  assert.deepEqual([await store.consent(), await store.size()], [false, 0]);
+});
+
+test("what was made of the queries goes with them", async () => {
+  const store = await QueryStore.open();
+  await store.giveConsent();
+  const made = Uint8Array.of(1, 2, 3);
+  for (const erase of [
+    () => store.eraseAll(),
+    () => store.forget("never asked"),
+    () => store.withdrawConsent().then(() => store.giveConsent()),
+  ]) {
+    await store.add("oil crisis");
+    const epoch = await store.epoch();
+    assert.equal(await store.keep({ adapter: made }, epoch), true);
+    made[0] = 9; // a copy was kept
+    assert.deepEqual(await store.kept("adapter"), Uint8Array.of(1, 2, 3));
+    made[0] = 1;
+    await erase();
+    assert.equal(await store.kept("adapter"), null);
+    assert.equal(await store.keep({ adapter: made }, epoch), false); // it was trained on what is gone
+  }
+  await store.keep({ adapter: made }, await store.epoch());
+  await store.dropKept();
+  assert.equal(await store.kept("adapter"), null);
+});
+
+test("what is no query is refused", async () => {
+  const store = await QueryStore.open();
+  await store.giveConsent();
+  await assert.rejects(store.add("a\ud800"), InvalidInputError);
+  await assert.rejects(store.add("a", ["b"], "c"), /opened is 'c', expected one of the 1 shown ids/);
+  await assert.rejects(store.add("a", "b" as never), InvalidInputError);
+  await assert.rejects(store.examples(0), InvalidInputError);
+  assert.equal(await store.add("x".repeat(5 << 20)), false);
+  for (const limits of [{ maxRows: 0 }, { maxAgeDays: 0 }, { maxAgeDays: Number.NaN }, { maxBytes: 0.5 }]) {
+    await assert.rejects(QueryStore.open(new MemoryBackend(), limits), InvalidInputError);
+  }
+  store.close();
+  await assert.rejects(store.add("a"), /is closed; open it again/);
+});
+
+test("a damaged file is refused, and can be destroyed", async () => {
+  const path = join(FOLDER, "damaged");
+  const place = new FileBackend(path);
+  const store = await QueryStore.open(place);
+  await store.giveConsent();
+  await store.add("oil crisis");
+  const sound = readFileSync(path, "utf8");
+  for (const broken of ["", "{", "null", "[]", '{"rows":[null]}', sound.replace("true", "1"), sound.replace("oil crisis", "oil").replace('"shown":[]', '"shown":3')]) {
+    writeFileSync(path, broken);
+    await assert.rejects(QueryStore.open(place), CorruptArtifactError, broken);
+  }
+  writeFileSync(path, sound.replace('"version":1', '"version":2'));
+  await assert.rejects(QueryStore.open(place), UnsupportedVersionError);
+  await QueryStore.destroy(place);
+  assert.ok(!existsSync(path));
+  await QueryStore.destroy(place);
+  assert.equal(await (await QueryStore.open(place)).consent(), false);
+});
+
+test("what cannot be written changes nothing", { skip: process.getuid?.() === 0 && "as root everything can be" }, async () => {
+  const path = join(FOLDER, "locked", "store");
+  const store = await QueryStore.open(new FileBackend(path));
+  chmodSync(join(FOLDER, "locked"), 0o500);
+  await assert.rejects(store.giveConsent(), ArtifactError);
+  chmodSync(join(FOLDER, "locked"), 0o700);
+  assert.equal(await store.consent(), false);
+});

@@ -1,0 +1,102 @@
+"""Write conformance/store: what happens to a query store, and what Python's holds after each step.
+
+The clock jumps, stands still and is not set; queries are added, opened, forgotten and expire.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import tempfile
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from pocketquery.client.store.expiry import Age
+from pocketquery.client.store.store import QueryStore
+
+TARGET = Path(__file__).parents[2] / "conformance" / "store"
+START = 1_780_000_000.0  # in 2026
+DAY = 86_400.0
+QUERIES = ["oil crisis", "Oil  Crisis?", "how do plants make sugar", "Zürich", "東京", " ", "?!"]
+LIMITS = {"max_rows": 6, "max_age_days": 30.0, "max_bytes": 220}
+
+
+def main() -> None:
+    """Write everything anew."""
+    TARGET.mkdir(parents=True, exist_ok=True)
+    found = {"limits": LIMITS, "lives": [life(seed) for seed in range(12)], "ages": ages()}
+    text = json.dumps(found, ensure_ascii=True, separators=(",", ":"))
+    (TARGET / "store.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _ticked(now: float, draw: random.Random) -> float:
+    """What the clock shows next: a little later mostly, else anything."""
+    step = draw.choice((0.0, 1.0, 30.0, 70.0, 3600.0, 5000.0, DAY, 3 * DAY, -50.0))
+    return draw.choice((*[now + step] * 9, START, 0.0, 1000.0, START + 400 * DAY, 2e10))
+
+
+def ages() -> list[Any]:
+    """Readings of a clock, each with the counter after it."""
+    draw, found = random.Random(1), []
+    for _ in range(40):
+        age, now, readings = Age(), START, []
+        for _ in range(25):
+            now, opening = _ticked(now, draw), draw.random() < 0.2
+            age = age.at(now, 15 * DAY, opening=opening)
+            readings.append([now, opening, [*astuple(age), age.stamp]])
+        found.append(readings)
+    return found
+
+
+def life(seed: int) -> list[Any]:
+    """Steps, each with what came back and with what is kept after it."""
+    draw, steps = random.Random(seed), []
+    now = START
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+
+        def opened() -> QueryStore:
+            return QueryStore.open(
+                path, max_rows=6, max_age_days=30.0, max_bytes=220, clock=lambda: now
+            )
+
+        store = opened()
+        for _ in range(80):
+            now = _ticked(now, draw)
+            name = draw.choice(("add",) * 8 + ("opened",) * 3 + ("forget", "reopen", "other"))
+            query = draw.choice(QUERIES)
+            shown = [f"d{draw.randrange(4)}" for _ in range(draw.randrange(4))]
+            before = store.epoch
+            step: dict[str, Any] = {"now": now, "do": name, "query": query}
+            if name == "add":
+                step |= {"shown": shown, "opened": draw.choice([None, *shown])}
+                step["result"] = store.add(query, shown, step["opened"])
+            elif name == "opened":
+                step["opened"] = f"d{draw.randrange(4)}"
+                step["result"] = store.record_opened(query, step["opened"])
+            elif name == "forget":
+                store.forget(query)
+            elif name == "reopen":
+                store.close()
+                store = opened()
+            else:
+                step["do"] = draw.choice(("give", "give", "give", "withdraw", "erase"))
+                {
+                    "give": store.give_consent,
+                    "withdraw": store.withdraw_consent,
+                    "erase": store.erase_all,
+                }[step["do"]]()
+            step |= {
+                "consent": store.consent,
+                "renewed": store.epoch != before,
+                "kept": [[*row.values()] for row in store.export()],
+            }
+            steps.append(step)
+        store.close()
+    return steps
+
+
+if __name__ == "__main__":
+    main()
