@@ -19,8 +19,8 @@ from pocketquery.client.policy import Policy
 from pocketquery.client.round_memory import RoundMemory
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.transport import MESSAGE_TYPE, handle_secure
-from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
 from pocketquery.client.training.training import LocalResult, train_locally
+from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
@@ -47,9 +47,9 @@ class SimulatedDevices(Mapping[int, Client]):
         seed: of their secrets, and so of their nonces and of all randomness in their training.
         limits: what they accept of an offer.
         enrolment: where rounds are private ones, what makes them take part.
+        trains: what trains the device of the user with this name.
 
     Where the equipment has a public key, each keeps in a file of its own which releases it trusts.
-        trains: what trains the device of the user with this name.
     """
 
     equipment: Equipment
@@ -94,7 +94,7 @@ class SimulatedDevices(Mapping[int, Client]):
         """What the device of the user in this place trusts."""
         key = self.equipment.public_key
         path = None if key is None else self.folder / f"{place:06d}.{TRUSTED_RELEASES}"
-        secret = hashlib.sha256(json.dumps([self.seed, self._names[place], "releases"]).encode())
+        secret = hashlib.sha256(json.dumps([self.seed, self.names[place], "releases"]).encode())
         return TrustedReleases(path, public_key=key, secret=secret.digest())
 
     def _answer(self, message: Message, place: int) -> Message:
