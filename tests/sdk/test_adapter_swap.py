@@ -13,7 +13,6 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import pack_adapter
-from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -23,6 +22,8 @@ from pocketquery.sdk.errors import (
 )
 from tests.sdk.tiny_bundle import (
     DOWN,
+    PRIVATE,
+    PUBLIC,
     UP,
     default_adapter,
     reference_vector,
@@ -32,8 +33,6 @@ from tests.sdk.tiny_bundle import (
     write_tiny_bundle,
 )
 
-PRIVATE = bytes(range(32))
-PUBLIC = public_key_of(PRIVATE)
 TEXTS = ["how do plants make sugar", "the sea", "", "Zürich 1920", "make light"] * 4
 
 

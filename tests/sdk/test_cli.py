@@ -18,12 +18,18 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import write_adapter
 from pocketquery.sdk.bundle.manifest import Space
-from pocketquery.sdk.bundle.signature import key_id, public_key_of
+from pocketquery.sdk.bundle.signature import key_id
 from pocketquery.sdk.cli import main
-from tests.sdk.tiny_bundle import SPACE_ID, trained_adapter, write_tiny_bundle, write_tiny_index
+from tests.sdk.tiny_bundle import (
+    PRIVATE,
+    SPACE_ID,
+    trained_adapter,
+    write_tiny_bundle,
+    write_tiny_index,
+)
+from tests.sdk.tiny_bundle import PUBLIC as PUBLIC_KEY
 
-PRIVATE = bytes(range(32))
-PUBLIC = public_key_of(PRIVATE).hex()
+PUBLIC = PUBLIC_KEY.hex()
 KEY = key_id(PUBLIC)
 KEPT = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
 COMMANDS = ["demo", "distill", "encode", "evaluate", "export", "index", "search", "verify"]

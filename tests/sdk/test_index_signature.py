@@ -12,6 +12,8 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, Sign
 from pocketquery.sdk.index.builder import create_index
 from tests.sdk.tiny_bundle import DIMENSION, DOCUMENTS, SPACE_ID, write_tiny_index
 
+pytest.importorskip("cryptography")  # whoever signs needs it
+
 PRIVATE = bytes(range(32))
 PUBLIC = public_key_of(PRIVATE)
 OTHER = public_key_of(b"\x07" * 32)

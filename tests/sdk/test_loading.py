@@ -12,10 +12,7 @@ from pocketquery.sdk.bundle.bundle import Bundle, pack
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
-from tests.sdk.tiny_bundle import trained_adapter, write_tiny_bundle
-
-PRIVATE = bytes(range(32))
-PUBLIC = public_key_of(PRIVATE)
+from tests.sdk.tiny_bundle import PRIVATE, PUBLIC, trained_adapter, write_tiny_bundle
 
 
 @pytest.fixture(autouse=True)

@@ -33,12 +33,20 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import sha256_bytes
-from tests.sdk.tiny_bundle import DOWN, UP, default_adapter, tiny_files, tiny_manifest
+from tests.sdk.tiny_bundle import (
+    DOWN,
+    PRIVATE,
+    PUBLIC,
+    UP,
+    default_adapter,
+    tiny_files,
+    tiny_manifest,
+)
 from tests.sdk.tiny_bundle import trained_adapter as trained
 
+pytest.importorskip("cryptography")  # whoever signs needs it
+
 MANIFEST: Manifest = tiny_manifest(tiny_files(default_adapter()))
-PRIVATE = bytes(range(32))
-PUBLIC = public_key_of(PRIVATE)
 PLAIN = pack_adapter(trained(), manifest=MANIFEST, version="2", parent_version="1")
 SIGNED = pack_adapter(
     trained(), manifest=MANIFEST, version="2", parent_version="1", signing_key=PRIVATE

@@ -34,6 +34,8 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 
+pytest.importorskip("cryptography")  # whoever signs needs it
+
 OLD, NEW, NEXT, STRANGER = (bytes([number]) * 32 for number in (1, 2, 3, 4))
 PUBLIC = {key: public_key_of(key) for key in (OLD, NEW, NEXT, STRANGER)}
 

@@ -1,11 +1,11 @@
-"""The extra "federation" alone runs rounds: neither does it bring torch and transformers, nor do
-the rounds ask for them."""
+"""What an install brings is enough: the base for the device's tests, "federation" for rounds."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 
 from tests.server.federation.small_federation import QUICK, write_federation
 
+ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "transformers", "tokenizers", "onnx", "numba", "safetensors", "matplotlib"}
 _COMMAND = "import sys; from pocketquery.sdk.cli import main; sys.exit(main())"
 _BLOCKER = f"""
@@ -80,3 +81,81 @@ def run(folder: Path, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+@pytest.mark.slow
+def test_the_device_runs_where_nothing_but_the_base_install_is(tmp_path: Path) -> None:
+    """The wheel, what it requires, pytest and hypothesis: the device's tests pass there, and the
+    commands that need no more work."""
+    place = tmp_path / "site"
+    place.mkdir()
+    wanted = brought("pocketquery", set(), {})
+    assert wanted.keys() == BASE
+    for name in ("pytest", "pytest-timeout", "hypothesis"):
+        brought(name, set(), wanted)
+    for name in wanted.keys() - {"pocketquery"}:
+        link(name, place)
+    wheel = build_wheel(tmp_path)
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(place)], check=True)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(place), "HOME": str(tmp_path)}
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-S", *arguments],  # without this environment's packages
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+        )
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+        return done.stdout
+
+    # The files' times differ from the cache's of the other environment.
+    found = run(
+        "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/sdk", "tests/conformance"
+    )
+    assert int(found.splitlines()[-1].split(" passed")[0].split()[-1]) > 1000, found[-500:]
+    index = str(tmp_path / "index")
+    run("-c", _COMMAND, "index", "--documents", "docs", "--output", index, "--symmetric")
+    shown = run("-c", _COMMAND, "search", "--index", index, "what does a device accept", "-k", "3")
+    assert "Federated rounds" in shown
+
+
+BASE = {
+    "pocketquery",
+    "numpy",
+    "onnxruntime",
+    "sentencepiece",
+    "flatbuffers",
+    "packaging",
+    "protobuf",
+}
+
+
+def link(name: str, place: Path) -> None:
+    """Put the installed distribution ``name`` into ``place``, as links."""
+    distribution = importlib.metadata.distribution(name)
+    tops = {
+        file.parts[0]
+        for file in distribution.files or ()
+        if file.parts[0] not in ("..", "__pycache__")
+    }
+    for top in tops:
+        if not (place / top).exists():
+            (place / top).symlink_to(distribution.locate_file(top))
+
+
+def build_wheel(folder: Path) -> Path:
+    """A wheel of this tree."""
+    tree = folder / "tree"
+    for name in ("sdk", "client", "server", "distill", "export"):
+        shutil.copytree(
+            ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "js")
+        )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    command += ["--no-index", "--quiet", "--wheel-dir", str(folder), str(tree)]
+    subprocess.run(command, check=True)
+    (path,) = folder.glob("pocketquery-*.whl")
+    return path
