@@ -26,6 +26,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE
 from pocketquery.sdk.bundle.safetensors import parse
 from tests.conformance.refused import CONFORMANCE, Case, opened, read_cases
+from tests.sdk.tiny_bundle import encoder_onnx
 
 ENCODER, TRAINING = CONFORMANCE / "encoder", CONFORMANCE / "training"
 EXPECTED = json.loads((ENCODER / "expected.json").read_text(encoding="utf-8"))
@@ -45,6 +46,11 @@ def test_what_must_be_refused_is(case: Case, tmp_path: Path) -> None:
     with pytest.raises(getattr(errors, case.error)) as found:
         opened(case, tmp_path)
     assert type(found.value).__name__ == case.error
+
+
+def test_the_committed_graph_is_what_onnx_writes() -> None:
+    pytest.importorskip("onnx")
+    assert (ENCODER / "tiny" / "encoder.onnx").read_bytes() == encoder_onnx()
 
 
 def test_ids_and_vectors() -> None:

@@ -142,7 +142,7 @@ def link(name: str, place: Path) -> None:
     }
     for top in tops:
         if not (place / top).exists():
-            (place / top).symlink_to(distribution.locate_file(top))
+            (place / top).symlink_to(str(distribution.locate_file(top)))
 
 
 def build_wheel(folder: Path) -> Path:
