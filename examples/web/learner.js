@@ -39,7 +39,7 @@ export class Learner {
 
   /** What the page shows. */
   async state() {
-    if (!this.#store) return { available: false };
+    if (!this.#store) return { available: false, reason: null }; // the bundle has no training step
     const [consent, examples] = [await this.#store.consent(), await this.#store.examples()];
     const figures = await this.#store.kept(FIGURES);
     if (figures === null && this.#bound) await this.#unbind(); // erased in another tab

@@ -73,8 +73,12 @@ function say(text) {
 
 async function refresh() {
   const state = await call("learning");
-  $("learning").hidden = !state.available;
-  if (!state.available) return;
+  $("learning").hidden = !state.available && !state.reason;
+  if (!state.available) {
+    $("ask").hidden = true;
+    if (state.reason) say(`Not available: ${state.reason}`);
+    return;
+  }
   const { consent, searches, usable, least, bytes, improved: figures } = state;
   $("ask").hidden = consent;
   $("learn").hidden = !consent;

@@ -20,6 +20,7 @@ const COMMON = new Set(
 let encoder = null;
 let index = null;
 let learner = null;
+let cannotLearn = null;
 const termsOfWord = new Map(); // the same words come again and again
 const MOST_WORDS = 50_000;
 
@@ -74,7 +75,10 @@ answer(self, {
     );
     if (opened.failed) return opened;
     index = opened;
-    learner = await Learner.open(encoder, index, onnxruntime, key).catch(() => null); // it searches without
+    learner = await Learner.open(encoder, index, onnxruntime, key).catch((error) => {
+      cannotLearn = error.message; // it searches without
+      return null;
+    });
     await index.search("warm up"); // the first call is slower
     const { name, spaceId, dimension, signedBy } = encoder;
     const { signatureKeyId, encoderVersion: version } = encoder.manifest; // the publisher's
@@ -96,7 +100,7 @@ answer(self, {
     return { results, encodeMs: encoded - start, searchMs: ended - encoded };
   },
 
-  learning: () => learner?.state() ?? { available: false },
+  learning: () => learner?.state() ?? { available: false, reason: cannotLearn },
   consent: () => learner.consent(),
   opened: (_, query, shown, opened) => learner?.opened(query, shown, opened) ?? false,
   exported: () => learner?.exported() ?? [],

@@ -5,7 +5,7 @@
  */
 
 import { InvalidInputError } from "../errors.js";
-import { isBlank, repr } from "../python_text.js";
+import { isBlank } from "../python_text.js";
 import { checkText } from "../texts.js";
 import { compose, isSyllable, keystrokes } from "./hangul.js";
 import { neighbours } from "./keyboards.js";
@@ -93,12 +93,4 @@ function slipInSyllable(letter: string, random: Random): string {
   const at = random.below(keys.length);
   const [slip, used] = slipOf(keys[at] as string, keys[at + 1] ?? "", random);
   return compose([...keys.slice(0, at), ...slip, ...keys.slice(at + used)]) + letter.slice(1);
-}
-
-/** Names a value that is no augmenter's name. */
-export function unknownName(found: unknown, known: readonly string[]): InvalidInputError {
-  const shown = typeof found === "string" ? repr(found) : String(found);
-  return new InvalidInputError(
-    `found the augmenter ${shown}, expected one of ${[...known].sort().join(", ")}`,
-  );
 }

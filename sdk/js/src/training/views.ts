@@ -8,11 +8,11 @@
  */
 
 import { InvalidInputError } from "../errors.js";
-import { isBlank, stripped } from "../python_text.js";
+import { isBlank, repr, stripped } from "../python_text.js";
 import { checkText } from "../texts.js";
 import { compose, isSyllable, keystrokes } from "./hangul.js";
 import type { Random } from "./random.js";
-import { mistype, unknownName } from "./typing_noise.js";
+import { mistype } from "./typing_noise.js";
 
 /** What makes views of queries. Equal generators give equal views. */
 export interface Augmenter {
@@ -104,7 +104,12 @@ const BUILT_IN: Readonly<Record<string, (typoRate: number) => Augmenter>> = {
 /** The augmenter that `choice` names; one that is given is taken as it is. */
 export function chosen(choice: string | Augmenter, typoRate: number): Augmenter {
   if (typeof choice === "object" && choice !== null) return choice;
-  if (!Object.hasOwn(BUILT_IN, choice)) throw unknownName(choice, Object.keys(BUILT_IN));
+  if (!Object.hasOwn(BUILT_IN, choice)) {
+    const shown = typeof choice === "string" ? repr(choice) : String(choice);
+    throw new InvalidInputError(
+      `found the augmenter ${shown}, expected one of ${Object.keys(BUILT_IN).sort().join(", ")}`,
+    );
+  }
   return (BUILT_IN[choice] as (rate: number) => Augmenter)(typoRate);
 }
 

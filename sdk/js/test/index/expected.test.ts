@@ -93,6 +93,25 @@ test("compacting here gives what it gives in Python, also after more changes", a
   await assert.rejects((await openIndex(source("base"))).compact(), /for reading only/);
 });
 
+test("the vectors that training takes are the living documents'", async () => {
+  const index = await openIndex(source("base"), { changes: new MemoryChanges() });
+  const vector = Float32Array.from({ length: DIMENSION }, (_, i) => Math.sin(i));
+  await index.add([{ id: "mine", text: "", metadata: {} }], [vector]);
+  await index.delete(["d1"]);
+  const documents = index.vectors();
+  assert.equal(documents.count, index.size);
+  assert.deepEqual([documents.rowOf("d0"), documents.rowOf("d1"), documents.rowOf("mine")], [undefined, undefined, index.size - 1]);
+  const near = documents.nearest(vector, 5);
+  const hits = await index.search(vector, { k: 5 });
+  assert.deepEqual(near, hits.map(({ id }) => documents.rowOf(id)));
+  const length = Math.hypot(...vector);
+  const [stored] = [documents.vectors([index.size - 1])];
+  assert.ok(vector.every((value, i) => Math.abs(value / length - (stored[i] ?? 9)) < 0.01));
+  await index.delete(["mine"]); // what was taken before stays whole
+  assert.deepEqual(documents.vectors([documents.count - 1]), stored);
+  await assert.rejects(async () => documents.nearest(new Float32Array(3), 1), InvalidInputError);
+});
+
 test("a document is what Python stored", async () => {
   const index = await openIndex(source("base"));
   assert.equal(index.get("d0"), undefined); // was deleted
