@@ -114,6 +114,11 @@ STORED: tuple[tuple[str, str, str], ...] = (
         "the app is deleted. It holds no query",
     ),
     (
+        "whose signatures are required, the release in force, a secret for roll-outs",
+        "the device, trusted-releases.sqlite, readable by its owner alone",
+        "the app is deleted. It holds no query, and is not sent",
+    ),
+    (
         "encrypted boxes, marks",
         "the server's journal",
         "the stage is over that needs them",
