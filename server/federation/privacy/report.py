@@ -36,6 +36,12 @@ _WHO = {
     "M": "M: a server that deviates, device keys being enrolled by someone else",
     "R": "R: whoever gets the releases",
 }
+_NO_CHARGE = "nothing: rounds without noise cost no epsilon, and are bounded by none"
+_DECLINED = (
+    "In these rounds devices add no noise. A device at its default, "
+    '<code>privacy="devices"</code>, declines them: who takes part has set '
+    '<code>privacy="any"</code>.'
+)
 _STAGES = ("ready", "committed", "survivors", "confirmed", "revealed")  # as rounds report them
 
 
@@ -77,7 +83,8 @@ def privacy_page(found: Federation) -> str:
 def _lead(found: Federation) -> str:
     fleet = "" if found.devices is None else f" of {found.devices:,}"
     name = f" of the federation {found.secure.federation!r}" if found.secure else ""
-    return f"{len(found.rounds)} rounds{name}, each asking for {found.cohort:,}{fleet} devices."
+    many = "1 round" if len(found.rounds) == 1 else f"{len(found.rounds)} rounds"
+    return f"{many}{name}, each asking for {found.cohort:,}{fleet} devices."
 
 
 def _figures(found: Federation, planned: Spent | None) -> list[tuple[str, str]]:
@@ -119,7 +126,7 @@ def _said(found: Federation, planned: Spent | None) -> str:
 
 def _who_sees_what(found: Federation) -> str:
     own = {1 + place for place in column_of(found.secure)}
-    note = "The columns of these rounds are marked."
+    note = "The column of these rounds is marked."
     if found.secure is None:
         note = (
             "The columns of these rounds are marked; TLS and node authentication are settings of "
@@ -161,22 +168,34 @@ def _six_settings(found: Federation) -> str:
         [
             "participations",
             f"{secure.participations} in {secure.season_rounds} rounds" if noisy else "not limited",
-            f"{rules.participations} a season, {rules.rest} rounds apart",
+            f"{rules.participations} a season, {rules.rest} rounds apart"
+            if noisy
+            else f"not limited; {rules.rest} rounds apart",
             "its own ledger, charged before anything is sent; nothing refunds",
         ],
         [
             "epsilon",
             f"{secure.epsilon:g} a season" if noisy else "none: no noise",
             f"{rules.epsilon:g} a season",
-            "its own ledger; a charge that would pass it is declined",
+            "its own ledger; a charge that would pass it is declined" if noisy else _NO_CHARGE,
         ],
-        ["delta", f"{secure.delta:g}" if noisy else "none", f"{rules.delta:g}", "its own ledger"],
+        [
+            "delta",
+            f"{secure.delta:g}" if noisy else "none",
+            f"{rules.delta:g}",
+            "its own ledger" if noisy else _NO_CHARGE,
+        ],
     ]
     body = [[escape(cell) for cell in row] for row in rows]
     return (
         table(["setting", "the server asks", "a device's default", "the device"], body)
         + "<p>Each device's own values are in its node-config, and win; no server can loosen them."
-        " The server keeps a ledger of its own, and stops at its limit.</p>"
+        + (
+            " The server keeps a ledger of its own, and stops at its limit.</p>"
+            if noisy
+            else "</p>"
+        )
+        + ("" if secure.privacy == "devices" else f"<p>{_DECLINED}</p>")
     )
 
 
@@ -226,10 +245,15 @@ def _left(found: Federation) -> str:
 def _participations(found: Federation) -> str:
     counts = found.participations
     if counts is None:
-        most = "" if found.season is None else f" at most {found.season.participations} a season,"
+        rest = found.rules.rest
+        most = (
+            f"The device enforces that {rest} rounds lie between two, where its owner set no other."
+        )
+        if found.season is not None:
+            most = f"The device enforces at most {found.season.participations} a season."
         return (
-            "<p>The server keeps no list of who took part in which round. Each device's ledger "
-            f"does:{most} as the device enforces it.</p>"
+            "<p>The server keeps no list of who took part in which round; each device's own ledger "
+            f"does. {most}</p>"
             if found.secure
             else "<p>Nothing limits how often a device takes part in plain rounds.</p>"
         )

@@ -62,7 +62,7 @@ WHO_SEES_WHAT: tuple[tuple[str, ...], ...] = (
         "Whoever gets releases learns what a device held",
         "possible",
         "possible",
-        "possible, weakly",
+        "possible: of small sums well, of large ones weakly",
         "bounded by (ε, δ)",
         "bounded by (ε, δ), if the server adds its noise",
     ),

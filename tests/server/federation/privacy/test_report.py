@@ -112,6 +112,17 @@ def test_only_the_columns_of_the_configuration_are_marked(privacy: str, marked: 
     assert len(re.findall(r'<td class="own">', page)) == 7 * len(marked)
 
 
+@pytest.mark.parametrize("privacy", ["off", "devices", "server"])
+def test_limits_on_epsilon_are_told_only_where_something_is_charged(privacy: str) -> None:
+    """And that devices at their default decline rounds whose noise is not their own."""
+    page = privacy_page(_federation(privacy))
+    assert ("a charge that would pass it is declined" in page) == (privacy != "off")
+    assert ("rounds without noise cost no epsilon" in page) == (privacy == "off")
+    assert ("not limited; 8 rounds apart" in page) == (privacy == "off")
+    assert ("stops at its limit" in page) == (privacy != "off")
+    assert ('privacy="any"' in page) == (privacy != "devices")
+
+
 def test_epsilon_is_never_told_alone() -> None:
     """With delta, season, unit, participations and adversary; the ledger's rows decide."""
     found = _federation("devices")
