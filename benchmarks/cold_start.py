@@ -143,13 +143,11 @@ def measure(commands: dict[str, list[str]], fewer: dict[str, int], repeat: int) 
 def run(command: list[str]) -> Run:
     """Run Python code in a process of its own."""
     with (
-        tempfile.TemporaryFile(
-            "w+"
-        ) as complaints,  # onnxruntime's warnings: of use on failure only
+        tempfile.TemporaryFile("w+") as warnings,  # onnxruntime's warnings: of use on failure only
         subprocess.Popen(
             [sys.executable, "-c", *command],
             stdout=subprocess.PIPE,
-            stderr=complaints,
+            stderr=warnings,
             env=ENVIRONMENT,
             text=True,
         ) as process,
@@ -159,8 +157,8 @@ def run(command: list[str]) -> Run:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
-            complaints.seek(0)
-            sys.exit(f"{complaints.read()}\na contestant failed: exit {process.returncode}")
+            warnings.seek(0)
+            sys.exit(f"{warnings.read()}\na contestant failed: exit {process.returncode}")
     return Run(usage.ru_utime + usage.ru_stime, json.loads(output.splitlines()[-1]))
 
 

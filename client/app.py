@@ -39,7 +39,7 @@ from typing import Any, Protocol
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from pocketquery.client.device import Answer, Declined, Device, Equipment, Offer
+from pocketquery.client.device import Answer, Declined, Device, Offer, TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.readings import SystemReadings
@@ -151,10 +151,10 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
             replaces=config.get("replaced-key"),
         )
         bundle = Bundle.open(paths["bundle"], public_key=releases.public_key)
-        equipment = Equipment.of_bundle(bundle, index, public_key=releases.public_key)
+        training_setup = TrainingSetup.of_bundle(bundle, index, public_key=releases.public_key)
         memory = RoundMemory(paths["state"] / ROUNDS)
         yield Device(
-            equipment,
+            training_setup,
             store,
             memory,
             policy=policy,

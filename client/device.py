@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Guard, Policy, Readings
-from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.client.round_memory import ClientState, RoundMemory
 from pocketquery.client.store.rows import distinct
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.prototypes import PrototypeSource
@@ -38,7 +38,7 @@ __all__ = [
     "Contribution",
     "Declined",
     "Device",
-    "Equipment",
+    "TrainingSetup",
     "ExampleStore",
     "Offer",
     "Training",
@@ -121,7 +121,7 @@ class ExampleStore(Protocol):
 
 
 @dataclass(frozen=True)
-class Equipment:
+class TrainingSetup:
     """What training needs beside queries; simulated devices share one.
 
     Attributes:
@@ -139,7 +139,7 @@ class Equipment:
     @classmethod
     def of_bundle(
         cls, bundle: Bundle, documents: PrototypeSource, public_key: Key | None = None
-    ) -> Equipment:
+    ) -> TrainingSetup:
         """What ``bundle`` brings, and the documents.
 
         Raises:
@@ -156,15 +156,15 @@ class Training:
     Attributes:
         epoch: of the store that was trained on.
         release: what it began from.
-        occasion: names encoder, release and round.
+        round_key: names encoder, release and round.
         before: what the round before left.
         result: the change and how it came about.
     """
 
     epoch: str
     release: AdapterRelease
-    occasion: str
-    before: Keepsake
+    round_key: str
+    before: ClientState
     result: LocalResult
 
     @property
@@ -177,7 +177,7 @@ class Device:
     """A device that takes part in rounds.
 
     Args:
-        equipment: encoder, training step, documents.
+        training_setup: encoder, training step, documents.
         store: the user's queries.
         memory: what is kept between rounds.
         policy: when it may train.
@@ -186,14 +186,14 @@ class Device:
         figures: whether the server is told how the training went, see :class:`Contribution`.
         plain: whether it sends changes that the server can read; False: only private rounds
             (:mod:`pocketquery.client.secure.participant`) train it.
-        releases: which ones it trains from; by default those of the equipment's key, from now on.
+        releases: which ones it trains from; by default those of the training_setup's key, from now on.
         trains: what trains, :func:`~pocketquery.client.training.training.train_locally`; who tries
             out rounds alone gives what was trained before.
     """
 
     def __init__(
         self,
-        equipment: Equipment,
+        training_setup: TrainingSetup,
         store: ExampleStore,
         memory: RoundMemory,
         *,
@@ -205,7 +205,7 @@ class Device:
         releases: TrustedReleases | None = None,
         trains: Callable[..., LocalResult] = train_locally,
     ) -> None:
-        self._equipment = equipment
+        self._equipment = training_setup
         self._store = store
         self._memory = memory
         self._policy = policy
@@ -213,7 +213,7 @@ class Device:
         self._limits = limits or OfferLimits()
         self._figures = figures
         self._plain = plain
-        self._releases = releases or TrustedReleases(public_key=equipment.public_key)
+        self._releases = releases or TrustedReleases(public_key=training_setup.public_key)
         self._trains = trains
 
     def answer(self, offer: Offer) -> Answer:
@@ -260,9 +260,9 @@ class Device:
         release = self._releases.release_for_training(
             offer.release, offer.lineage, manifest=manifest
         )
-        occasion = f"{release.encoder_sha256} {release.version} {offer.round}"
+        round_key = f"{release.encoder_sha256} {release.version} {offer.round}"
         self._memory.attach(epoch)
-        before = self._memory.recall(occasion).fitting(release.tensors)
+        before = self._memory.recall(round_key).fitting(release.tensors)
         # 3. Train.
         result = self._trains(
             self._equipment.encoder,
@@ -271,13 +271,13 @@ class Device:
             self._equipment.documents,
             adapter=release.tensors,
             config=self._heeding(offer.config, examples),
-            seed=self._memory.seed(f"{occasion} {offer.digest}"),
+            seed=self._memory.seed(f"{round_key} {offer.digest}"),
             may_continue=lambda: self._gone(epoch) or guard(),
             previous=before.adapter or None,
         )
         if result.stopped:
             return Declined(self.forgotten(epoch) or result.stopped)
-        return Training(epoch, release, occasion, before, result)
+        return Training(epoch, release, round_key, before, result)
 
     def forgotten(self, epoch: str) -> str | None:
         """Why what was read from the store in this epoch may not be used any more, or None; where
@@ -314,7 +314,7 @@ class Device:
             encoder_sha256=release.encoder_sha256,
             base_version=release.version,
             round=offer.round,
-            nonce=self._memory.nonce(training.occasion),
+            nonce=self._memory.nonce(training.round_key),
             weight=bounded_weight(result.examples, offer.largest_weight),
         )
         update, residual = encode_update(
@@ -327,7 +327,7 @@ class Device:
         ended = {}
         if offer.config.client_init == "ema":
             ended = {n: release.tensors[n] + change for n, change in result.change.items()}
-        self._memory.keep(training.occasion, Keepsake(residual, ended))
+        self._memory.keep(training.round_key, ClientState(residual, ended))
         return Contribution(update, _figures(result) if self._figures else {})
 
     def _consents(self) -> bool:

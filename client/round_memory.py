@@ -26,7 +26,7 @@ from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
 
-__all__ = ["Keepsake", "RoundMemory"]
+__all__ = ["ClientState", "RoundMemory"]
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
@@ -39,7 +39,7 @@ _LARGEST = 64 << 20  # bytes; a file is some hundred thousand
 
 
 @dataclass(frozen=True)
-class Keepsake:
+class ClientState:
     """What a round leaves on the device.
 
     Attributes:
@@ -50,14 +50,14 @@ class Keepsake:
     residual: Tensors = field(default_factory=dict)
     adapter: Tensors = field(default_factory=dict)
 
-    def fitting(self, tensors: Mapping[str, NDArray[np.generic]]) -> Keepsake:
+    def fitting(self, tensors: Mapping[str, NDArray[np.generic]]) -> ClientState:
         """This, without what is of other tensors: those of an encoder since replaced."""
         shapes = {name: np.shape(value) for name, value in tensors.items()}
 
         def fits(kept: Tensors) -> bool:
             return {name: value.shape for name, value in kept.items()} == shapes
 
-        return Keepsake(
+        return ClientState(
             self.residual if fits(self.residual) else {}, self.adapter if fits(self.adapter) else {}
         )
 
@@ -96,27 +96,27 @@ class RoundMemory:
             self.erase()
             self._epoch = epoch
 
-    def nonce(self, occasion: str) -> str:
-        """32 hexadecimal digits, the same for the same occasion, unlike any other device's."""
-        return self._derive("nonce", occasion).hex()[:32]
+    def nonce(self, round_key: str) -> str:
+        """32 hexadecimal digits, the same for the same round_key, unlike any other device's."""
+        return self._derive("nonce", round_key).hex()[:32]
 
-    def seed(self, occasion: str) -> int:
-        """A seed of 63 bits, the same for the same occasion."""
-        return int.from_bytes(self._derive("seed", occasion)[:8], "big") >> 1
+    def seed(self, round_key: str) -> int:
+        """A seed of 63 bits, the same for the same round_key."""
+        return int.from_bytes(self._derive("seed", round_key)[:8], "big") >> 1
 
-    def recall(self, occasion: str) -> Keepsake:
-        """What the round before ``occasion`` left, also after ``occasion`` itself left its own."""
-        return self._before if occasion == self._occasion else self._after
+    def recall(self, round_key: str) -> ClientState:
+        """What the round before ``round_key`` left, also after ``round_key`` itself left its own."""
+        return self._before if round_key == self._round_key else self._after
 
-    def keep(self, occasion: str, left: Keepsake) -> None:
-        """Keep what ``occasion`` left.
+    def keep(self, round_key: str, left: ClientState) -> None:
+        """Keep what ``round_key`` left.
 
         Raises:
             OSError: the disk is full; what was kept before is kept still.
         """
-        before = self.recall(occasion)
-        self._write(occasion, before, left)
-        self._occasion, self._before, self._after = occasion, before, left
+        before = self.recall(round_key)
+        self._write(round_key, before, left)
+        self._round_key, self._before, self._after = round_key, before, left
 
     def erase(self) -> None:
         """Forget everything, the secret too."""
@@ -127,13 +127,13 @@ class RoundMemory:
     def _forget(self) -> None:
         self._epoch = None
         self._secret = self._given_secret or os.urandom(_SECRET_BYTES)
-        self._occasion, self._before, self._after = "", Keepsake(), Keepsake()
+        self._round_key, self._before, self._after = "", ClientState(), ClientState()
 
-    def _derive(self, purpose: str, occasion: str) -> bytes:
+    def _derive(self, purpose: str, round_key: str) -> bytes:
         if self._path is not None and not self._path.exists():
             # A nonce binds only if the secret outlives this process.
-            self._write(self._occasion, self._before, self._after)
-        return hmac.digest(self._secret, f"{purpose}\n{occasion}".encode(), hashlib.sha256)
+            self._write(self._round_key, self._before, self._after)
+        return hmac.digest(self._secret, f"{purpose}\n{round_key}".encode(), hashlib.sha256)
 
     def _read(self) -> None:
         """What the file holds.
@@ -170,26 +170,26 @@ class RoundMemory:
             parts[part][rest] = value
         self._secret = self._given_secret or bytes.fromhex(found["secret"])
         self._epoch = found["epoch"]
-        self._occasion = found["occasion"]
-        self._before = Keepsake(parts["before.residual"], parts["before.adapter"])
-        self._after = Keepsake(parts["after.residual"], parts["after.adapter"])
+        self._round_key = found["occasion"]
+        self._before = ClientState(parts["before.residual"], parts["before.adapter"])
+        self._after = ClientState(parts["after.residual"], parts["after.adapter"])
 
-    def _write(self, occasion: str, before: Keepsake, after: Keepsake) -> None:
+    def _write(self, round_key: str, before: ClientState, after: ClientState) -> None:
         if self._path is None:
             return
         kept = dict(zip(_parts(), _tensors(before, after), strict=True))
         tensors = {
             f"{part}:{name}": v for part, values in kept.items() for name, v in values.items()
         }
-        metadata = _fields(occasion, self._epoch or "", self._secret.hex(), tensors)
+        metadata = _fields(round_key, self._epoch or "", self._secret.hex(), tensors)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(self._path, serialize(tensors, metadata), mode=_MODE)
 
 
-def _fields(occasion: str, epoch: str, secret: str, tensors: Tensors) -> dict[str, str]:
+def _fields(round_key: str, epoch: str, secret: str, tensors: Tensors) -> dict[str, str]:
     """The metadata of a file, with a digest of all that is in it."""
     fields = {"format": _FORMAT, "format_version": _VERSION}
-    fields |= {"occasion": occasion, "epoch": epoch, "secret": secret}
+    fields |= {"occasion": round_key, "epoch": epoch, "secret": secret}
     return fields | {"sha256": sha256_bytes(serialize(tensors, fields))}
 
 
@@ -197,5 +197,5 @@ def _parts() -> list[str]:
     return [f"{when}.{what}" for when in ("before", "after") for what in ("residual", "adapter")]
 
 
-def _tensors(before: Keepsake, after: Keepsake) -> list[Tensors]:
+def _tensors(before: ClientState, after: ClientState) -> list[Tensors]:
     return [before.residual, before.adapter, after.residual, after.adapter]

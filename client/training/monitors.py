@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.validation import check_fields, number
 
-__all__ = ["Health", "Limits", "complaint", "effective_rank", "measure", "std_ratio"]
+__all__ = ["Health", "Limits", "violation", "effective_rank", "measure", "std_ratio"]
 
 Floats = NDArray[np.float32]
 
@@ -112,7 +112,7 @@ def measure(vectors: Floats, shipped: Floats) -> Health:
     )
 
 
-def complaint(health: Health, limits: Limits) -> str | None:
+def violation(health: Health, limits: Limits) -> str | None:
     """What is wrong, as a sentence for the report; None where nothing is."""
     if not all(map(math.isfinite, (health.effective_rank, health.std_ratio, health.drift))):
         return "the vectors are not finite"

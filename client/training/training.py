@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches, stream
-from pocketquery.client.training.monitors import Health, complaint, measure
+from pocketquery.client.training.monitors import Health, measure, violation
 from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep, State, StepBatch, StepLosses
 from pocketquery.client.transforms import norm_of
@@ -171,13 +171,13 @@ def train_steps(
         state = _pulled(step, state, start, config.proximal)
         losses.append(loss)
         health = measure(vectors[:size], batch.anchor)
-        if reason := _wrong(loss) or complaint(health, config.limits):
+        if reason := _wrong(loss) or violation(health, config.limits):
             return stopped(f"step {len(losses)}: {reason}")
 
     # The result is judged itself: the losses are of the states before it.
     probe = batches.make(np.arange(size), rng, noisy=False)
     loss, health = _look(step, probe, state, config)
-    if reason := _wrong(loss) or complaint(health, config.limits) or may_continue():
+    if reason := _wrong(loss) or violation(health, config.limits) or may_continue():
         return stopped(reason)
     change = _change(step, state, given)
     return LocalResult(change, count, len(losses), tuple(losses), health, None)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.client.device import Answer, Contribution, Declined, Device, Equipment, Offer
+from pocketquery.client.device import Answer, Contribution, Declined, Device, Offer, TrainingSetup
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy, Reading
-from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.client.round_memory import ClientState, RoundMemory
 from pocketquery.client.store.rows import distinct
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.training.monitors import Limits
@@ -39,9 +39,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @pytest.fixture(scope="module")
-def equipment(bundle: Bundle) -> Equipment:
+def training_setup(bundle: Bundle) -> TrainingSetup:
     documents = sdk.load(bundle.path).encode(sentences(40))
-    return Equipment.of_bundle(bundle, documents)
+    return TrainingSetup.of_bundle(bundle, documents)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def offer(bundle: Bundle, number: int = 0, **changes: object) -> Offer:
 
 
 def device(
-    equipment: Equipment,
+    training_setup: TrainingSetup,
     store: QueryStore,
     memory: RoundMemory | None = None,
     policy: Policy | None = None,
@@ -68,7 +68,7 @@ def device(
     limits: OfferLimits | None = None,
 ) -> Device:
     return Device(
-        equipment,
+        training_setup,
         store,
         memory or RoundMemory(),
         policy=policy or Policy.always(),
@@ -88,9 +88,9 @@ def reason(answer: Answer) -> str:
 
 
 def test_the_update_is_for_this_round_within_the_clip_and_says_nothing_of_the_user(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
-    found = contribution(device(equipment, store).answer(offer(bundle, 3, largest_weight=5.0)))
+    found = contribution(device(training_setup, store).answer(offer(bundle, 3, largest_weight=5.0)))
     update = decode_update(found.update)
     release = parse_adapter(offer(bundle).release)
     assert (update.header.round, update.header.base_version) == (3, "1")
@@ -104,24 +104,24 @@ def test_the_update_is_for_this_round_within_the_clip_and_says_nothing_of_the_us
 
 
 def test_asked_twice_in_a_round_it_gives_the_same_bytes_and_in_the_next_others(
-    bundle: Bundle, equipment: Equipment, store: QueryStore, tmp_path: Path
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore, tmp_path: Path
 ) -> None:
     path = tmp_path / "memory"
-    first = contribution(device(equipment, store, RoundMemory(path)).answer(offer(bundle)))
-    again = contribution(device(equipment, store, RoundMemory(path)).answer(offer(bundle)))
-    later = contribution(device(equipment, store, RoundMemory(path)).answer(offer(bundle, 1)))
+    first = contribution(device(training_setup, store, RoundMemory(path)).answer(offer(bundle)))
+    again = contribution(device(training_setup, store, RoundMemory(path)).answer(offer(bundle)))
+    later = contribution(device(training_setup, store, RoundMemory(path)).answer(offer(bundle, 1)))
     assert first == again
     assert decode_update(first.update).header.nonce != decode_update(later.update).header.nonce
 
 
 def test_what_rounding_cut_off_joins_the_next_update(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     memory = RoundMemory()
     plain = decode_update(
-        contribution(device(equipment, store).answer(offer(bundle, compress=False))).update
+        contribution(device(training_setup, store).answer(offer(bundle, compress=False))).update
     )
-    device(equipment, store, memory).answer(offer(bundle))
+    device(training_setup, store, memory).answer(offer(bundle))
     kept = memory.recall("next").residual
     assert kept.keys() == plain.change.keys()
     assert 0 < norm_of(dict(kept)) < 0.05 * norm_of(plain.change)
@@ -129,26 +129,26 @@ def test_what_rounding_cut_off_joins_the_next_update(
     same = RoundMemory(secret=bytes(32)), RoundMemory(secret=bytes(32))
     for one in same:
         one.attach(store.epoch)
-    same[0].keep("before", Keepsake(kept))
+    same[0].keep("before", ClientState(kept))
     both = []
     for one in same:
-        sent = contribution(device(equipment, store, one).answer(offer(bundle, 1)))
+        sent = contribution(device(training_setup, store, one).answer(offer(bundle, 1)))
         lost = one.recall("next").residual
         both.append({n: v + lost[n] for n, v in decode_update(sent.update).change.items()})
     for name, value in kept.items():
         np.testing.assert_allclose(both[0][name] - both[1][name], value, atol=1e-6)
     ema = LocalConfig(steps=1, batch_size=4, client_init="ema")
-    device(equipment, store, memory).answer(offer(bundle, 1, config=ema))
+    device(training_setup, store, memory).answer(offer(bundle, 1, config=ema))
     assert memory.recall("next").adapter.keys() == plain.change.keys()
 
 
 def test_without_consent_it_declines_and_forgets(
-    bundle: Bundle, equipment: Equipment, store: QueryStore, tmp_path: Path
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore, tmp_path: Path
 ) -> None:
     memory = RoundMemory(tmp_path / "memory")
-    device(equipment, store, memory).answer(offer(bundle))
+    device(training_setup, store, memory).answer(offer(bundle))
     store.withdraw_consent()
-    assert "consent" in reason(device(equipment, store, memory).answer(offer(bundle, 1)))
+    assert "consent" in reason(device(training_setup, store, memory).answer(offer(bundle, 1)))
     assert not (tmp_path / "memory").exists()
 
 
@@ -177,7 +177,7 @@ class Watched:
 @pytest.mark.parametrize("act", ["withdraw", "erase", "forget", "destroy"])
 def test_what_is_erased_during_a_round_is_not_sent(
     bundle: Bundle,
-    equipment: Equipment,
+    training_setup: TrainingSetup,
     store: QueryStore,
     act: str,
     moment: int,
@@ -198,59 +198,59 @@ def test_what_is_erased_during_a_round_is_not_sent(
                 other.forget(QUERIES[3].upper() + "?")
 
     path = tmp_path / "memory"
-    contribution(device(equipment, store, RoundMemory(path)).answer(offer(bundle)))
+    contribution(device(training_setup, store, RoundMemory(path)).answer(offer(bundle)))
     watched = Watched(store, moment, erase)
-    found = device(equipment, watched, RoundMemory(path)).answer(offer(bundle, 1))  # type: ignore[arg-type]
+    found = device(training_setup, watched, RoundMemory(path)).answer(offer(bundle, 1))  # type: ignore[arg-type]
     assert ("erased" if act in ("erase", "forget") else "consent") in reason(found)
     assert not path.exists()
     assert len(store) == (len(QUERIES) - 1 if act == "forget" else 0)
 
 
 def test_what_an_erased_store_left_between_rounds_is_in_no_later_update(
-    bundle: Bundle, equipment: Equipment, store: QueryStore, tmp_path: Path
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore, tmp_path: Path
 ) -> None:
     path = tmp_path / "memory"
     ema = LocalConfig(steps=2, batch_size=4, client_init="ema")
-    contribution(device(equipment, store, RoundMemory(path)).answer(offer(bundle, config=ema)))
+    contribution(device(training_setup, store, RoundMemory(path)).answer(offer(bundle, config=ema)))
     assert RoundMemory(path).recall("next").adapter
     store.erase_all()
     for query in QUERIES:
         store.add(query)
     secret = bytes(32)
-    after = device(equipment, store, RoundMemory(path, secret=secret)).answer(
+    after = device(training_setup, store, RoundMemory(path, secret=secret)).answer(
         offer(bundle, 1, config=ema)
     )
-    never = device(equipment, store, RoundMemory(secret=secret)).answer(
+    never = device(training_setup, store, RoundMemory(secret=secret)).answer(
         offer(bundle, 1, config=ema)
     )
     assert contribution(after) == contribution(never)
 
 
 def test_by_default_a_device_declines_what_would_isolate_a_query(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     defaults = OfferLimits()
     one = LocalConfig(steps=1, batch_size=1)
-    few = device(equipment, store, limits=defaults).answer(offer(bundle, config=LocalConfig()))
+    few = device(training_setup, store, limits=defaults).answer(offer(bundle, config=LocalConfig()))
     assert "12, this device accepts at least 32" in reason(few)
     for query in sentences(40):
         store.add(query)
         store.add(query.upper() + " ")
     attack = offer(bundle, config=one, clip_norm=1e30, compress=False)
-    assert "steps: found 1" in reason(device(equipment, store, limits=defaults).answer(attack))
+    assert "steps: found 1" in reason(device(training_setup, store, limits=defaults).answer(attack))
     unclipped = offer(bundle, config=LocalConfig(), clip_norm=1e30)
-    assert "clip_norm" in reason(device(equipment, store, limits=defaults).answer(unclipped))
+    assert "clip_norm" in reason(device(training_setup, store, limits=defaults).answer(unclipped))
     usual = offer(bundle, config=LocalConfig())
-    found = contribution(device(equipment, store, limits=defaults).answer(usual))
+    found = contribution(device(training_setup, store, limits=defaults).answer(usual))
     assert decode_update(found.update).header.weight == 40
 
 
 def test_a_query_that_was_typed_again_and_again_counts_once(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     for number in range(60):
         store.add(QUERIES[0] + "?" * (number % 3), ("a", "b"), "b" if number == 7 else None)
-    found = device(equipment, store, limits=OfferLimits()).answer(
+    found = device(training_setup, store, limits=OfferLimits()).answer(
         offer(bundle, config=LocalConfig())
     )
     assert "12, this device accepts at least 32" in reason(found)
@@ -260,12 +260,12 @@ def test_a_query_that_was_typed_again_and_again_counts_once(
 
 
 def test_opened_results_count_only_where_enough_queries_have_one(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     secret = bytes(32)
     texts = sentences(40)
-    ids = MatrixVectors(equipment.encoder.encode(texts), [str(n) for n in range(40)])
-    known = replace(equipment, documents=ids)
+    ids = MatrixVectors(training_setup.encoder.encode(texts), [str(n) for n in range(40)])
+    known = replace(training_setup, documents=ids)
     opened = LocalConfig(steps=4, batch_size=4, opened_loss_weight=1.0)
 
     def update(least: int) -> bytes:
@@ -283,14 +283,14 @@ def test_opened_results_count_only_where_enough_queries_have_one(
 
 
 def test_two_offers_in_one_round_do_not_differ_by_one_step_alone(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     memory = RoundMemory()
     config = LocalConfig(steps=1, batch_size=4)
     first, again, other = (
         decode_update(
             contribution(
-                device(equipment, store, memory).answer(
+                device(training_setup, store, memory).answer(
                     offer(bundle, config=one, compress=False, clip_norm=2.0)
                 )
             ).update
@@ -304,10 +304,10 @@ def test_two_offers_in_one_round_do_not_differ_by_one_step_alone(
 
 
 def test_a_device_may_keep_its_figures_to_itself(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     quiet = Device(
-        equipment,
+        training_setup,
         store,
         RoundMemory(),
         policy=Policy.always(),
@@ -319,43 +319,47 @@ def test_a_device_may_keep_its_figures_to_itself(
 
 
 def test_the_policy_is_asked_before_and_during_the_training(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     resting = Reading(idle=True, charging=True, unmetered=True, temperature_c=20.0)
     strict = Policy(min_examples=3)
-    contribution(device(equipment, store, policy=strict, reading=resting).answer(offer(bundle)))
+    contribution(
+        device(training_setup, store, policy=strict, reading=resting).answer(offer(bundle))
+    )
     busy = Reading(idle=False, charging=True, unmetered=True, temperature_c=20.0)
-    found = device(equipment, store, policy=strict, reading=busy).answer(offer(bundle))
+    found = device(training_setup, store, policy=strict, reading=busy).answer(offer(bundle))
     assert reason(found) == "the device is in use"
     hurried = Policy(**{**vars(Policy.always()), "max_seconds": 1e-9})
-    found = device(equipment, store, policy=hurried).answer(offer(bundle))
+    found = device(training_setup, store, policy=hurried).answer(offer(bundle))
     assert "takes longer than" in reason(found)
 
 
 def test_too_few_queries_are_a_reason_not_to_train(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     store.erase_all()
-    assert "0 queries" in reason(device(equipment, store).answer(offer(bundle)))
+    assert "0 queries" in reason(device(training_setup, store).answer(offer(bundle)))
 
 
 def test_a_training_that_drifts_is_stopped_and_nothing_is_sent(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     config = LocalConfig(steps=5, batch_size=4, learning_rate=0.5, limits=Limits(drift=0.01))
-    found = device(equipment, store).answer(offer(bundle, config=config))
+    found = device(training_setup, store).answer(offer(bundle, config=config))
     assert "drift" in reason(found)
 
 
 def test_a_release_of_another_bundle_a_changed_or_an_unsigned_one_is_refused(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     good = offer(bundle)
     changed = bytearray(good.release)
     changed[-1] ^= 1
-    found = device(equipment, store).answer(offer(bundle, release=bytes(changed)))
+    found = device(training_setup, store).answer(offer(bundle, release=bytes(changed)))
     assert "it was changed" in reason(found)
-    signed_only = Equipment(equipment.encoder, equipment.step, equipment.documents, PUBLIC)
+    signed_only = TrainingSetup(
+        training_setup.encoder, training_setup.step, training_setup.documents, PUBLIC
+    )
     assert "not signed" in reason(device(signed_only, store).answer(good))
     signed = pack_adapter(
         parse_adapter(good.release).tensors,
@@ -367,8 +371,8 @@ def test_a_release_of_another_bundle_a_changed_or_an_unsigned_one_is_refused(
 
 
 def test_an_offer_of_other_tensors_is_declined(
-    bundle: Bundle, equipment: Equipment, store: QueryStore
+    bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
     tensors = {"adapter.layers.0.query.down": np.zeros((2, 3), np.float32)}
     release = pack_adapter(tensors, manifest=bundle.manifest, version="1")
-    assert "adapter" in reason(device(equipment, store).answer(offer(bundle, release=release)))
+    assert "adapter" in reason(device(training_setup, store).answer(offer(bundle, release=release)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.client.round_memory import ClientState, RoundMemory
 from pocketquery.client.secure.rules import Trained
 from pocketquery.client.secure.state_file import Progress, SecureState, StateFile
 from pocketquery.client.store.file import ROUNDS, SECURE
@@ -38,14 +38,14 @@ def make(folder: Path) -> Path:
     return folder
 
 
-def keep(folder: Path, occasion: str) -> None:
+def keep(folder: Path, round_key: str) -> None:
     """A round's end."""
     memory = RoundMemory(folder / ROUNDS)
     with QueryStore.open(folder / "queries.sqlite") as store:
         epoch = store.epoch
     memory.attach(epoch)
-    memory.nonce(occasion)
-    memory.keep(occasion, Keepsake({"a": np.repeat(VALUE, 500)}))
+    memory.nonce(round_key)
+    memory.keep(round_key, ClientState({"a": np.repeat(VALUE, 500)}))
     StateFile(folder / SECURE).keep(in_a_private_round(epoch))
 
 
@@ -101,7 +101,7 @@ def gone_after_a_round(folder: Path, line: int) -> bool:
         if found is not None and found.epoch != store.epoch:  # as in each stage of a private one
             state.erase()
     if gone:
-        assert memory.recall("1") == Keepsake(), line
+        assert memory.recall("1") == ClientState(), line
         assert SECRET not in everything(folder), line
     return gone
 

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pocketquery.client.round_memory import Keepsake, RoundMemory
+from pocketquery.client.round_memory import ClientState, RoundMemory
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.files import sha256_bytes
 
 
-def keepsake(value: float) -> Keepsake:
-    return Keepsake({"a": np.full((2, 3), value, np.float32)}, {"b": np.ones(2, np.float32)})
+def keepsake(value: float) -> ClientState:
+    return ClientState({"a": np.full((2, 3), value, np.float32)}, {"b": np.ones(2, np.float32)})
 
 
 def test_a_nonce_and_a_seed_are_the_same_for_the_same_occasion_and_after_a_restart(
@@ -59,11 +59,11 @@ def test_what_is_of_another_epoch_is_forgotten_from_the_disk_too(tmp_path: Path)
     nonce = again.nonce("1")
     (tmp_path / ".memory.0123abcd.tmp").write_bytes(path.read_bytes())  # of a killed writing
     again.attach("second")
-    assert again.recall("1") == Keepsake()
+    assert again.recall("1") == ClientState()
     assert list(tmp_path.iterdir()) == []
     assert again.nonce("1") != nonce
     memory.attach("second")
-    assert memory.recall("1") == Keepsake()
+    assert memory.recall("1") == ClientState()
 
 
 def test_what_an_earlier_release_left_is_of_no_epoch(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_an_earlier_release_left_is_of_no_epoch(tmp_path: Path) -> None:
     tensors = {"after.residual:a": np.ones(3, np.float32)}
     path.write_bytes(serialize(tensors, fields | {"secret": "00" * 32}))
     memory = RoundMemory(path)
-    assert memory.recall("1") == Keepsake()
+    assert memory.recall("1") == ClientState()
     assert not path.exists()
 
 
@@ -89,7 +89,7 @@ def test_a_round_that_is_repeated_begins_from_what_it_began_from(
 ) -> None:
     path = tmp_path / "memory" if on_disk else None
     memory = RoundMemory(path)
-    assert memory.recall("0") == Keepsake()
+    assert memory.recall("0") == ClientState()
     memory.keep("0", keepsake(1.0))
     memory.keep("1", keepsake(2.0))
     memory.keep("1", keepsake(3.0))
@@ -114,7 +114,7 @@ def test_erasing_leaves_nothing(tmp_path: Path) -> None:
     memory.keep("0", keepsake(1.0))
     memory.erase()
     assert not path.exists()
-    assert memory.recall("1") == Keepsake()
+    assert memory.recall("1") == ClientState()
     assert memory.nonce("0") != nonce
 
 
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: bytes | None) -> N
     memory.keep("0", keepsake(1.0))
     path.write_bytes(path.read_bytes()[:-5] if damage is None else damage)
     begun = RoundMemory(path)
-    assert begun.recall("1") == Keepsake()
+    assert begun.recall("1") == ClientState()
     begun.keep("0", keepsake(2.0))
     assert RoundMemory(path).recall("1").residual["a"][0, 0] == 2.0
 
@@ -142,7 +142,7 @@ def test_any_damage_is_seen(
     place %= len(data)
     data[place] ^= flipped
     path.write_bytes(data[:place] if cut else data)
-    assert RoundMemory(path).recall("1") == Keepsake()
+    assert RoundMemory(path).recall("1") == ClientState()
     assert not path.exists()
 
 
@@ -173,7 +173,7 @@ def test_what_it_never_writes_is_damage(
         data = serialize(tensors, fields | {"sha256": sha256_bytes(serialize(tensors, fields))})
     path.write_bytes(data)
     memory = RoundMemory(path)
-    assert memory.recall("1") == Keepsake()
+    assert memory.recall("1") == ClientState()
     assert not path.exists()
     memory.attach("e")
     assert len(memory.nonce("1")) == 32
@@ -185,7 +185,7 @@ def test_a_file_of_any_size_is_not_read_into_memory(tmp_path: Path) -> None:
         file.truncate(10 << 30)  # takes no room on the disk
     tracemalloc.start()
     try:
-        assert RoundMemory(path).recall("1") == Keepsake()
+        assert RoundMemory(path).recall("1") == ClientState()
         assert tracemalloc.get_traced_memory()[1] < 10 << 20
     finally:
         tracemalloc.stop()

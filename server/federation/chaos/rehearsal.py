@@ -17,7 +17,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from pocketquery.client.device import Declined, Equipment, Offer
+from pocketquery.client.device import Declined, Offer, TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.records import read_reply
 from pocketquery.client.secure.messages import Invitation, Stage
@@ -103,7 +103,7 @@ class Rehearsal:
 
     Attributes:
         bundle: what the devices have.
-        equipment: what they share.
+        training_setup: what they share.
         stores: the users' queries, by name.
         options: of the rounds.
         limits: what devices accept of an offer.
@@ -112,7 +112,7 @@ class Rehearsal:
     """
 
     bundle: Bundle
-    equipment: Equipment
+    training_setup: TrainingSetup
     stores: Mapping[str, SimulatedStore]
     options: FederationOptions
     limits: OfferLimits
@@ -155,7 +155,7 @@ class Rehearsal:
             return lambda *_, **__: replace(result, change=self.change_of(name, factor))
 
         return SimulatedDevices(
-            self.equipment,
+            self.training_setup,
             self.stores,
             folder,
             self.options.seed,
@@ -252,14 +252,14 @@ def open_rehearsal(
     """
     bundle = files.open_bundle()
     with open_index(files.index) as index:
-        equipment = Equipment.of_bundle(bundle, index)
-        stores = files.read_users(index, equipment.encoder).stores
+        training_setup = TrainingSetup.of_bundle(bundle, index)
+        stores = files.read_users(index, training_setup.encoder).stores
         if len(stores) < options.settings.clients_per_round:
             raise InvalidInputError(
                 f"found {len(stores)} users, but clients-per-round is "
                 f"{options.settings.clients_per_round}; give more users, or ask fewer"
             )
-        found = Rehearsal(bundle, equipment, stores, options, limits or OfferLimits())
+        found = Rehearsal(bundle, training_setup, stores, options, limits or OfferLimits())
         with tempfile.TemporaryDirectory() as folder:
             found.train(Path(folder), found.asked if training is None else training)
         yield found

@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import Message
 
 from pocketquery.client.app import handle
-from pocketquery.client.device import Device, Equipment
+from pocketquery.client.device import Device, TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.round_memory import RoundMemory
@@ -41,7 +41,7 @@ class SimulatedDevices(Mapping[int, Client]):
     They share encoder, training step and index, which are alike on every device.
 
     Attributes:
-        equipment: what they share.
+        training_setup: what they share.
         stores: the users' queries, by name.
         folder: gets what each device keeps between rounds.
         seed: of their secrets, and so of their nonces and of all randomness in their training.
@@ -49,10 +49,10 @@ class SimulatedDevices(Mapping[int, Client]):
         enrolment: where rounds are private ones, what makes them take part.
         trains: what trains the device of the user with this name.
 
-    Where the equipment has a public key, each keeps in a file of its own which releases it trusts.
+    Where the setup has a public key, each keeps in a file of its own which releases it trusts.
     """
 
-    equipment: Equipment
+    training_setup: TrainingSetup
     stores: Mapping[str, SimulatedStore]
     folder: Path
     seed: int
@@ -79,7 +79,7 @@ class SimulatedDevices(Mapping[int, Client]):
         # Under no condition: no time runs out, so this machine's load changes no bit.
         policy = Policy.always()
         return Device(
-            self.equipment,
+            self.training_setup,
             self.stores[name],
             memory,
             policy=policy,
@@ -92,7 +92,7 @@ class SimulatedDevices(Mapping[int, Client]):
 
     def releases(self, place: int) -> TrustedReleases:
         """What the device of the user in this place trusts."""
-        key = self.equipment.public_key
+        key = self.training_setup.public_key
         path = None if key is None else self.folder / f"{place:06d}.{TRUSTED_RELEASES}"
         secret = hashlib.sha256(json.dumps([self.seed, self.names[place], "releases"]).encode())
         return TrustedReleases(path, public_key=key, secret=secret.digest())

@@ -21,7 +21,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from pocketquery.client.app import handle
-from pocketquery.client.device import Equipment
+from pocketquery.client.device import TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
@@ -111,7 +111,7 @@ def _without_advice() -> Iterator[None]:
 def _client_app(files: SimulationFiles, folder: Path, simulation: Simulation) -> ClientApp:
     """The app that workers run; it takes along paths alone."""
     seed, limits = simulation.options.seed, simulation.devices.limits
-    key = simulation.devices.equipment.public_key
+    key = simulation.devices.training_setup.public_key
     client = ClientApp()
 
     @client.train()
@@ -128,9 +128,9 @@ def _devices(
 ) -> SimulatedDevices:
     """What a worker needs; opened once in its life."""
     index = open_index(files.index)
-    equipment = Equipment.of_bundle(files.open_bundle(), index, public_key)
-    stores = files.read_users(index, equipment.encoder).stores
-    return SimulatedDevices(equipment, stores, folder, seed, limits)
+    training_setup = TrainingSetup.of_bundle(files.open_bundle(), index, public_key)
+    stores = files.read_users(index, training_setup.encoder).stores
+    return SimulatedDevices(training_setup, stores, folder, seed, limits)
 
 
 def _absolute(files: SimulationFiles) -> SimulationFiles:

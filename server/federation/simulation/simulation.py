@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketquery.client.device import Equipment
+from pocketquery.client.device import TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.store.rows import distinct
 from pocketquery.sdk.bundle.signature import Key, public_key_of
@@ -105,11 +105,11 @@ def open_simulation(
     bundle = files.open_bundle()
     with open_index(files.index) as index:
         public_key = None if signing_key is None else public_key_of(signing_key)
-        equipment = Equipment.of_bundle(bundle, index, public_key)
-        users = files.read_users(index, equipment.encoder)
+        training_setup = TrainingSetup.of_bundle(bundle, index, public_key)
+        users = files.read_users(index, training_setup.encoder)
         limits = limits or OfferLimits()
         _check_offers(options, users.stores, limits)
-        gate = Gate(bundle, files.read_gate(index, equipment.encoder, users))
+        gate = Gate(bundle, files.read_gate(index, training_setup.encoder, users))
         given = options.to_dict() | {"faults": faults}
         given["limits"] = None if limits == OfferLimits() else asdict(limits)
         del given["rounds"]  # more of them may follow
@@ -124,7 +124,7 @@ def open_simulation(
             folder=folder,
             options=options,
             devices=SimulatedDevices(
-                equipment, users.stores, folder / "devices", options.seed, limits, enrolment
+                training_setup, users.stores, folder / "devices", options.seed, limits, enrolment
             ),
             publisher=RegistryPublisher(
                 bundle, folder / "releases", gate, signing_key=signing_key, share=share

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.client.device import Contribution, Declined, Device, Equipment, Offer
+from pocketquery.client.device import Contribution, Declined, Device, Offer, TrainingSetup
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
@@ -81,8 +81,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @pytest.fixture(scope="module")
-def equipment(bundle: Bundle) -> Equipment:
-    return Equipment.of_bundle(bundle, sdk.load(bundle.path).encode(sentences(40)))
+def training_setup(bundle: Bundle) -> TrainingSetup:
+    return TrainingSetup.of_bundle(bundle, sdk.load(bundle.path).encode(sentences(40)))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def offer(bundle: Bundle) -> Offer:
 
 
 @pytest.fixture
-def devices(equipment: Equipment, tmp_path: Path) -> Iterator[list[Real]]:
+def devices(training_setup: TrainingSetup, tmp_path: Path) -> Iterator[list[Real]]:
     with ExitStack() as stack:
         found = []
         for number in range(SIZE):
@@ -104,7 +104,7 @@ def devices(equipment: Equipment, tmp_path: Path) -> Iterator[list[Real]]:
             for query in QUERIES[number::SIZE]:
                 store.add(query)
             device = Device(
-                equipment,
+                training_setup,
                 store,
                 RoundMemory(folder / ROUNDS),
                 policy=Policy.always(),

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from pocketquery.client.training.monitors import (
     Limits,
-    complaint,
     effective_rank,
     measure,
     std_ratio,
+    violation,
 )
 from pocketquery.sdk.errors import InvalidInputError
 
@@ -64,23 +64,23 @@ def test_the_same_vectors_are_healthy() -> None:
     health = measure(points, points)
     assert health.drift == pytest.approx(0.0, abs=1e-6)
     assert (health.rank_kept, health.spread_kept) == (1.0, 1.0)
-    assert complaint(health, Limits()) is None
+    assert violation(health, Limits()) is None
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_queries_can_be_judged(n: int) -> None:
     points = sphere(n, 32)
-    assert complaint(measure(points, points), Limits()) is None
+    assert violation(measure(points, points), Limits()) is None
 
 
 def test_the_same_query_many_times_is_no_collapse() -> None:
     points = np.repeat(sphere(1, 32), 8, axis=0)
-    assert complaint(measure(points, points), Limits()) is None
+    assert violation(measure(points, points), Limits()) is None
 
 
 def test_a_rotation_is_drift() -> None:
     points = sphere(16, 32)
-    found = complaint(measure(-points, points), Limits())
+    found = violation(measure(-points, points), Limits())
     assert found is not None
     assert found.startswith("drift: queries moved 2.000")
 
@@ -91,7 +91,7 @@ def test_total_collapse_keeps_the_rank_and_loses_the_spread() -> None:
     collapsed = unit(shipped.mean(axis=0) + 0.01 * sphere(16, 32, 1))
     health = measure(collapsed, shipped)
     assert health.rank_kept > 0.9
-    found = complaint(health, Limits(drift=2.0))
+    found = violation(health, Limits(drift=2.0))
     assert found is not None
     assert found.startswith("collapse: the spread")
 
@@ -101,7 +101,7 @@ def test_dimensional_collapse_keeps_the_spread_and_loses_the_rank() -> None:
     collapsed = unit(shipped[:, :2] @ sphere(2, 64, 1))
     health = measure(collapsed, shipped)
     assert health.spread_kept > 0.8
-    found = complaint(health, Limits(drift=2.0))
+    found = violation(health, Limits(drift=2.0))
     assert found is not None
     assert found.startswith("collapse: the effective rank")
 
@@ -111,7 +111,7 @@ def test_what_is_not_finite_is_bad(bad: float) -> None:
     points = sphere(4, 8)
     broken = points.copy()
     broken[2, 3] = bad
-    assert complaint(measure(broken, points), Limits()) == "the vectors are not finite"
+    assert violation(measure(broken, points), Limits()) == "the vectors are not finite"
 
 
 @pytest.mark.parametrize(

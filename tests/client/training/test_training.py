@@ -35,7 +35,7 @@ LONG = LocalConfig(steps=40, learning_rate=3e-3, typo_rate=0.2)
 
 
 @dataclasses.dataclass(frozen=True)
-class Equipment:
+class TrainingSetup:
     """What a device trains with."""
 
     encoder: sdk.Encoder
@@ -72,29 +72,29 @@ class Equipment:
         return self.step.run(batch, state, LONG.hyperparameters)[1].view_loss
 
 
-def equip(path: Path) -> Equipment:
+def equip(path: Path) -> TrainingSetup:
     encoder = sdk.load(path)
     adapter = parse(Bundle.open(path).read(ADAPTER_FILE))
     step = LocalStep.open(path)
     if step.description.part != "adapter":
         adapter = {}
-    return Equipment(encoder, step, adapter, encoder.encode(TEXTS))
+    return TrainingSetup(encoder, step, adapter, encoder.encode(TEXTS))
 
 
 @pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> Equipment:
+def device(tmp_path_factory: pytest.TempPathFactory) -> TrainingSetup:
     return equip(tiny_training_bundle(tmp_path_factory.mktemp("bundle") / "bundle"))
 
 
 @pytest.fixture(scope="module")
-def byol(tmp_path_factory: pytest.TempPathFactory) -> Equipment:
+def byol(tmp_path_factory: pytest.TempPathFactory) -> TrainingSetup:
     """The other objective, in DSSL's four views."""
     folder = tmp_path_factory.mktemp("byol") / "bundle"
     return equip(tiny_training_bundle(folder, objective="byol", views=4))
 
 
 @pytest.fixture(scope="module")
-def index(device: Equipment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+def index(device: TrainingSetup, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     path = tmp_path_factory.mktemp("index") / "index"
     documents = [Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
     with create_index(path, space_id=device.encoder.space_id, dimension=48) as builder:
@@ -111,7 +111,7 @@ def same(left: LocalResult, right: LocalResult) -> bool:
     )
 
 
-def test_what_comes_of_a_round(device: Equipment) -> None:
+def test_what_comes_of_a_round(device: TrainingSetup) -> None:
     result = device.train()
     assert result.stopped is None
     assert (result.examples, result.steps, len(result.losses)) == (24, 3, 3)
@@ -126,21 +126,21 @@ def test_what_comes_of_a_round(device: Equipment) -> None:
     assert result.effective_rank > 3
 
 
-def test_training_on_mistyped_queries_lowers_their_loss(device: Equipment) -> None:
+def test_training_on_mistyped_queries_lowers_their_loss(device: TrainingSetup) -> None:
     result = device.train(config=LONG)
     assert result.stopped is None
     assert device.view_loss(result.change) < 0.8 * device.view_loss({})
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not(
-    device: Equipment, index: Index
+    device: TrainingSetup, index: Index
 ) -> None:
     for source in (device.documents, index):
         assert same(device.train(source=source), device.train(source=source))
     assert not same(device.train(), device.train(seed=1))
 
 
-def test_index_and_matrix_train_alike(device: Equipment, index: Index) -> None:
+def test_index_and_matrix_train_alike(device: TrainingSetup, index: Index) -> None:
     """The index's vectors are rounded to 8 bits, so alike and not equal."""
     left, right = device.train(), device.train(source=index)
     for a, b in zip(left.losses, right.losses, strict=True):
@@ -148,36 +148,36 @@ def test_index_and_matrix_train_alike(device: Equipment, index: Index) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17])
-def test_fewer_queries_than_a_batch(device: Equipment, count: int) -> None:
+def test_fewer_queries_than_a_batch(device: TrainingSetup, count: int) -> None:
     result = device.train(QUERIES[:count], LocalConfig(steps=2))
     assert result.stopped is None
     assert result.examples == count
     assert norm_of(result.change) > 0
 
 
-def test_one_document_is_enough(device: Equipment) -> None:
+def test_one_document_is_enough(device: TrainingSetup) -> None:
     result = device.train(source=device.documents[:1])
     assert result.stopped is None
     assert result.losses[0].view_loss == 0
 
 
-def test_no_more_queries_are_used_than_the_steps_can_take(device: Equipment) -> None:
+def test_no_more_queries_are_used_than_the_steps_can_take(device: TrainingSetup) -> None:
     many = [Example(text) for text in TEXTS]
     result = device.train(many, LocalConfig(steps=2, batch_size=4))
     assert result.examples == 8
 
 
 @pytest.mark.parametrize("text", ["", " ", "a", "the " * 400, "\U0001f30a", "\x00"])
-def test_odd_queries_train(device: Equipment, text: str) -> None:
+def test_odd_queries_train(device: TrainingSetup, text: str) -> None:
     assert device.train([Example(text), *QUERIES[:3]]).stopped is None
 
 
-def test_without_queries_there_is_nothing_to_learn(device: Equipment) -> None:
+def test_without_queries_there_is_nothing_to_learn(device: TrainingSetup) -> None:
     with pytest.raises(InvalidInputError, match=r"found 0 examples.* at least 1"):
         device.train([])
 
 
-def test_a_query_that_is_no_text(device: Equipment) -> None:
+def test_a_query_that_is_no_text(device: TrainingSetup) -> None:
     with pytest.raises(InvalidInputError, match="surrogate"):
         device.train([Example("\ud800")])
 
@@ -189,7 +189,7 @@ def answers(*texts: str | None) -> Callable[[], str | None]:
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2, 3, 4])
-def test_whenever_it_is_told_to_stop_nothing_is_left(device: Equipment, asked: int) -> None:
+def test_whenever_it_is_told_to_stop_nothing_is_left(device: TrainingSetup, asked: int) -> None:
     """Asked before the start, before each of three steps, and before the result is given."""
     told = answers(*[None] * asked, "the consent was withdrawn")
     result = device.train(may_continue=told)
@@ -198,18 +198,18 @@ def test_whenever_it_is_told_to_stop_nothing_is_left(device: Equipment, asked: i
     assert result.steps == max(asked - 1, 0)
 
 
-def test_it_asks_no_more_often_than_that(device: Equipment) -> None:
+def test_it_asks_no_more_often_than_that(device: TrainingSetup) -> None:
     assert device.train(may_continue=answers(*[None] * 5)).stopped is None
 
 
-def test_a_hostile_learning_rate_is_stopped_by_the_monitors(device: Equipment) -> None:
+def test_a_hostile_learning_rate_is_stopped_by_the_monitors(device: TrainingSetup) -> None:
     result = device.train(config=dataclasses.replace(FAST, learning_rate=3.0))
     assert result.change == {}
     assert result.stopped is not None
     assert result.stopped.startswith("step 2: drift: queries moved")
 
 
-def test_a_last_step_that_goes_wrong_is_seen_too(device: Equipment) -> None:
+def test_a_last_step_that_goes_wrong_is_seen_too(device: TrainingSetup) -> None:
     """The losses are of the states before a step, so the result is judged itself."""
     result = device.train(config=dataclasses.replace(FAST, steps=1, learning_rate=3.0))
     assert result.change == {}
@@ -225,20 +225,20 @@ def beyond(name: str, value: float) -> LocalConfig:
 
 
 @pytest.mark.parametrize("rate", [1e20, 1e38])
-def test_a_loss_that_is_not_finite_ends_the_run(device: Equipment, rate: float) -> None:
+def test_a_loss_that_is_not_finite_ends_the_run(device: TrainingSetup, rate: float) -> None:
     result = device.train(config=beyond("learning_rate", rate))
     assert result.change == {}
     assert result.stopped is not None
 
 
-def test_an_infinite_loss_of_finite_vectors_ends_it_too(device: Equipment) -> None:
+def test_an_infinite_loss_of_finite_vectors_ends_it_too(device: TrainingSetup) -> None:
     source = MatrixVectors(device.documents, [f"doc-{row}" for row in range(len(TEXTS))])
     config = beyond("opened_loss_weight", 3e38)
     result = device.train(with_clicks(), config, source=source)
     assert (result.stopped, result.change) == ("step 1: the loss is inf", {})
 
 
-def test_a_collapse_is_named(device: Equipment) -> None:
+def test_a_collapse_is_named(device: TrainingSetup) -> None:
     strict = Limits(rank_kept=1.0, spread_kept=1.0, drift=2.0)
     result = device.train(config=dataclasses.replace(LONG, limits=strict))
     assert result.stopped is not None
@@ -253,7 +253,7 @@ def with_clicks(number: int = 24) -> list[Example]:
     ]
 
 
-def test_opened_results_are_learned_where_they_count(device: Equipment, index: Index) -> None:
+def test_opened_results_are_learned_where_they_count(device: TrainingSetup, index: Index) -> None:
     # These clicks say nothing of meaning: to follow them the encoder must leave its place.
     config = dataclasses.replace(LONG, opened_loss_weight=1.0, limits=Limits(spread_kept=0.1))
     result = device.train(with_clicks(), config, source=index)
@@ -264,14 +264,14 @@ def test_opened_results_are_learned_where_they_count(device: Equipment, index: I
     assert [loss.opened_loss for loss in ignored.losses] == [0, 0, 0]
 
 
-def test_a_matrix_with_ids_takes_opened_results(device: Equipment) -> None:
+def test_a_matrix_with_ids_takes_opened_results(device: TrainingSetup) -> None:
     source = MatrixVectors(device.documents, [f"doc-{row}" for row in range(len(TEXTS))])
     config = dataclasses.replace(FAST, opened_loss_weight=1.0)
     result = device.train(with_clicks(), config, source=source)
     assert all(loss.opened_loss > 0 for loss in result.losses)
 
 
-def test_the_proximal_pull_keeps_it_near(device: Equipment) -> None:
+def test_the_proximal_pull_keeps_it_near(device: TrainingSetup) -> None:
     free, near, held = (
         device.train(config=dataclasses.replace(FAST, proximal=share)) for share in (0, 0.5, 1)
     )
@@ -279,7 +279,7 @@ def test_the_proximal_pull_keeps_it_near(device: Equipment) -> None:
     assert norm_of(held.change) < 1e-6
 
 
-def test_starting_from_ones_own_last_result(device: Equipment) -> None:
+def test_starting_from_ones_own_last_result(device: TrainingSetup) -> None:
     start = {name: value.astype(np.float32) for name, value in device.adapter.items()}
     own = {name: value + 0.01 for name, value in start.items()}
     apart = norm_of({name: own[name] - value for name, value in start.items()})
@@ -299,24 +299,24 @@ def test_starting_from_ones_own_last_result(device: Equipment) -> None:
     assert same(device.train(previous=own), device.train())  # not asked for
 
 
-def test_the_release_that_was_given_is_left_alone(device: Equipment) -> None:
+def test_the_release_that_was_given_is_left_alone(device: TrainingSetup) -> None:
     before = {name: value.copy() for name, value in device.adapter.items()}
     device.train()
     assert all((device.adapter[name] == value).all() for name, value in before.items())
 
 
-def test_an_adapter_of_another_encoder_is_refused(device: Equipment) -> None:
+def test_an_adapter_of_another_encoder_is_refused(device: TrainingSetup) -> None:
     with pytest.raises(InvalidInputError, match="does not train"):
         device.train(adapter=device.adapter | {"adapter.layers.9.query.down": np.ones(2)})
 
 
-def test_an_encoder_of_another_space_is_refused(device: Equipment, tmp_path: Path) -> None:
+def test_an_encoder_of_another_space_is_refused(device: TrainingSetup, tmp_path: Path) -> None:
     other = sdk.load(write_tiny_bundle(tmp_path / "other"))
     with pytest.raises(SpaceMismatchError, match="the training step"):
         dataclasses.replace(device, encoder=other).train()
 
 
-def test_byol_trains_and_its_heads_stay_at_home(byol: Equipment) -> None:
+def test_byol_trains_and_its_heads_stay_at_home(byol: TrainingSetup) -> None:
     result = byol.train(config=LocalConfig(steps=4))
     assert result.stopped is None
     assert any(tensor.name.startswith("predictor.") for tensor in byol.step.description.state)
@@ -325,7 +325,7 @@ def test_byol_trains_and_its_heads_stay_at_home(byol: Equipment) -> None:
     assert same(result, byol.train(config=LocalConfig(steps=4)))
 
 
-def test_byol_needs_two_queries(byol: Equipment) -> None:
+def test_byol_needs_two_queries(byol: TrainingSetup) -> None:
     with pytest.raises(InvalidInputError, match=r"found 1 examples.* at least 2"):
         byol.train(QUERIES[:1])
     with pytest.raises(InvalidInputError, match="batch_size of 1"):

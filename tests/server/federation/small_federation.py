@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery import sdk
-from pocketquery.client.device import Equipment
+from pocketquery.client.device import TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -106,14 +106,14 @@ def opened(files: Files, work: Path, **options: Any) -> Iterator[Parts]:
     work.mkdir(parents=True, exist_ok=True)
     with sdk.open_index(files.index) as index:
         public_key = None if signing_key is None else public_key_of(signing_key)
-        equipment = Equipment.of_bundle(bundle, index, public_key)
+        training_setup = TrainingSetup.of_bundle(bundle, index, public_key)
         users = read_clients(files.clients)
         yield Parts(
             work,
             bundle,
             chosen,
             SimulatedDevices(
-                equipment,
+                training_setup,
                 users,
                 work / "devices",
                 chosen.seed,
