@@ -105,7 +105,7 @@ class RoundMemory:
         return int.from_bytes(self._derive("seed", round_key)[:8], "big") >> 1
 
     def recall(self, round_key: str) -> ClientState:
-        """What the round before ``round_key`` left, also after ``round_key`` itself left its own."""
+        """What the round before this one left, also after this one itself left its own."""
         return self._before if round_key == self._round_key else self._after
 
     def keep(self, round_key: str, left: ClientState) -> None:
