@@ -52,11 +52,14 @@ def test_every_module_and_data_file_is_in_it_and_nothing_else(wheel: zipfile.Zip
         "pocketquery/" + path.relative_to(ROOT).as_posix()
         for room in ROOMS
         for path in (ROOT / room).rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed" or path.parent.name == "data"
+        if path.suffix == ".py"
+        or path.name == "py.typed"
+        or path.parent.name in ("data", "default")
         if ROOT / "sdk" / "js" not in path.parents
     }
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert packed == on_disk
+    assert "pocketquery/sdk/default/encoder.onnx" in packed
     for name in ("corpus.jsonl.gz", "queries.tsv.gz", "qrels.tsv.gz", "LICENSE.md"):
         assert f"pocketquery/export/demo/data/{name}" in packed
     assert {f"pocketquery/{room}/py.typed" for room in ROOMS} <= packed
