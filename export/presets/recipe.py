@@ -39,7 +39,6 @@ _CONFIG = TrainingConfig(
     random_documents=1024,
     typo_share=0.3,
     typo_rate=0.08,
-    quantised_share=0.15,
     seed=26,
     bfloat16=True,
     checkpoint_every=500,
@@ -83,6 +82,7 @@ class Budget:
         steps: of the training.
         batch_size: texts a step.
         rate: times the preset's learning rate, which is for the accelerator's batches.
+        quantised_share: see :class:`~pocketquery.distill.TrainingConfig`.
     """
 
     pieces: int
@@ -92,11 +92,12 @@ class Budget:
     steps: int
     batch_size: int
     rate: float = 1.0
+    quantised_share: float = 0.15
 
 
 BUDGETS = {
     "accelerator": Budget(2_000_000, 60_000, 4, None, 24_000, 1024),
-    "cores": Budget(64 * 2048, 12_000, 1, 30_000, 6_800, 128, 0.7),
+    "cores": Budget(64 * 2048, 12_000, 1, 30_000, 6_800, 128, 0.7, 0.05),
 }
 
 
@@ -145,6 +146,7 @@ def _preset(options: argparse.Namespace) -> Preset:
         steps=options.steps or budget.steps,
         batch_size=budget.batch_size,
         learning_rate=preset.config.learning_rate * budget.rate,
+        quantised_share=budget.quantised_share,
         random_documents=min(budget.batch_size, preset.config.random_documents),
     )
     return replace(
