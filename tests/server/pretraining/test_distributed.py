@@ -25,6 +25,8 @@ from tests.tiny_models import sentences
 
 ROOT = Path(__file__).parents[3]
 
+pytestmark = pytest.mark.timeout(1800)
+
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
@@ -38,7 +40,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
-        timeout=200,
+        timeout=1500,  # which only a hang reaches
     )
     return [json.loads((folder / f"report.{rank}.json").read_text()) for rank in range(2)]
 
@@ -93,7 +95,7 @@ def test_the_command_with_two_processes_makes_one_model_and_goes_on_after_a_kill
             check=True,
             env=environment,
             stdout=subprocess.PIPE,
-            timeout=200,
+            timeout=1500,  # which only a hang reaches
         )
         report: dict[str, Any] = json.loads(found.stdout)  # of the first process alone
         return report
