@@ -1,6 +1,16 @@
 """Write conformance/ anew: ``python -m tests.conformance``."""
 
-from tests.conformance import refused, store, training
+from tests.conformance import (
+    gateway,
+    lineage,
+    refused,
+    search,
+    secure,
+    store,
+    tables,
+    tokenizers,
+    training,
+)
 from tests.sdk import javascript_databases, javascript_fixtures, javascript_indexes
 
 for writer in (
@@ -9,6 +19,12 @@ for writer in (
     javascript_indexes,
     training,
     store,
+    tables,
+    tokenizers,
+    lineage,
+    gateway,
+    secure,
+    search,  # with the bundle that the first wrote
     refused,  # changes what the others wrote
 ):
     print(writer.__name__)

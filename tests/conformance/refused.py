@@ -30,10 +30,12 @@ __all__ = ["CONFORMANCE", "Case", "main", "opened", "read_cases"]
 
 CONFORMANCE = Path(__file__).parents[2] / "conformance"
 TARGET = CONFORMANCE / "refused.json.gz"
-BUNDLE, RELEASE, INDEX, STEP = (
+BUNDLE, ZIP, RELEASE, INDEX, SIGNED, STEP = (
     "encoder/tiny",
+    "encoder/tiny.zip",
     "encoder/release.safetensors",
     "index/base",
+    "search/index",
     "training/bundle",
 )
 
@@ -138,6 +140,7 @@ def _shortest(place: str, change: dict[str, Any]) -> dict[str, Any]:
 
 def _cases() -> Iterator[Case]:
     yield from _bundles()
+    yield from _zips()
     yield from _steps()
     yield from _releases()
     yield from _indexes()
@@ -326,6 +329,62 @@ def _indexes() -> Iterator[Case]:
         )
     yield case("index.json is no JSON", [_put("index.json", b"{")])
     yield case("unsigned, with a key", [], _public(KEY))
+    yield from _signed_indexes()
+
+
+def _signed_indexes() -> Iterator[Case]:
+    own, other = _public(KEY), _public(OTHER_KEY)
+
+    def case(name: str, change: list[Any], key: str | None = own) -> Case:
+        return Case(f"signed index: {name}", "index", SIGNED, change, key, "")
+
+    read = {path.name: path.read_bytes() for path in (CONFORMANCE / SIGNED).iterdir()}
+    away: dict[str, Any] = {"file": "signature", "absent": True}
+    yield case("by another key", [], other)
+    yield case("without its signature", [away])
+    yield case("without its signature and without a key", [away], None)
+    yield case("a bit of the signature", [_flip("signature", read["signature"], 9)])
+    yield case("a signature of 63 bytes", [_put("signature", read["signature"][:-1])])
+    yield case("a blank in index.json", [_put("index.json", read["index.json"] + b" ")])
+    yield case("no JSON under its signature", [_put("index.json", b"{")])
+    writing = read["index.json"].replace(b'"sealed"', b'"writing"')
+    yield case("changed on the device", [_put("index.json", writing)])
+    for name in ("documents.sqlite", "vectors-0.u8"):
+        yield case(f"a bit of {name}", [_flip(name, read[name], len(read[name]) - 5)])
+
+
+def _zips() -> Iterator[Case]:
+    def case(name: str, data: bytes, key: str | None = None) -> Case:
+        return Case(f"zip: {name}", "bundle", ZIP, [_put("", data)], key, "")
+
+    read = (CONFORMANCE / ZIP).read_bytes()
+    end = read.rindex(b"PK\5\6")
+    first = read.index(b"PK\1\2")
+    yield case("nothing", b"")
+    yield case("no zip", bytes(range(256)) * 4)
+    yield case("cut", read[:-3])
+    yield case("cut in half", read[: len(read) // 2])
+    yield case("appended to", read + b"x")
+    yield case("a byte before it", b"x" + read)
+    yield case("by another key", read, _public(OTHER_KEY))
+    for name, place, value in (
+        ("a bit of a file", 200, b""),
+        ("encrypted", first + 8, b"\1\0"),
+        ("compressed", first + 10, b"\x08\0"),
+        ("another check sum", first + 16, b"\0\0\0\0"),
+        ("packed to another size", first + 20, b"\1\0\0\0"),
+        ("another size", first + 24, b"\1\0\0\0"),
+        ("a file of another's place", first + 42, b"\x40\0\0\0"),
+        ("beyond its end", first + 42, b"\xff\xff\xff\x7f"),
+        ("of two parts", end + 4, b"\1\0"),
+        ("of other files", end + 10, b"\2\0"),
+        ("of 64 bits", end + 16, b"\xff\xff\xff\xff"),
+        ("a name that leaves the folder", first + 46, b"../"),
+    ):
+        value = value or bytes([read[place] ^ 1])
+        yield case(name, read[:place] + value + read[place + len(value) :])
+    named = read.replace(b"golden.json", b"signature__").replace(b"signature__", b"encoder.onn")
+    yield case("without a file", named)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pocketquery import sdk
 from pocketquery.client.store.expiry import Age
-from pocketquery.client.store.rows import plain
+from pocketquery.client.store.stored_examples import plain
 from pocketquery.client.training.batches import padded
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.step import Hyperparameters, LocalStep, StepBatch
@@ -25,10 +25,17 @@ from pocketquery.sdk.bundle.adapter import read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE
 from pocketquery.sdk.bundle.safetensors import parse
+from pocketquery.sdk.bundle.statement import is_older
+from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
+from tests.conformance.lineage import TARGET as LINEAGES
+from tests.conformance.lineage import followed
 from tests.conformance.refused import CONFORMANCE, Case, opened, read_cases
+from tests.conformance.search import called
 from tests.sdk.tiny_bundle import encoder_onnx
 
 ENCODER, TRAINING = CONFORMANCE / "encoder", CONFORMANCE / "training"
+# Not asked of tests/conformance/tokenizers.py, which needs more than the base install.
+WORDPIECE = CONFORMANCE / "tokenizer" / "wordpiece.json.gz"
 EXPECTED = json.loads((ENCODER / "expected.json").read_text(encoding="utf-8"))
 
 
@@ -82,6 +89,48 @@ def test_hits(name: str) -> None:
             scores = [score for _, score in search["hits"]]
             assert [hit.score for hit in hits] == pytest.approx(scores, abs=1e-6)
             assert {hit.id for hit in hits[:1]} <= {hit_id for hit_id, _ in search["hits"]}
+
+
+def test_text_queries_and_what_is_none() -> None:
+    encoder = sdk.load(ENCODER / "tiny")
+    expected = json.loads((CONFORMANCE / "search" / "expected.json").read_bytes())
+    place = CONFORMANCE / "search" / "index"
+    open_index(place, public_key=EXPECTED["key"]).close()
+    with open_index(place, encoder=encoder) as index:
+        for search in expected["searches"]:
+            hits = search.pop("hits")
+            found = index.search(**search)
+            scores = [score for _, score in hits]
+            assert [hit.score for hit in found] == pytest.approx(scores, abs=1e-5)
+            for hit, (wanted, score) in zip(found, hits, strict=True):
+                its = dict(hits).get(hit.id, scores[-1])  # equal ones in another order
+                assert hit.id == wanted or its == pytest.approx(score, abs=1e-5)
+        for one in expected["inputs"]:
+            with pytest.raises(getattr(errors, one["error"])):
+                called(index, encoder, one)
+
+
+def test_wordpiece_ids() -> None:
+    found = unpacked(WORDPIECE)
+    for case in found["cases"]:
+        data = json.dumps(found["tokenizer"] | case["change"]).encode()
+        tokenizer = open_tokenizer("wordpiece", data, case["max_length"])
+        assert [tokenizer.encode(text) for text in found["texts"]] == case["ids"], case["name"]
+
+
+def test_lineages() -> None:
+    found = unpacked(LINEAGES)
+    for case in found["cases"]:
+        if "error" in case:
+            with pytest.raises(errors.ArtifactError) as error:
+                followed(case)
+            assert type(error.value).__name__ == case["error"], case["name"]
+            continue
+        newest = followed(case)
+        assert newest.sequence == case["sequence"], case["name"]
+        for secret, version in case["targets"].items():
+            assert newest.target(bytes.fromhex(secret)).version == version
+    assert all(is_older(a, b) == older for a, b, older in found["older"])
 
 
 def test_twenty_training_steps() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery import sdk
-from pocketquery.client.store.rows import Example, plain
+from pocketquery.client.store.stored_examples import Example, plain
 from pocketquery.client.training.batches import Batches
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.prototypes import MatrixVectors
@@ -187,7 +187,7 @@ def local(
     chosen = [examples[row] for row in draws.permutation(len(examples))]
     batches = Batches(encoder, step.description, chosen, source, config)
     given = step.initial_state(adapter)
-    result = train_steps(step, batches, len(chosen), given, given, config, draws)
+    result = train_steps(step, batches, len(chosen), given, config, draws)
     assert result.health is not None
     assert result.stopped is None
     trained = {name: given.online[name] + change for name, change in result.change.items()}

@@ -1,7 +1,7 @@
 /** `npm run build`: src/ to dist/, and single files for pages that use no bundler. */
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, cpSync, existsSync, rmSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -15,6 +15,21 @@ await build({
   external: ["onnxruntime-web/wasm"],
   outdir: "dist",
 });
+// What comes from others goes into the files that need it, with its licence.
+for (const [file, other] of [["chacha20", "@noble/ciphers"], ["hashes", "@noble/hashes"]]) {
+  const licence = readFileSync(`node_modules/${other}/LICENSE`, "utf8").trim();
+  await build({
+    bundle: true,
+    format: "esm",
+    target: "es2022",
+    logLevel: "warning",
+    entryPoints: [`dist/secure/${file}.js`],
+    external: ["../errors.js"],
+    outfile: `dist/secure/${file}.js`,
+    allowOverwrite: true,
+    banner: { js: `/* ${other}\n\n${licence} */` },
+  });
+}
 if (existsSync("../default")) {
   rmSync("default", { recursive: true, force: true }); // the bundle that comes along, as in Python
   cpSync("../default", "default", { recursive: true });

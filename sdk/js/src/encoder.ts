@@ -6,10 +6,10 @@
  * new one, and the old session goes when the last call with it is over.
  */
 
-import { readAdapter } from "./bundle/adapter.js";
+import { type AdapterRelease, checkFits, readAdapter } from "./bundle/adapter.js";
 import { adapterOf, type AdapterTensors, checkedTensors } from "./bundle/adapter_tensors.js";
 import type { Bundle } from "./bundle/bundle.js";
-import { CorruptArtifactError, InvalidInputError } from "./errors.js";
+import { CorruptArtifactError, InvalidInputError, SignatureError } from "./errors.js";
 import { type Graph, GraphModel, type OnnxRuntime, type SessionOptions } from "./graph.js";
 import { ADAPTER_FILE, ENCODER_FILE, type Manifest } from "./bundle/manifest.js";
 import { byCodePoint, kindOf, repr } from "./python_text.js";
@@ -18,8 +18,8 @@ import { type Key, rawKey } from "./bundle/signature.js";
 import { checkCount, checkText, checkTexts } from "./texts.js";
 import { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";
 
-/** A release by its bytes, or tensors by name. */
-export type AdapterSource = Uint8Array | AdapterTensors;
+/** A release, by its bytes or as `TrustedReleases` gave it; or tensors by name. */
+export type AdapterSource = Uint8Array | AdapterRelease | AdapterTensors;
 
 /** How texts are encoded. */
 export interface EncodeOptions {
@@ -236,7 +236,7 @@ export class Encoder {
    * then equal, to the bit, to those of a bundle loaded with that adapter. For the moment of the
    * change two sessions are in memory. After an error the adapter is the one it was.
    *
-   * `adapter`: a release, by its bytes; tensors by name (memory of one's own carries no signature, so
+   * `adapter`: a release, by its bytes or as `TrustedReleases` gave it; tensors by name (memory of one's own carries no signature, so
    * none is looked for); or null for the bundle's own. `publicKey`: where given, the release must be
    * signed by its private half; without it, the key the bundle was loaded with, if any, counts.
    *
@@ -315,9 +315,24 @@ async function resolved(
     const tensors = checkedTensors(adapter, "the adapter");
     return { tensors, version: `${manifest.encoderVersion}+local` };
   }
+  if (isRelease(adapter)) {
+    const name = `release ${adapter.version}`;
+    checkFits(adapter, manifest, name);
+    if (publicKey !== undefined && adapter.signedBy === null) {
+      throw new SignatureError(
+        `${name}: read without a key, expected one whose signature was checked, as the bundle's was; ` +
+          "read it with that key",
+      );
+    }
+    return { tensors: checkedTensors(adapter.tensors, name), version: adapter.version };
+  }
   throw new InvalidInputError(
     `adapter is ${kindOf(adapter)}, expected a release's bytes, or a Map of tensors by name`,
   );
+}
+
+function isRelease(adapter: AdapterSource): adapter is AdapterRelease {
+  return (adapter as Partial<AdapterRelease> | null)?.tensors instanceof Map;
 }
 
 function checkComplete(adapter: Chosen, model: GraphModel, manifest: Manifest): void {

@@ -10,7 +10,8 @@
  *         ├── ArtifactNotFoundError
  *         ├── CorruptArtifactError      truncated, tampered or not of this format
  *         ├── UnsupportedVersionError   written by a newer version
- *         └── SignatureError            absent or not made by the expected key
+ *         ├── SignatureError            absent or not made by the expected key
+ *         └── RollbackError             older than what is in force here
  *
  * Every message says what was found, what was expected and what to do next.
  */
@@ -74,6 +75,11 @@ export class SignatureError extends ArtifactError {
   static override readonly name = "SignatureError";
 }
 
+/** A release, or a statement of what is in force, is older than what is in force here. */
+export class RollbackError extends ArtifactError {
+  static override readonly name = "RollbackError";
+}
+
 /** Every class above by its name: how an error crosses a worker's border (see rpc.ts). */
 export const ERROR_CLASSES: Readonly<Record<string, new (message: string) => PocketQueryError>> = {
   PocketQueryError,
@@ -85,4 +91,5 @@ export const ERROR_CLASSES: Readonly<Record<string, new (message: string) => Poc
   CorruptArtifactError,
   UnsupportedVersionError,
   SignatureError,
+  RollbackError,
 };

@@ -76,3 +76,4 @@ async function importRuntime(): Promise<OnnxRuntime> {
 }
 export { FileChanges } from "./index/file_changes.js";
 export { FileBackend } from "./store/file.js";
+export { FolderPlace } from "./gateway/folder_place.js";

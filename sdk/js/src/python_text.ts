@@ -67,6 +67,18 @@ export function show(value: unknown): string {
   return String(value);
 }
 
+/** A finite number as Python writes a float: "32.0", "1e-05". */
+export function floatRepr(value: number): string {
+  const [digits = "", power = ""] = value.toExponential().split("e");
+  const exponent = Number(power);
+  if (value !== 0 && (exponent < -4 || exponent >= 16)) {
+    const size = String(Math.abs(exponent)).padStart(2, "0");
+    return `${digits}e${exponent < 0 ? "-" : "+"}${size}`;
+  }
+  if (Object.is(value, -0)) return "-0.0";
+  return Number.isInteger(value) ? `${value}.0` : String(value);
+}
+
 /** A shape as Python writes a tuple: `(8, 384)`, `(8,)`. */
 export function showShape(shape: readonly number[]): string {
   return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;

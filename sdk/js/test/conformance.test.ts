@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import * as onnxruntime from "onnxruntime-node";
-import { MemorySource, PocketQueryError, readAdapter } from "pocketquery";
+import { MemorySource, PocketQueryError, readAdapter, ZipSource } from "pocketquery";
 import { openIndex } from "pocketquery/index";
 import { load, verify } from "pocketquery/node";
 import { Bundle, LocalStep } from "pocketquery/training";
@@ -43,8 +43,9 @@ function made({ place, changes }: Case): Map<string, Uint8Array> {
 
 async function opened(one: Case): Promise<void> {
   const files = made(one);
-  const source = new MemorySource(files, basename(one.place));
+  const memory = new MemorySource(files, basename(one.place));
   const key = one.key === null ? {} : { publicKey: one.key };
+  const source = one.place.endsWith(".zip") ? await ZipSource.open(memory, "", "tiny.zip") : memory;
   if (one.kind === "bundle") {
     const encoder = await load(source, key);
     await encoder.close();

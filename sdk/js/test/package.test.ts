@@ -15,7 +15,7 @@ import { PACKAGE, REFERENCE } from "./fixtures.js";
 const CODE = [
   "ADAPTER_FORMAT", "ArtifactError", "ArtifactNotFoundError", "Bundle", "CorruptArtifactError",
   "ERROR_CLASSES", "Encoder", "FetchSource", "InvalidInputError", "LARGEST_RELEASE", "MemorySource",
-  "MissingExtraError", "PocketQueryError", "SignatureError", "SpaceMismatchError",
+  "MissingExtraError", "PocketQueryError", "RollbackError", "SignatureError", "SpaceMismatchError",
   "UnsupportedVersionError", "ZipSource", "keyId", "load", "openTokenizer", "parseAdapter",
   "readAdapter", "verify",
 ];
@@ -90,16 +90,48 @@ test("a bundler leaves out what is not used", async () => {
 });
 
 test("everything but the entry for Node goes into a page", async () => {
-  const entries = ["pocketquery", "pocketquery/web", "pocketquery/worker", "pocketquery/index", "pocketquery/training", "pocketquery/store"];
+  const entries = ["pocketquery", "pocketquery/web", "pocketquery/worker", "pocketquery/index", "pocketquery/training", "pocketquery/store", "pocketquery/releases", "pocketquery/gateway", "pocketquery/secure"];
   for (const entry of entries) {
     assert.ok((await bundled(`export * from "${entry}"`)) > 5_000, entry); // "node:fs" would be an error
   }
+});
+
+test("what comes of others is in files with its licence, and in private rounds alone", async () => {
+  for (const [name, other] of [["chacha20", "ciphers"], ["hashes", "hashes"]]) {
+    const file = readFileSync(join(PACKAGE, "dist", "secure", `${name}.js`), "utf8");
+    const licence = `^/\\* @noble/${other}\n\nThe MIT License[^]+Copyright \\(c\\) 2022 Paul Miller[^]+THE SOFTWARE\\.`;
+    assert.match(file, new RegExp(licence));
+    assert.doesNotMatch(file, /from "@noble/);
+  }
+  const { dependencies = {} } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as { dependencies?: object };
+  assert.deepEqual(dependencies, {});
+  const gateway = await bundled('import { Participation, Device } from "pocketquery/gateway"; console.log(Participation, Device)');
+  const secure = await bundled('import { Participant } from "pocketquery/secure"; console.log(Participant)');
+  assert.ok(gateway < 55_000, `${gateway} bytes for plain rounds`);
+  assert.ok(secure < 75_000, `${secure} bytes for private rounds`);
 });
 
 test("the lock file names no mirror", () => {
   const lock = readFileSync(join(PACKAGE, "package-lock.json"), "utf8");
   const places = [...lock.matchAll(/"resolved": "([^"]*)"/g)].map((match) => match[1] ?? "");
   assert.deepEqual(places.filter((place) => !place.startsWith("https://registry.npmjs.org/")), []);
+});
+
+test("what the README's snippets import is there, and those that are not run say so", async () => {
+  const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+  const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
+    exports: Record<string, unknown>;
+  };
+  const found = [...readme.matchAll(/^ *import \{([^}]+)\} from "pocketquery([^"]*)";/gm)];
+  assert.ok(found.length > 10);
+  for (const [, names = "", entry = ""] of found) {
+    assert.ok(`.${entry}` in exports, `pocketquery${entry}`);
+    const there = (await import(`pocketquery${entry}`)) as object;
+    for (const name of names.split(",").map((one) => one.trim())) assert.ok(name in there, name);
+  }
+  for (const platform of ["Electron", "Capacitor", "React Native"]) {
+    assert.match(readme, new RegExp(`^\\*\\*${platform}[^*]*\\*\\* \\(not run here\\)`, "m"));
+  }
 });
 
 test("the README's snippet for Node runs", () => {

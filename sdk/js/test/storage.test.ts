@@ -48,6 +48,17 @@ test("what a page keeps in IndexedDB", { skip: !existsSync(CHROMIUM) && "no Chro
       await reloaded(page);
       assert.deepEqual(await call(page, "remembered"), [true, 20, [1, 2], 0, null, false]);
     });
+    await t.test("a device has one key, which no script reads, and one memory; both outlast a reload", async () => {
+      interface Found { keys: number[][]; signed: boolean; readable: string; put: boolean[]; file: number[]; nonces: string[]; kept: boolean; readings: string[] }
+      const found = await call<Found>(page, "device");
+      const [key, other] = found.keys;
+      assert.deepEqual([key, found.signed, found.put, found.file], [other, true, [false, true], [7]]);
+      assert.match(found.readable, /^InvalidAccessError: .*not extractable/);
+      assert.equal(found.nonces[0], found.nonces[1]);
+      assert.deepEqual([found.kept, found.readings], [true, ["charging", "idle", "temperatureC", "unmetered"]]);
+      await reloaded(page);
+      assert.deepEqual(await call(page, "deviceAgain"), [key, [7], found.nonces[0], null]);
+    });
     await t.test("a damaged store is refused and can be destroyed", async () => {
       const [problem, consent] = await call<[string, boolean]>(page, "damaged");
       assert.match(problem, /^CorruptArtifactError: damaged is damaged, or another program's/);

@@ -191,7 +191,8 @@ async function checkSigned(data: Uint8Array, publicKey: Key, name: string): Prom
   return expected;
 }
 
-function checkFits(release: AdapterRelease, manifest: Manifest, name: string): void {
+/** Throws SpaceMismatchError or CorruptArtifactError where a release is of another bundle. */
+export function checkFits(release: AdapterRelease, manifest: Manifest, name: string): void {
   const bundle = `the bundle ${repr(manifest.name)}`;
   if (release.spaceId !== manifest.space.id) {
     throw new SpaceMismatchError(

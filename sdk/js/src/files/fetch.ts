@@ -1,5 +1,6 @@
 /** Files under an address, for pages and everything else that has `fetch`. */
 
+import { concatenated } from "./bytes.js";
 import { ArtifactError, InvalidInputError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 
@@ -91,7 +92,7 @@ export class FetchSource implements FileSource {
       options.signal?.throwIfAborted();
       throw this.#failed(file, error);
     }
-    return joined(chunks).subarray(0, options.limit);
+    return concatenated(chunks).subarray(0, options.limit);
   }
 
   #failed(file: string, error: unknown): ArtifactError {
@@ -100,15 +101,4 @@ export class FetchSource implements FileSource {
       { cause: error },
     );
   }
-}
-
-function joined(chunks: readonly Uint8Array[]): Uint8Array {
-  if (chunks.length === 1) return chunks[0] as Uint8Array;
-  const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0));
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return whole;
 }

@@ -1,5 +1,5 @@
 /**
- * From text to terms, as Python's `lexical.py` has it by SQLite's FTS5: letters, digits and marks
+ * From text to terms, as Python's `analysis.py` has it by SQLite's FTS5: letters, digits and marks
  * make words; case and accents are folded; English is stemmed; scripts that write no spaces become
  * their single characters and overlapping pairs.
  */
@@ -18,6 +18,10 @@ const UNSPACED = new RegExp(
 const ACCENTS = /[\u0300-\u036f]+/g;
 const BEYOND_ASCII = /[^\0-\x7f]/;
 const MOST_BYTES = 32768; // FTS5 cuts a longer word
+
+const MOST_MARKS = 30;
+const MANY_MARKS = new RegExp(`(?:[\\p{M}\\u034f\\uff9e\\uff9f]){${MOST_MARKS + 1}}`, "u");
+const JOINER = "\u034f"; // a starter, but an accent, and the marks on its sides meet
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -51,8 +55,30 @@ function rank(unit: number): number {
 /** `text` without accents, compatible characters made one, unspaced runs cut in pieces. */
 function spaced(text: string): string {
   if (!BEYOND_ASCII.test(text)) return text;
-  const bare = text.normalize("NFKD").replace(ACCENTS, "").normalize("NFC");
+  const bare = streamSafe(text).normalize("NFKD").replace(ACCENTS, "").normalize("NFC");
   return bare.replace(UNSPACED, pieces);
+}
+
+/**
+ * `text` with the first 30 of each run of combining marks: canonical ordering sorts a run in the
+ * square of its length, and words have no more than a few.
+ */
+function streamSafe(text: string): string {
+  if (!MANY_MARKS.test(text)) return text;
+  let kept = "";
+  let run = 0;
+  for (const character of text) {
+    run = isMoved(character) ? run + 1 : 0;
+    if (run <= MOST_MARKS) kept += character;
+  }
+  return kept;
+}
+
+/** Whether canonical ordering may move it: its combining class is not 0. */
+function isMoved(character: string): boolean {
+  const [first = ""] = character.normalize("NFKD");
+  // Beside marks of the greatest class and the least it changes places with one of them.
+  return first === JOINER || [`\u0345${first}`, `${first}\u0334`].some((two) => two.normalize("NFD") !== two);
 }
 
 function pieces(run: string): string {
@@ -85,9 +111,18 @@ function words(text: string): string[] {
 function termOf(word: string): string {
   if (!BEYOND_ASCII.test(word)) return stem(word.slice(0, MOST_BYTES));
   const bytes = encoder.encode(word).subarray(0, MOST_BYTES);
-  if (bytes.length > 64) return decoder.decode(bytes);
+  if (bytes.length > 64) return decoded(bytes);
   const stemmed = stem(String.fromCharCode(...bytes));
-  return decoder.decode(Uint8Array.from(stemmed, (byte) => byte.charCodeAt(0)));
+  return decoded(Uint8Array.from(stemmed, (byte) => byte.charCodeAt(0)));
+}
+
+/** The text in `bytes`, without what a cut left of its last character. */
+function decoded(bytes: Uint8Array): string {
+  let start = bytes.length - 1;
+  while (start > 0 && bytes[start]! >= 0x80 && bytes[start]! < 0xc0) start--;
+  const first = bytes[start] ?? 0;
+  const length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  return decoder.decode(start + length > bytes.length ? bytes.subarray(0, start) : bytes);
 }
 
 /** What a character of a word is folded to; empty where it separates words. */

@@ -17,6 +17,7 @@ import {
   SpaceMismatchError,
   UnsupportedVersionError,
 } from "../errors.js";
+import { concatenated } from "../files/bytes.js";
 import { decodeUtf8, encodeUtf8 } from "../utf8.js";
 import { type Added, analyzed } from "./added.js";
 import { crc32 } from "../files/zip.js";
@@ -190,14 +191,4 @@ function numbers(...values: number[]): Uint8Array {
   const view = new DataView(bytes.buffer);
   for (const [i, value] of values.entries()) view.setUint32(NUMBER * i, value, true);
   return bytes;
-}
-
-function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

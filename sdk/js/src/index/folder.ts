@@ -10,7 +10,7 @@ import {
   SpaceMismatchError,
   UnsupportedVersionError,
 } from "../errors.js";
-import { checkDetached } from "../bundle/bundle.js";
+import { checkDetached, checkPresent } from "../bundle/bundle.js";
 import { Fields } from "../fields.js";
 import type { FileSource } from "../files/source.js";
 import { type Key, sha256 } from "../bundle/signature.js";
@@ -54,7 +54,7 @@ interface Info {
  * Read the index in `source`.
  *
  * @param publicKey the file `signature` must be made over `index.json` by its private half
- * @throws SignatureError it is not
+ * @throws SignatureError it is not; or `index.json` says it is signed and there is no signature
  * @throws ArtifactNotFoundError a file is missing
  * @throws CorruptArtifactError a file is truncated, was changed or is of another format
  * @throws UnsupportedVersionError a newer version of the format
@@ -118,6 +118,7 @@ async function readInfo(source: FileSource, publicKey: Key | undefined): Promise
         `${VERSION}; upgrade pocketquery`,
     );
   }
+  if (publicKey === undefined) await checkPresent(source, fields.textOrNull("signature_key_id"));
   const [space, files] = [fields.child("space"), fields.child("files", 2)];
   const state = fields.names().includes("state") ? fields.choice("state", ["sealed", "writing"]) : "";
   return {

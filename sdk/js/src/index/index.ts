@@ -59,8 +59,11 @@ export interface IndexVectors {
 
 /** How to open an index. */
 export interface OpenIndexOptions {
-  /** Turns a query's text into a vector of the index's space. */
-  readonly encoder?: QueryEncoder | undefined;
+  /**
+   * Turns a query's text into a vector of the index's space; a promise of it lets bundle and index
+   * load side by side.
+   */
+  readonly encoder?: QueryEncoder | Promise<QueryEncoder> | undefined;
   /** Where changes are kept; without it the index is for reading only. */
   readonly changes?: ChangeStore | undefined;
   /** Compare every byte with its hash (the default), or sizes and structure only. */
@@ -79,8 +82,11 @@ export interface OpenIndexOptions {
  * @throws SpaceMismatchError the encoder, or the changes, are of another space; names both
  */
 export async function openIndex(source: FileSource, options: OpenIndexOptions = {}): Promise<Index> {
-  const { encoder, changes, check = "hashes", publicKey } = options;
-  const folder = await readFolder(source, check, publicKey);
+  const { changes, check = "hashes", publicKey } = options;
+  const [folder, encoder] = await Promise.all([
+    readFolder(source, check, publicKey),
+    options.encoder,
+  ]);
   const { spaceId, dimension, documents, rows, vectorsFile } = folder;
   if (encoder && encoder.spaceId !== spaceId) {
     throw SpaceMismatchError.between(

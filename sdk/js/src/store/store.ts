@@ -218,14 +218,29 @@ export class QueryStore {
     });
   }
 
+  /**
+   * What was kept under this name, or `bytes`, kept now where there was nothing: of several tabs that
+   * ask, all get the same. Null where `keep` would keep nothing.
+   */
+  keptOr(name: string, bytes: Uint8Array, epoch: string): Promise<Uint8Array | null> {
+    const copy = Uint8Array.from(bytes);
+    checkText(name, "the name");
+    return this.#transact(({ state, made }): Change<Uint8Array | null> => {
+      if (!state.consent || state.epoch !== epoch) return { result: null };
+      const found = made.get(name);
+      return found ? { result: found } : { result: copy, made: new Map([[name, copy]]) };
+    });
+  }
+
   /** What was kept under this name, null where there is nothing. */
   kept(name: string): Promise<Uint8Array | null> {
     return this.#read(({ made, state }) => (state.consent ? (made.get(name) ?? null) : null));
   }
 
-  /** Drop all that was computed of the queries; the queries stay. */
-  async dropKept(): Promise<void> {
-    await this.#transact(() => ({ result: undefined, made: null, erases: true }));
+  /** Drop what was computed of the queries, all of it or what has these names; the queries stay. */
+  async dropKept(...names: string[]): Promise<void> {
+    const made = names.length > 0 ? new Map(names.map((name) => [name, null])) : null;
+    await this.#transact(() => ({ result: undefined, made, erases: true }));
   }
 
   /** Close the store; twice does no harm. */

@@ -1,6 +1,8 @@
 /** How a device trains: Python's `client/local_config.py`, checked before anything is computed. */
 
-import { InvalidInputError } from "../errors.js";
+import { CorruptArtifactError, InvalidInputError } from "../errors.js";
+import { isInteger, type Json, type JsonObject, plain } from "../json.js";
+import { repr, shortened, show } from "../python_text.js";
 import { checkLimits, type MonitorLimits } from "./monitors.js";
 import type { Hyperparameters } from "./step.js";
 import { type Augmenter, chosen, viewPlan, type ViewPlan } from "./views.js";
@@ -23,6 +25,14 @@ export interface LocalSettings extends Hyperparameters {
   readonly typoRate: number;
   /** After each step the shared tensors go back this share of the way to where training began. */
   readonly proximal: number;
+  /**
+   * "global" starts from the release; "ema" from a mix of it and the device's own last result, the
+   * more of its own the further apart they are (Zhuang et al., "Divergence-aware Federated
+   * Self-Supervised Learning", equation 3).
+   */
+  readonly clientInit: "global" | "ema";
+  /** That paper's lambda: the share kept is `min(1, initScale * distance)`. */
+  readonly initScale: number;
   readonly limits: MonitorLimits;
 }
 
@@ -40,6 +50,8 @@ const DEFAULTS: LocalSettings = {
   typoRate: 0.08,
   openedLossWeight: 0,
   proximal: 0,
+  clientInit: "global",
+  initScale: 1,
   weightDecay: 0,
   beta1: 0.9,
   beta2: 0.999,
@@ -65,7 +77,10 @@ const NUMBERS: typeof WHOLE = {
   beta2: [0, 0.999999],
   typoRate: [0, 1],
   proximal: [0, 1],
+  initScale: [0, 1e6],
 };
+const INITS = ["global", "ema"];
+const MOST_VIEWS = 32;
 
 /** Checked settings, and how the views are made. */
 export interface LocalConfig extends LocalSettings {
@@ -94,6 +109,11 @@ export function localConfig(settings: Partial<LocalSettings> = {}): LocalConfig 
       }
     }
   }
+  if (!INITS.includes(config.clientInit)) {
+    throw new InvalidInputError(
+      `clientInit is ${shortened(show(config.clientInit))}, expected one of ${INITS.join(", ")}`,
+    );
+  }
   checkLimits(config.limits);
   const augmenters = (choices: readonly (string | Augmenter)[]) =>
     choices.map((choice) => chosen(choice, config.typoRate));
@@ -101,4 +121,56 @@ export function localConfig(settings: Partial<LocalSettings> = {}): LocalConfig 
   const plan = (views: 2 | 4): ViewPlan => viewPlan({ views, heavy, light });
   plan(2);
   return { ...config, viewPlan: plan };
+}
+
+/**
+ * The settings that a server writes: Python's names, in an object that `parseJson` read.
+ *
+ * Throws CorruptArtifactError (a name that is none of Python's, no limits) or InvalidInputError (a
+ * value out of range; an augmenter that is not here).
+ */
+export function localConfigOf(found: JsonObject, source: string): LocalConfig {
+  const limits = found.get("limits");
+  if (!(limits instanceof Map)) {
+    throw new CorruptArtifactError(`${source}.limits is no object, expected the monitors' limits`);
+  }
+  const settings = named(found, Object.keys(DEFAULTS), source);
+  for (const name of Object.keys(WHOLE)) {
+    if (name in settings && !isInteger(found, written(name))) settings[name] = Number.NaN;
+  }
+  for (const name of ["heavyViews", "lightViews"]) {
+    if (name in settings) checkNames(settings[name], name);
+  }
+  const checked = { ...DEFAULTS.limits, ...named(limits, Object.keys(DEFAULTS.limits), `${source}.limits`) };
+  return localConfig({ ...settings, limits: checked as unknown as MonitorLimits });
+}
+
+/** The fields of `found` by JavaScript's names, of those that are in `known`. */
+function named(found: JsonObject, known: readonly string[], source: string): Record<string, unknown> {
+  const names = new Map(known.map((name) => [written(name), name]));
+  return Object.fromEntries(
+    [...found].map(([name, value]: [string, Json]) => {
+      const own = names.get(name);
+      if (own === undefined) {
+        throw new CorruptArtifactError(
+          `${source}: found ${repr(shortened(name))}, expected some of ${[...names.keys()].join(", ")}`,
+        );
+      }
+      return [own, plain(value)];
+    }),
+  );
+}
+
+/** A setting's name in Python: "batch_size" for "batchSize". */
+function written(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function checkNames(value: unknown, name: string): void {
+  const areNames = Array.isArray(value) && value.every((one) => typeof one === "string");
+  if (!areNames || value.length > MOST_VIEWS) {
+    throw new InvalidInputError(
+      `${name}: expected names of augmenters, say ["typo"], ${MOST_VIEWS} at most`,
+    );
+  }
 }

@@ -15,6 +15,7 @@ import type { DocumentVectors } from "./documents.js";
 import { type LocalConfig, localConfig, type LocalSettings } from "./local_config.js";
 import { complaint, type Health, measure } from "./monitors.js";
 import { Random } from "./random.js";
+import { normOf } from "./transforms.js";
 import type { LocalStep, State, StepBatch, StepLosses, StepOutcome } from "./step.js";
 
 /** What came of a training. */
@@ -44,6 +45,8 @@ export interface TrainOptions {
   /** The adapter to start from. */
   readonly adapter: AdapterTensors;
   readonly config?: Partial<LocalSettings>;
+  /** The adapter this device ended its last round with, for `clientInit: "ema"`. */
+  readonly previous?: AdapterTensors | null;
   /** Of the order, the views and the random documents; another each time by default. */
   readonly seed?: number | bigint;
   /** Asked before every step and at the end: null, or why not. */
@@ -75,8 +78,35 @@ export async function trainLocally(options: TrainOptions): Promise<LocalResult> 
   const order = random.permutation(options.examples.length).slice(0, config.steps * config.batchSize);
   const examples = order.map((row) => options.examples[row] as Example);
   const batches = await Batches.of(encoder, step.description, examples, documents, config);
-  const start = await step.initialState(options.adapter);
+  const given = await step.initialState(options.adapter);
+  const start = await begun(step, given, options.previous ?? null, config);
   return steps(options, batches, examples.length, start, config, random);
+}
+
+/** The state to start from: the given one, or nearer to the device's own last result. */
+async function begun(
+  step: LocalStep,
+  given: State,
+  previous: AdapterTensors | null,
+  { clientInit, initScale }: LocalConfig,
+): Promise<State> {
+  if (clientInit === "global" || previous === null) return given;
+  const own = (await step.initialState(previous)).online;
+  const together = (work: (released: number, ours: number) => number): AdapterTensors =>
+    new Map(
+      [...given.online].map(([name, { shape, data }]) => {
+        const ours = (own.get(name) as AdapterTensor).data;
+        return [name, { shape, data: data.map((value, i) => work(value, ours[i] as number)) }];
+      }),
+    );
+  const apart = normOf(together((released, ours) => released - ours));
+  const kept = Math.fround(Math.min(1, initScale * apart));
+  const rest = Math.fround(1 - kept);
+  const online = together((released, ours) => Math.fround(kept * ours) + Math.fround(rest * released));
+  const target = new Map(
+    [...given.target.keys()].map((name) => [name, online.get(name) as AdapterTensor]),
+  );
+  return { ...given, online, target };
 }
 
 async function steps(

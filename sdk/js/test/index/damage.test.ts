@@ -99,7 +99,12 @@ test("a missing, cut or foreign file is named", async () => {
     await refuses(cut, CorruptArtifactError, /truncated/);
   }
   const other = files("compact").get("documents.sqlite")!;
-  await refuses((all) => all.set("documents.sqlite", other), ArtifactNotFoundError, /vectors-\d+/);
+  await refuses((all) => all.set("documents.sqlite", other), CorruptArtifactError, /truncated|changed/);
+  const written = (all: Map<string, Uint8Array>): void => {
+    all.set("documents.sqlite", other);
+    json(all, (fields) => delete fields["state"]); // it may have been written since
+  };
+  await refuses(written, ArtifactNotFoundError, /vectors-\d+/);
 });
 
 test("files of two states, or of another space, are refused", async () => {
@@ -114,7 +119,12 @@ test("files of two states, or of another space, are refused", async () => {
     json(all, (fields) => (fields["space"].id = "another"));
   await refuses(space, SpaceMismatchError, /lives in space/);
   const encoder = { spaceId: "another", encodeQuery: () => VECTOR };
-  await assert.rejects(openIndex(new MemorySource(files("base")), { encoder }), SpaceMismatchError);
+  for (const given of [encoder, Promise.resolve(encoder)]) {
+    const opened = openIndex(new MemorySource(files("base")), { encoder: given });
+    await assert.rejects(opened, SpaceMismatchError);
+  }
+  const refused = openIndex(new MemorySource(files("base")), { encoder: Promise.reject(new Error("no bundle")) });
+  await assert.rejects(refused, /no bundle/);
 });
 
 test("after a writer was killed, the vectors are compared segment by segment", async () => {

@@ -144,7 +144,7 @@ test("a text is encoded where its mode needs it, and hybrid by default", async (
       return new Float32Array(DIMENSION).fill(1);
     },
   };
-  const index = await openIndex(source("base"), { encoder });
+  const index = await openIndex(source("base"), { encoder: Promise.resolve(encoder) });
   const vector = new Float32Array(DIMENSION).fill(1);
   assert.deepEqual(await index.search("bridge"), await index.search("bridge", { mode: "hybrid", vector }));
   assert.deepEqual(await index.search(vector), await index.search("bridge", { mode: "dense" }));

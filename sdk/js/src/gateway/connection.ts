@@ -1,0 +1,228 @@
+/**
+ * A device's connection to its gateway: signed requests, sent again where that is of use; Python's
+ * `client/gateway/connection.py`.
+ *
+ * Every request may be sent twice without harm: an update counts once, a key is registered once. So
+ * what is lost on the way, or told to wait, is tried again, with a pause that grows and is not the
+ * same on all devices.
+ */
+
+import { concatenated } from "../files/bytes.js";
+import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
+import type { Fetch } from "../files/fetch.js";
+import { decodeUtf8 } from "../utf8.js";
+import { signedHeaders, type Signer } from "./signing.js";
+
+const LARGEST_ANSWER = 2 << 20;
+const AGAIN = [429, 502, 503, 504];
+const LONGEST_PAUSE = 60;
+const LOOPBACK = ["127.0.0.1", "localhost", "[::1]"];
+
+/** The gateway refuses a request. */
+export class RefusedError extends ArtifactError {
+  static override readonly name = "RefusedError";
+
+  constructor(
+    /** Of HTTP. */
+    readonly status: number,
+    /** The gateway's word for why, see docs/gateway.md; empty where it gives none. */
+    readonly code: string,
+    detail: string,
+    /** Seconds that it asks to wait for; 0 where it does not say. */
+    readonly retryAfter = 0,
+  ) {
+    super(`the gateway refuses (${status} ${code}): ${detail}`);
+  }
+}
+
+/** What the gateway answered. */
+export interface Answer {
+  readonly status: number;
+  readonly body: Uint8Array;
+  /** Empty where it names none. */
+  readonly etag: string;
+  /** Of a private round that the body is the message of; 0 where it is none. */
+  readonly stage: number;
+  /** Seconds that it asks to wait for; 0 where it does not say. */
+  readonly retryAfter: number;
+}
+
+/** What a request has beside method and path. */
+export interface Asked {
+  readonly body?: Uint8Array;
+  readonly signed?: boolean;
+  readonly figures?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface ConnectionOptions {
+  /** How often a request is sent. */
+  readonly attempts?: number;
+  /** To wait for an answer. */
+  readonly seconds?: number;
+  readonly signal?: AbortSignal;
+  readonly fetch?: Fetch;
+  /** Seconds since 1970. */
+  readonly clock?: () => number;
+  readonly sleep?: (seconds: number) => Promise<void>;
+}
+
+/** Requests to one gateway, "https://host[:port]"; http on this machine alone. */
+export class GatewayConnection {
+  readonly #origin: string;
+  readonly #authority: string;
+  readonly #signer: Signer;
+  readonly #options: Required<Omit<ConnectionOptions, "signal">> & { readonly signal: AbortSignal | null };
+  #ahead = 0; // the gateway's clock, less this device's
+
+  /** Throws InvalidInputError: `address` is no such. */
+  constructor(address: string, signer: Signer, options: ConnectionOptions = {}) {
+    const url = URL.canParse(address) ? new URL(address) : null;
+    const plain = url?.protocol === "http:" && LOOPBACK.includes(url.hostname);
+    if (!url || !(url.protocol === "https:" || plain) || url.pathname !== "/" || url.search || url.username) {
+      throw new InvalidInputError(
+        `the gateway is ${address}, expected https://host or https://host:port; http is for this ` +
+          "machine alone",
+      );
+    }
+    this.#origin = url.origin;
+    this.#authority = url.host;
+    this.#signer = signer;
+    this.#options = {
+      attempts: options.attempts ?? 6,
+      seconds: options.seconds ?? 60,
+      signal: options.signal ?? null,
+      fetch: options.fetch ?? ((place, init) => fetch(place, init)),
+      clock: options.clock ?? (() => Date.now() / 1000),
+      sleep: options.sleep ?? ((seconds) => new Promise((done) => setTimeout(done, 1000 * seconds))),
+    };
+  }
+
+  /** The device's public key: its name at this gateway. */
+  get publicKey(): Uint8Array {
+    return this.#signer.publicKey;
+  }
+
+  /**
+   * The answer to one request, with a status below 400.
+   *
+   * Throws RefusedError (the gateway says no, and again would not help), ArtifactError (it cannot be
+   * reached, or is too busy) or CorruptArtifactError (an answer of more than 2 MiB).
+   */
+  async ask(method: string, path: string, asked: Asked = {}): Promise<Answer> {
+    const { attempts, sleep, signal } = this.#options;
+    let said: unknown = null;
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      if (attempt > 0) await sleep(pause(attempt, said));
+      signal?.throwIfAborted();
+      try {
+        return await this.#once(method, path, asked);
+      } catch (error) {
+        signal?.throwIfAborted();
+        const isOver = error instanceof RefusedError
+          ? !AGAIN.includes(error.status) && error.code !== "not_in_time"
+          : error instanceof PocketQueryError;
+        if (isOver) throw error;
+        said = error;
+      }
+    }
+    throw new ArtifactError(
+      `the gateway ${this.#authority} did not answer ${attempts} times (${String(said)}); try again later`,
+      { cause: said },
+    );
+  }
+
+  /** Wait, and up to half as long again, so that not all devices ask at once. */
+  async wait(seconds: number): Promise<void> {
+    await this.#options.sleep(seconds * (1 + Math.random() / 2));
+    this.#options.signal?.throwIfAborted();
+  }
+
+  async #once(method: string, path: string, asked: Asked): Promise<Answer> {
+    const { body, signed = true, figures = null, headers = {} } = asked;
+    const { clock, seconds, signal } = this.#options;
+    const proof = !signed
+      ? {}
+      : await signedHeaders(this.#signer, {
+          method,
+          authority: this.#authority,
+          path,
+          created: Math.floor(clock() + this.#ahead),
+          nonce: crypto.getRandomValues(new Uint8Array(16)),
+          figures,
+          ...(body && { body }),
+        });
+    const patience = AbortSignal.timeout(1000 * seconds);
+    const response = await this.#options.fetch(this.#origin + path, {
+      method,
+      headers: { ...headers, ...proof },
+      ...(body && { body: Uint8Array.from(body) }),
+      cache: "no-store", // what is known already is told by its ETag
+      credentials: "omit",
+      redirect: "error", // what was signed is for this host
+      referrerPolicy: "no-referrer",
+      signal: signal === null ? patience : either(signal, patience),
+    });
+    const found = await bodyOf(response);
+    const { status, headers: said } = response;
+    const retryAfter = numberIn(said, "retry-after");
+    if (status < 400) {
+      const stage = numberIn(said, "pocketquery-stage");
+      return { status, body: found, etag: said.get("etag") ?? "", stage, retryAfter };
+    }
+    const error = refusal(status, found, retryAfter);
+    if (error.code === "not_in_time") this.#heed(said.get("date"));
+    throw error;
+  }
+
+  /** Sign by the gateway's clock: this device's is off. */
+  #heed(date: string | null): void {
+    const there = Date.parse(date ?? "") / 1000;
+    if (Number.isFinite(there)) this.#ahead = there - this.#options.clock();
+  }
+}
+
+function either(one: AbortSignal, other: AbortSignal): AbortSignal {
+  const controller = new AbortController();
+  for (const signal of [one, other]) {
+    if (signal.aborted) controller.abort(signal.reason);
+    signal.addEventListener("abort", () => controller.abort(signal.reason), { once: true });
+  }
+  return controller.signal;
+}
+
+async function bodyOf(response: Response): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader(); // React Native's answers have no stream
+  if (!reader) pieces.push(new Uint8Array(await response.arrayBuffer()));
+  for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
+    pieces.push(read.value);
+    size += read.value.length;
+    if (size <= LARGEST_ANSWER) continue;
+    await reader?.cancel();
+    throw new CorruptArtifactError(`the gateway answered more than ${LARGEST_ANSWER} bytes`);
+  }
+  return concatenated(pieces);
+}
+
+function refusal(status: number, body: Uint8Array, wait: number): RefusedError {
+  try {
+    const { code, detail } = JSON.parse(decodeUtf8(body)) as { code: string; detail: string };
+    const word = /^[a-z_]{1,40}$/.test(String(code)) ? String(code) : "";
+    return new RefusedError(status, word, String(detail).slice(0, 500), wait);
+  } catch {
+    return new RefusedError(status, "", "it does not say why", wait);
+  }
+}
+
+function numberIn(headers: Headers, name: string): number {
+  const text = headers.get(name) ?? "";
+  return /^[0-9]{1,5}$/.test(text) ? Number(text) : 0;
+}
+
+/** What the gateway says, or a second that doubles, and up to half as much again. */
+function pause(attempt: number, said: unknown): number {
+  const asked = said instanceof RefusedError ? said.retryAfter : 0;
+  return Math.max(asked, Math.min(LONGEST_PAUSE, 2 ** (attempt - 1))) * (1 + Math.random() / 2);
+}

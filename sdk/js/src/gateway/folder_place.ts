@@ -1,0 +1,93 @@
+/** A device's few files in a folder that its owner alone may read: for Node and Electron's main process. */
+
+import { open, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
+import { replaceFile } from "../files/replace.js";
+import { type AgreementKey, agreementKeyOfBytes } from "./agreement.js";
+import { type DevicePlace, LEDGER, PRIVATE_ROUND, RELEASE, sameBytes, TRUSTED_RELEASES } from "./place.js";
+import { type Signer, signerOfBytes } from "./signing.js";
+
+const [KEY, DEVICE_KEY] = ["gateway.key", "device.key"] as const; // as Python's
+const FILES = [KEY, DEVICE_KEY, RELEASE, TRUSTED_RELEASES, LEDGER, PRIVATE_ROUND];
+const KEY_BYTES = 32;
+
+/** The place in the folder `name`, which is made where it is not there. One program at a time. */
+export class FolderPlace implements DevicePlace {
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(readonly name: string) {}
+
+  async signer(): Promise<Signer> {
+    return signerOfBytes(await this.#key(KEY, "the device registers anew"));
+  }
+
+  async deviceKey(): Promise<AgreementKey> {
+    return agreementKeyOfBytes(await this.#key(DEVICE_KEY, "have the new one certified"));
+  }
+
+  read(file: string): Promise<Uint8Array | null> {
+    return this.#explained(async () =>
+      readFile(this.#path(file)).then(
+        (data) => Uint8Array.from(data),
+        (error: { code?: unknown }) => {
+          if (error.code === "ENOENT") return null;
+          throw error;
+        },
+      ),
+    );
+  }
+
+  replace(file: string, expected: Uint8Array | null, data: Uint8Array | null): Promise<boolean> {
+    const turn = this.#last.then(() =>
+      this.#explained(async () => {
+        if (!sameBytes(await this.read(file), expected)) return false;
+        if (data === null) await rm(this.#path(file), { force: true });
+        else await replaceFile(this.#path(file), data);
+        return true;
+      }),
+    );
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** Overwrite the keys with zeros, and remove them and the other files; the folder stays. */
+  async destroy(): Promise<void> {
+    await this.#explained(async () => {
+      for (const file of [KEY, DEVICE_KEY]) {
+        const key = await open(this.#path(file), "r+").catch(() => null);
+        await key?.write(new Uint8Array(KEY_BYTES), 0, KEY_BYTES, 0);
+        await key?.sync();
+        await key?.close();
+      }
+      for (const file of FILES) await rm(this.#path(file), { force: true });
+    });
+  }
+
+  async #key(file: string, then: string): Promise<Uint8Array> {
+    await this.replace(file, null, crypto.getRandomValues(new Uint8Array(KEY_BYTES)));
+    const key = (await this.read(file)) ?? new Uint8Array();
+    if (key.length === KEY_BYTES) return key;
+    throw new CorruptArtifactError(
+      `${join(this.name, file)} has ${key.length} bytes, expected a key of ${KEY_BYTES}; remove it, and ${then}`,
+    );
+  }
+
+  #path(file: string): string {
+    if (!/^[a-z][a-z.-]{0,60}$/.test(file)) throw new InvalidInputError(`${file} is no file's name here`);
+    return join(this.name, file);
+  }
+
+  async #explained<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof PocketQueryError) throw error;
+      throw new ArtifactError(
+        `the device's folder ${this.name} cannot be used (${(error as Error).message}); expected one ` +
+          "that may be written and space for it; nothing was changed",
+        { cause: error },
+      );
+    }
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * A device's part in rounds through a gateway: register, take an offer, send what came of it, fetch
+ * the release in force; Python's `client/gateway/participation.py`. What the device does with an
+ * offer is device.ts's.
+ */
+
+import { type AdapterRelease, LARGEST_RELEASE } from "../bundle/adapter.js";
+import type { Manifest } from "../bundle/manifest.js";
+import { sha256 } from "../bundle/signature.js";
+import { CorruptArtifactError, PocketQueryError } from "../errors.js";
+import { Fields } from "../fields.js";
+import { encodeUtf8 } from "../utf8.js";
+import { type Asked, type GatewayConnection, RefusedError } from "./connection.js";
+import type { Answering, Declined } from "./device.js";
+import { type Offer, readOfferMessage, UnusableOfferError } from "./offer.js";
+import { type DevicePlace, RELEASE } from "./place.js";
+import { isPrivate, noteUnfinished, PrivateRound, unfinished } from "./private_round.js";
+import { fromBase64 } from "./signing.js";
+import type { TrustedReleases } from "./trusted_releases.js";
+
+const LARGEST_ANSWER = 1 << 20;
+const OCTETS = { "content-type": "application/octet-stream" };
+const PRIVATE = "a private round (a secure sum) was offered, and this device takes part in plain rounds alone";
+const JSON_TYPE = { "content-type": "application/json" };
+
+/** What came of asking for an offer. */
+export interface Outcome {
+  /** "idle": there was none; "over": somebody else was faster, or the time was up. */
+  readonly what: "idle" | "declined" | "accepted" | "left out" | "over";
+  /** Why, in words; for this device's log alone. */
+  readonly detail: string;
+  /** The round, null where there was none. */
+  readonly round: number | null;
+  /** Seconds until asking again is of use. */
+  readonly retryAfter: number;
+}
+
+/** A device at its gateway; `place` gets the release to search with. */
+export class Participation {
+  readonly #connection: GatewayConnection;
+  readonly #place: DevicePlace;
+  #etag = ""; // of what the gateway last said of the release
+
+  constructor(connection: GatewayConnection, place: DevicePlace) {
+    this.#connection = connection;
+    this.#place = place;
+  }
+
+  /** What an app's attestation is made over, with the device's key: see docs/gateway.md. */
+  async challenge(): Promise<string> {
+    const { body } = await this.#connection.ask("POST", "/v1/challenge", { signed: false });
+    return Fields.ofJson(body, "the gateway's challenge", LARGEST_ANSWER).text("challenge", 200);
+  }
+
+  /**
+   * Register this device's key; whether it is new there. Again changes nothing.
+   *
+   * Throws RefusedError (the gateway wants evidence, or has no room) or ArtifactError (it cannot be
+   * reached).
+   */
+  async register(evidence?: { readonly attestation: unknown; readonly challenge: string }): Promise<boolean> {
+    const body = encodeUtf8(JSON.stringify(evidence ?? {}));
+    const { status } = await this.#connection.ask("PUT", "/v1/device", { body, headers: JSON_TYPE });
+    return status === 201;
+  }
+
+  /** Have the gateway forget this device's key. Throws as `register`. */
+  async leave(): Promise<void> {
+    await this.#connection.ask("DELETE", "/v1/device");
+  }
+
+  /**
+   * Ask for an offer and, where there is one, let `device` answer it and send what it says; `device`
+   * may be made only then. A key that the gateway does not know (any more) is registered first.
+   *
+   * In a private round this returns when the last stage is answered, minutes later. A page that is
+   * closed in between goes on where it was with the next call.
+   *
+   * Throws RefusedError, CorruptArtifactError (what came is not of this version, or was changed) or
+   * ArtifactError (the gateway cannot be reached).
+   */
+  async takePart(device: Answering | (() => Promise<Answering>)): Promise<Outcome> {
+    const made = async (): Promise<Answering> => (typeof device === "function" ? device() : device);
+    const begun = await unfinished(this.#place);
+    if (begun !== null) {
+      const outcome = await this.#private(await made(), begun, (round) => round.goOn());
+      if (outcome.what !== "over") return outcome; // else the gateway knows no more of it, and may have another
+    }
+    let asked: Awaited<ReturnType<typeof readOfferMessage>>;
+    try {
+      asked = await this.#ask();
+    } catch (error) {
+      if (!(error instanceof UnusableOfferError)) throw error;
+      return this.#decline(error.round, error.message);
+    }
+    const { offer, retryAfter } = asked;
+    if (offer === null) return { what: "idle", detail: "", round: null, retryAfter };
+    const release = await this.#offered(offer);
+    const answering = await made();
+    if (offer.secure) {
+      return this.#private(answering, offer.round, (round) => round.begin(offer, release));
+    }
+    const given = await answering.answer(offer, release);
+    if ("declined" in given) return this.#decline(offer.round, given.declined);
+    const figures = Object.keys(given.figures).length > 0 ? JSON.stringify(given.figures) : null;
+    return this.#send(offer.round, "update", "accepted", "", {
+      body: given.update,
+      headers: OCTETS,
+      figures,
+    });
+  }
+
+  /**
+   * Fetch the release to search with, where it is another than the one that is here, and keep it: for
+   * `encoder.swapAdapter`; or null where nothing is new. A question of a few bytes where the gateway
+   * says what it said before.
+   *
+   * Throws RollbackError, SignatureError, SpaceMismatchError (it is not one to trust),
+   * CorruptArtifactError (it was changed on the way), RefusedError (there is none yet), ArtifactError.
+   */
+  async refresh(manifest: Manifest, releases: TrustedReleases): Promise<AdapterRelease | null> {
+    const headers: Record<string, string> = this.#etag ? { "if-none-match": this.#etag } : {};
+    const answer = await this.#connection.ask("GET", "/v1/releases/current", { signed: false, headers });
+    if (answer.status === 304) return null;
+    const said = Fields.ofJson(answer.body, "the gateway's release", LARGEST_ANSWER);
+    const lineage = lineageOf(new Map(said.entries()).get("lineage"));
+    let wanted = said.text("sha256", 64);
+    if (lineage.length > 0 && releases.publicKey !== null) {
+      await releases.follow(lineage, manifest);
+      // In a roll-out this device may be among those that keep the release before.
+      wanted = (await releases.target(manifest))?.sha256 ?? wanted;
+    }
+    const here = await this.#place.read(RELEASE);
+    if (here !== null && (await sha256(here)) === wanted) {
+      this.#etag = answer.etag;
+      return null;
+    }
+    const data = await this.#release(wanted);
+    const release = await releases.releaseForSearch(data, lineage, manifest);
+    // Where another tab was faster, what it put there is the same, or newer and checked too.
+    await this.#place.replace(RELEASE, here, data);
+    this.#etag = answer.etag;
+    return release;
+  }
+
+  /**
+   * The release that `refresh` kept, for a page that is opened again; null where there is none, or
+   * where it is not one to trust any more. Asks nobody.
+   */
+  async kept(manifest: Manifest, releases: TrustedReleases): Promise<AdapterRelease | null> {
+    const data = await this.#place.read(RELEASE);
+    if (data === null) return null;
+    try {
+      return await releases.releaseForSearch(data, new Uint8Array(), manifest);
+    } catch (error) {
+      if (!(error instanceof PocketQueryError)) throw error;
+      await this.#place.replace(RELEASE, data, null); // of a bundle since replaced, or replaced itself
+      return null;
+    }
+  }
+
+  async #ask(): Promise<Awaited<ReturnType<typeof readOfferMessage>>> {
+    const ask = async () => readOfferMessage((await this.#connection.ask("GET", "/v1/offer")).body);
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof RefusedError && error.code === "unknown_device")) throw error;
+      await this.register();
+      return ask();
+    }
+  }
+
+  /** What comes of `work` in a private round. */
+  async #private(
+    device: Answering,
+    number: number,
+    work: (round: PrivateRound) => Promise<Declined | null>,
+  ): Promise<Outcome> {
+    const over = (): Promise<void> => noteUnfinished(this.#place, null);
+    if (!isPrivate(device)) {
+      await over();
+      return this.#decline(number, PRIVATE);
+    }
+    const round = new PrivateRound(this.#connection, this.#place, device, number);
+    const told = async (): Promise<Outcome> => {
+      const declined = await work(round);
+      await over();
+      if (declined !== null) return this.#decline(number, declined.declined);
+      return { what: "accepted", detail: "", round: number, retryAfter: 0 };
+    };
+    return this.#told(number, told, over);
+  }
+
+  #decline(round: number, reason: string): Promise<Outcome> {
+    return this.#send(round, "declined", "declined", reason, {});
+  }
+
+  async #send(
+    round: number,
+    path: "update" | "declined",
+    what: Outcome["what"],
+    detail: string,
+    asked: Asked,
+  ): Promise<Outcome> {
+    return this.#told(round, async () => {
+      await this.#connection.ask("PUT", `/v1/rounds/${round}/${path}`, asked);
+      return { what, detail, round, retryAfter: 0 };
+    });
+  }
+
+  /** What comes of `work`; where the gateway takes no reply for this round any more, what it says. */
+  async #told(round: number, work: () => Promise<Outcome>, over = async () => {}): Promise<Outcome> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      const what = error.code === "round_over" ? "over" : error.status === 422 ? "left out" : null;
+      if (what === null) throw error;
+      await over();
+      return { what, detail: error.message, round, retryAfter: 0 };
+    }
+  }
+
+  /** The offered release: the one that is here, or the gateway's. */
+  async #offered(offer: Offer): Promise<Uint8Array> {
+    const here = await this.#place.read(RELEASE);
+    if (here !== null && (await sha256(here)) === offer.release.sha256) return here;
+    return this.#release(offer.release.sha256);
+  }
+
+  async #release(digest: string): Promise<Uint8Array> {
+    const { body } = await this.#connection.ask("GET", `/v1/releases/${digest}`, { signed: false });
+    if (body.length > LARGEST_RELEASE || (await sha256(body)) !== digest) {
+      throw new CorruptArtifactError(
+        `the release ${digest.slice(0, 16)} came as ${body.length} bytes with another SHA-256; fetch ` +
+          "it again",
+      );
+    }
+    return body;
+  }
+}
+
+function lineageOf(found: unknown): Uint8Array {
+  try {
+    return found === undefined ? new Uint8Array() : fromBase64(found as string);
+  } catch (error) {
+    throw new CorruptArtifactError("the gateway's lineage is no base64", { cause: error });
+  }
+}

@@ -1,0 +1,171 @@
+/** A private round over HTTP, against a gateway that says what Python's server said. */
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { GatewayConnection, MemoryPlace, Participation } from "pocketquery/gateway";
+import { FOUND, memberOf, packed, unpacked } from "./data.js";
+
+const ROUND = (FOUND["rounds"] ?? [])[1] ?? assert.fail("no round");
+const RELEASE = unpacked(ROUND.release);
+const SHA256 = createHash("sha256").update(RELEASE).digest("hex");
+
+/** The gateway of one device, the first of the round. */
+class Scripted {
+  readonly replies = new Map<number, string>();
+  readonly asked: string[] = [];
+  /** The stage that is open; the next one when it is answered and asked for twice. */
+  stage = 1;
+  #empty = false;
+  /** Answers that come first, whatever is asked: status and code. */
+  readonly trouble = new Map<string, [status: number, code: string]>();
+  onAsk: (request: string) => void = () => {};
+
+  async fetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+    const request = `${init?.method} ${new URL(String(input)).pathname}`;
+    this.asked.push(request);
+    this.onAsk(request);
+    const trouble = this.trouble.get(request);
+    if (trouble) {
+      this.trouble.delete(request);
+      return Response.json({ code: trouble[1], detail: "why" }, { status: trouble[0] });
+    }
+    const body = init?.body as Uint8Array<ArrayBuffer> | undefined;
+    const reply = /^PUT \/v1\/rounds\/7\/secure\/(\d)$/.exec(request);
+    if (reply?.[1] && body) return this.#reply(Number(reply[1]), packed(body));
+    switch (request) {
+      case "GET /v1/offer":
+        return new Response(`{"offer": ${this.stage === 1 ? OFFER : null}, "retry_after": 9}`);
+      case `GET /v1/releases/${SHA256}`:
+        return new Response(RELEASE);
+      case "GET /v1/rounds/7/secure":
+        return this.#message();
+      case "PUT /v1/rounds/7/declined":
+        return new Response(null, { status: 204 });
+      default:
+        return Response.json({ code: "no_path", detail: request }, { status: 404 });
+    }
+  }
+
+  #reply(stage: number, body: string): Response {
+    const before = this.replies.get(stage);
+    if (before !== undefined && before !== body) return Response.json({ code: "duplicate", detail: "" }, { status: 422 });
+    if (stage !== this.stage) return Response.json({ code: "round_over", detail: "" }, { status: 409 });
+    this.replies.set(stage, body);
+    return Response.json({ verdict: "received" });
+  }
+
+  #message(): Response {
+    if (this.replies.has(this.stage) && this.stage < 5) {
+      this.#empty = !this.#empty;
+      if (this.#empty) return new Response(null, { status: 204, headers: { "retry-after": "3" } });
+      this.stage++;
+    }
+    const headers = { "pocketquery-stage": String(this.stage) };
+    return new Response(unpacked(ROUND.stages[this.stage - 2].down[0]), { headers });
+  }
+}
+
+// The settings as Python wrote them: 0.0 is not 0, and has another digest.
+const OFFER = JSON.stringify({
+  round: ROUND.round,
+  release: { version: "1", sha256: SHA256, bytes: RELEASE.length },
+  clip_norm: ROUND.clip_norm,
+  largest_weight: 256,
+  compress: true,
+  local: "LOCAL",
+  lineage: "",
+  secure: { announcement: ROUND.announcement as string },
+}).replace('"LOCAL"', (FOUND["settings"] ?? [])[0].local as string);
+
+async function device(gateway: Scripted) {
+  const place = new MemoryPlace();
+  const pauses: number[] = [];
+  const options = { fetch: gateway.fetch.bind(gateway), sleep: async (seconds: number) => void pauses.push(seconds) };
+  const connection = new GatewayConnection("http://127.0.0.1:1", await place.signer(), options);
+  return { participation: new Participation(connection, place), pauses, place };
+}
+
+function wholeRound({ replies }: Scripted): void {
+  assert.deepEqual([...replies.keys()], [1, 2, 3, 4, 5]);
+  for (const { stage, up } of ROUND.stages) assert.equal(replies.get(stage), up[0], `stage ${stage}`);
+}
+
+test("a round is answered stage by stage, with Python's bytes", async () => {
+  const gateway = new Scripted();
+  const { participation, pauses } = await device(gateway);
+  const { participant, place } = await memberOf(ROUND, 0);
+  let made = 0;
+  const outcome = await participation.takePart(async () => (made++, participant));
+  assert.deepEqual(outcome, { what: "accepted", detail: "", round: 7, retryAfter: 0 });
+  wholeRound(gateway);
+  assert.equal(made, 1);
+  assert.equal(pauses.length, 4);
+  assert.ok(pauses.every((seconds) => seconds >= 3 && seconds <= 4.5));
+  assert.equal(await place.read("private-round.json"), null);
+  assert.equal((await participation.takePart(participant)).what, "idle"); // and the next time a new offer is asked for
+});
+
+test("a page that is closed at any request goes on where it was", async () => {
+  for (let requests = 1, over = false; !over; requests++) {
+    const gateway = new Scripted();
+    const { participation, place } = await device(gateway);
+    const member = await memberOf(ROUND, 0);
+    let left = requests;
+    gateway.onAsk = () => {
+      if (--left === 0) throw Object.assign(new Error("closed"), { name: "Closed" });
+    };
+    const connection = new GatewayConnection("http://127.0.0.1:1", await place.signer(), {
+      fetch: gateway.fetch.bind(gateway), sleep: async () => {}, attempts: 1,
+    });
+    const first = await new Participation(connection, place).takePart(member.participant).then(
+      ({ what }) => what,
+      () => "closed",
+    );
+    over = first === "accepted";
+    assert.equal(first, over ? "accepted" : "closed");
+    if (!over) assert.equal((await participation.takePart(member.participant)).what, "accepted", `${requests}`);
+    wholeRound(gateway);
+  }
+});
+
+test("it stops where the round is over, where its reply does not count, and where it declines", async () => {
+  for (const [request, status, code, what] of [
+    ["PUT /v1/rounds/7/secure/1", 409, "round_over", "over"],
+    ["GET /v1/rounds/7/secure", 409, "round_over", "over"],
+    ["PUT /v1/rounds/7/secure/3", 409, "round_over", "over"],
+    ["PUT /v1/rounds/7/secure/2", 422, "duplicate", "left out"],
+  ] as const) {
+    const gateway = new Scripted();
+    gateway.trouble.set(request, [status, code]);
+    const { participation, place } = await device(gateway);
+    const { participant } = await memberOf(ROUND, 0);
+    assert.equal((await participation.takePart(participant)).what, what, request);
+    assert.equal(await place.read("private-round.json"), null);
+  }
+  // A rule is broken; it says so, and not why.
+  const gateway = new Scripted();
+  const { participation } = await device(gateway);
+  const { participant } = await memberOf(ROUND, 0, { rules: { privacy: "any", least: 3, leastNoisy: 8, neighbours: 4 } });
+  const outcome = await participation.takePart(participant);
+  assert.deepEqual([outcome.what, outcome.detail], ["declined", "the group has 7 devices, expected at least 8"]);
+  assert.equal(gateway.asked.at(-1), "PUT /v1/rounds/7/declined");
+});
+
+test("what is erased while it waits is not waited for", async () => {
+  const gateway = new Scripted();
+  const { participation } = await device(gateway);
+  const { participant, store } = await memberOf(ROUND, 0);
+  gateway.onAsk = (request) => void (request === "PUT /v1/rounds/7/secure/2" && store.eraseAll());
+  const outcome = await participation.takePart(participant);
+  assert.deepEqual([outcome.what, outcome.detail], ["declined", "the round is over for this device: its queries were erased, or it is too old"]);
+});
+
+test("a device of plain rounds declines a private one", async () => {
+  const gateway = new Scripted();
+  const { participation } = await device(gateway);
+  const plain = { answer: async () => assert.fail("asked") };
+  const outcome = await participation.takePart(plain);
+  assert.equal(outcome.what, "declined");
+  assert.match(outcome.detail, /^a private round \(a secure sum\) was offered/);
+});

@@ -1,0 +1,223 @@
+"""An index by docs/formats.md, "Index": opened, checked and searched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sqlite3
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.conformance.independent.analysis import terms
+from tests.conformance.independent.artefacts import Refused, require, sha256
+from tests.conformance.independent.ed25519 import is_signed
+from tests.conformance.independent.filters import matches
+
+Floats = NDArray[np.float32]
+Hits = list[tuple[str, float]]
+CANDIDATES = 100
+
+
+class Index:
+    """The index in a folder, read whole."""
+
+    def __init__(self, folder: Path, public_key: bytes | None = None) -> None:
+        data = (folder / "index.json").read_bytes()
+        if public_key is not None:
+            signature = (folder / "signature").read_bytes()
+            require(is_signed(data, signature, public_key), "another signature")
+        info = json.loads(data)
+        require(info["format"] == "pocketquery-index", "another format")
+        require(info["format_version"] == 1, "a newer version")
+        self.space: dict[str, Any] = info["space"]
+        for name, entry in info["files"].items():
+            content = (folder / name).read_bytes()[: entry["bytes"]]
+            require(sha256(content) == entry["sha256"], f"the hash of {name}")
+        place = (folder / "documents.sqlite").absolute().as_uri()
+        database = sqlite3.connect(f"{place}?mode=ro&immutable=1", uri=True)
+        meta = dict(database.execute("SELECT key, value FROM meta"))
+        dimension = self.space["dimension"]
+        require(meta["space"] == f"{dimension} {self.space['id']}", "another space")
+        require(int(meta["generation"]) == info["generation"], "another generation")
+        self._read_rows(database, folder / meta["vectors"])
+        rows = database.execute(
+            "SELECT row, id, metadata, text FROM documents JOIN texts USING (row) ORDER BY row"
+        )
+        self.documents = {
+            row: (name, json.loads(metadata), text) for row, name, metadata, text in rows
+        }
+        gone = [row for (row,) in database.execute("SELECT row FROM tombstones")]
+        self._alive = np.ones(len(self._codes), bool)
+        self._alive[gone] = False
+        self._postings = _postings(database)
+        database.close()
+
+    def _read_rows(self, database: sqlite3.Connection, path: Path) -> None:
+        dimension, data = self.space["dimension"], path.read_bytes()
+        require(data[:8] == b"PQVECTOR", "no vector file")
+        version, found = struct.unpack_from("<II", data, 8)
+        require((version, found) == (1, dimension), "another header")
+        require(zlib.crc32(data[:60]) == int.from_bytes(data[60:64], "little"), "its header")
+        stride, lengths, count = dimension + 4, b"", 0
+        for first, number, packed, digest in database.execute(
+            "SELECT first_row, count, lengths, vectors_sha256 FROM segments ORDER BY first_row"
+        ):
+            require(first == count and len(packed) == 4 * number, "a segment out of order")
+            rows = data[64 + first * stride : 64 + (first + number) * stride]
+            require(hashlib.sha256(rows).hexdigest() == digest, "a segment's vectors")
+            lengths, count = lengths + packed, count + number
+        table = np.frombuffer(data[64 : 64 + count * stride], np.uint8).reshape(count, stride)
+        self._codes = table[:, :dimension]
+        self._scales = np.ascontiguousarray(table[:, dimension:]).view("<f4")[:, 0]
+        require(bool(((self._scales > 0) & (self._scales <= 1.001 / 127)).all()), "a scale")
+        self._lengths = np.frombuffer(lengths, "<u4").astype(np.float32)
+
+    def search(
+        self,
+        text: str | None,
+        vector: Any,
+        k: int,
+        mode: str,
+        condition: Mapping[str, Any] | None = None,
+    ) -> Hits:
+        """Ids and scores, best first."""
+        allowed = self._alive.copy()
+        if condition is not None:
+            for row in np.flatnonzero(allowed):
+                allowed[row] = matches(condition, self.documents[int(row)][1])
+        most = max(k, CANDIDATES)
+        if mode == "dense":
+            return self._hits(*self._dense(unit(vector), k, allowed))
+        lexical = self._bm25(str(text))
+        lexical[~allowed] = 0
+        rows = np.flatnonzero(lexical)
+        rows = rows[_best(lexical[rows], most)]
+        if mode == "lexical":
+            return self._hits(*_top(rows, lexical[rows], k))
+        query = unit(vector)
+        near, _ = self._dense(query, most, allowed)
+        rows = np.union1d(rows, near)
+        fused = 0.5 * _scaled(self._exact(query, rows)) + 0.5 * _scaled(lexical[rows])
+        return self._hits(*_top(rows, fused, k))
+
+    def _dense(self, query: Floats, k: int, allowed: NDArray[np.bool_]) -> tuple[Any, Any]:
+        step = np.float32(max(float(np.abs(query).max()), 1e-30) / 64)
+        codes = np.rint(query / step).astype(np.int64)
+        product = self._codes.astype(np.int64) @ codes - 128 * codes.sum()
+        coarse = product * (self._scales * step).astype(np.float64)
+        coarse[~allowed] = -math.inf
+        rows = _best(coarse, max(2 * k, CANDIDATES))
+        rows = rows[allowed[rows]]
+        return _top(rows, self._exact(query, rows), k)
+
+    def _exact(self, query: Floats, rows: Any) -> Floats:
+        vectors = (self._codes[rows].astype(np.float32) - 128) * self._scales[rows][:, None]
+        exact: Floats = vectors @ query
+        return exact
+
+    def _bm25(self, text: str) -> Floats:
+        """Each operation rounded to float32, but for idf, which is float64."""
+        count = len(self._lengths)
+        scores = np.zeros(count, np.float32)
+        if not count:
+            return scores
+        mean = max(mean_of(self._lengths), 1.0)
+        norms = np.float32(1.2) * (np.float32(0.25) + np.float32(0.75 / mean) * self._lengths)
+        for term, wanted in sorted(terms(text).items()):
+            rows, counts = self._postings.get(term, (np.zeros(0, int), np.zeros(0, np.float32)))
+            idf = math.log1p((count - len(rows) + 0.5) / (len(rows) + 0.5))
+            weight = np.float32(wanted * idf * 2.2)
+            scores[rows] += weight * counts / (counts + norms[rows])
+        return scores
+
+    def _hits(self, rows: Any, scores: Any) -> Hits:
+        return [
+            (self.documents[row][0], float(score))
+            for row, score in zip(rows.tolist(), scores, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return int(self._alive.sum())
+
+
+def unit(vector: Any) -> Floats:
+    """A query's vector at length 1: computed in float64, then rounded."""
+    values = np.asarray(vector, np.float64)
+    length = np.linalg.norm(values)
+    if not (np.isfinite(length) and length):
+        raise Refused("a vector without a direction")
+    found: Floats = (values / length).astype(np.float32)
+    return found
+
+
+def mean_of(values: Floats) -> float:
+    """The mean in float32, summed in the order of docs/formats.md."""
+    return float(_sum(values.astype(np.float32)) / np.float32(len(values)))
+
+
+def _sum(values: Floats) -> np.float32:
+    if len(values) > 128:
+        half = len(values) // 2 // 8 * 8
+        return np.float32(_sum(values[:half]) + _sum(values[half:]))
+    total, whole = np.float32(0), 0
+    if len(values) >= 8:
+        whole = len(values) // 8 * 8
+        columns = np.zeros(8, np.float32)
+        for row in values[:whole].reshape(-1, 8):
+            columns += row
+        while len(columns) > 1:
+            columns = columns[::2] + columns[1::2]
+        total = np.float32(columns[0])
+    for value in values[whole:]:
+        total = np.float32(total + value)
+    return total
+
+
+def quantized(vectors: Any) -> bytes:
+    """Rows of a vector file."""
+    rows = b""
+    for values in vectors:
+        one = unit(values)
+        scale = np.float32(np.abs(one).max() / 127)
+        codes = (np.rint(one / scale) + 128).astype(np.uint8)
+        rows += codes.tobytes() + scale.astype("<f4").tobytes()
+    return rows
+
+
+def _postings(database: sqlite3.Connection) -> dict[str, tuple[Any, Any]]:
+    found: dict[str, tuple[list[int], list[int]]] = {}
+    for term, first, rows, counts in database.execute(
+        "SELECT term, first_row, rows, counts FROM postings ORDER BY term, first_row"
+    ):
+        all_rows, all_counts = found.setdefault(term, ([], []))
+        all_rows += (np.frombuffer(rows, "<u4").astype(np.int64) + first).tolist()
+        all_counts += np.frombuffer(counts, "<u2").tolist()
+    return {
+        term: (np.array(rows, np.int64), np.array(counts, np.float32))
+        for term, (rows, counts) in found.items()
+    }
+
+
+def _best(scores: Any, k: int) -> Any:
+    """Positions of the k highest, of equal ones the first, rising."""
+    order = np.lexsort((np.arange(len(scores)), -scores))[:k]
+    return np.sort(order)
+
+
+def _top(rows: Any, scores: Any, k: int) -> tuple[Any, Any]:
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]
+
+
+def _scaled(scores: Floats) -> Floats:
+    if not len(scores) or not scores.max() > scores.min():
+        return np.zeros(len(scores), np.float32)
+    scaled: Floats = (scores - scores.min()) / (scores.max() - scores.min())
+    return scaled
