@@ -1,0 +1,265 @@
+"""A device's connection to its gateway: signed requests, sent again where that is of use.
+
+Every request may be sent twice without harm: an update counts once, a key is registered once. So
+what is lost on the way, or told to wait, is tried again, with a pause that grows and is not the
+same on all devices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import http.client
+import json
+import os
+import random
+import re
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pocketquery.client.gateway.messages import STAGE_HEADER
+from pocketquery.client.gateway.signing import signed_headers
+from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.files import write_atomic
+
+__all__ = ["GATEWAY_KEY", "Answer", "GatewayConnection", "Refused", "device_key"]
+
+GATEWAY_KEY = "gateway.key"
+"""The file of a device's private key for its gateway, in its state folder."""
+
+_KEY_BYTES = 32
+_LARGEST_ANSWER = 2 << 20
+_AGAIN = (429, 502, 503, 504)
+_LONGEST_PAUSE = 60.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_CODE = re.compile("[a-z_]{1,40}")
+
+
+class Refused(ArtifactError):
+    """The gateway refuses a request.
+
+    Attributes:
+        status: of HTTP.
+        code: the gateway's word for why, see docs/gateway.md; empty where it gives none.
+        retry_after: seconds that it asks to wait for; 0 where it does not say.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, retry_after: float = 0.0) -> None:
+        super().__init__(f"the gateway refuses ({status} {code}): {detail}")
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the gateway answered.
+
+    Attributes:
+        status: of HTTP.
+        body: its bytes.
+        etag: empty where it names none.
+        stage: of a private round, that the body is of; 0 where it names none.
+        retry_after: seconds that it asks to wait for; 0 where it does not say.
+    """
+
+    status: int
+    body: bytes
+    etag: str = ""
+    stage: int = 0
+    retry_after: float = 0.0
+
+
+def device_key(state: Path | str) -> bytes:
+    """The private key in the folder ``state``, 32 bytes; made where there is none.
+
+    Raises:
+        CorruptArtifactError: the file is no key.
+    """
+    path = Path(state) / GATEWAY_KEY
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.is_file():
+        write_atomic(path, os.urandom(_KEY_BYTES), mode=0o600)
+    key = path.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise CorruptArtifactError(
+            f"{path} has {len(key)} bytes, expected a key of {_KEY_BYTES}; remove it, and the "
+            "device registers anew"
+        )
+    return key
+
+
+class GatewayConnection:
+    """Requests to one gateway.
+
+    Args:
+        url: "https://gateway.example.org"; http on this machine alone.
+        private_key: the device's.
+        authority_file: PEM of the authority whose certificates to trust; None: the system's.
+        attempts: how often a request is sent.
+        seconds: to wait for an answer.
+        clock: seconds since 1970.
+        sleep: waits.
+
+    Raises:
+        InvalidInputError: the URL is no such.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        private_key: bytes,
+        *,
+        authority_file: Path | str | None = None,
+        attempts: int = 6,
+        seconds: float = 60.0,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        parts = urlsplit(url)
+        plain = parts.scheme == "http" and parts.hostname in _LOOPBACK
+        if not parts.hostname or not (parts.scheme == "https" or plain) or parts.path.strip("/"):
+            raise InvalidInputError(
+                f"the gateway is {url!r}, expected https://host or https://host:port; http is for "
+                "this machine alone"
+            )
+        self._host, self._port = parts.hostname, parts.port
+        self._authority = parts.netloc.rpartition("@")[2].lower()
+        self._trust = None if plain else ssl.create_default_context(cafile=authority_file)
+        self._key = private_key
+        self.public_key = public_key_of(private_key)
+        self._attempts = attempts
+        self._seconds = seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._ahead = 0.0  # the gateway's clock, less this device's
+        self._open: http.client.HTTPConnection | None = None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        signed: bool = True,
+        figures: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """The answer to one request, with a status below 400.
+
+        Raises:
+            Refused: the gateway says no, and again would not help.
+            ArtifactError: it cannot be reached, or is too busy.
+        """
+        said: Exception = ArtifactError("it was not asked")
+        for attempt in range(self._attempts):
+            if attempt:
+                self._sleep(_pause(attempt, said))
+            try:
+                return self._once(method, path, body, signed, figures, headers or {})
+            except Refused as error:
+                if error.status not in _AGAIN and error.code != "not_in_time":
+                    raise
+                said = error
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                said = error
+        raise ArtifactError(
+            f"the gateway {self._authority} did not answer {self._attempts} times ({said}); try "
+            "again later"
+        ) from said
+
+    def close(self) -> None:
+        """Close the connection; the next request opens it again."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def __enter__(self) -> GatewayConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        signed: bool,
+        figures: str | None,
+        headers: dict[str, str],
+    ) -> Answer:
+        sent = {"host": self._authority, **headers}
+        if signed:
+            sent |= signed_headers(
+                self._key,
+                method,
+                self._authority,
+                path,
+                body,
+                created=int(self._clock() + self._ahead),
+                nonce=os.urandom(16),
+                figures=figures,
+            )
+        connection = self._connection()
+        connection.request(method, path, body or None, sent)
+        with connection.getresponse() as response:
+            found = response.read(_LARGEST_ANSWER + 1)
+        if len(found) > _LARGEST_ANSWER:
+            self.close()
+            raise CorruptArtifactError(f"the gateway answered more than {_LARGEST_ANSWER} bytes")
+        if response.length:  # a read of at most so many bytes takes a lost connection for the end
+            raise http.client.IncompleteRead(found, response.length)
+        wait = _seconds(response.headers.get("retry-after"))
+        if response.status < 400:
+            etag, stage = response.headers.get("etag", ""), response.headers.get(STAGE_HEADER)
+            return Answer(response.status, found, etag, int(_seconds(stage)), wait)
+        error = _refusal(response.status, found, wait)
+        if error.code == "not_in_time":
+            self._heed(response.headers.get("date"))
+        raise error
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._open is None:
+            if self._trust is None:
+                self._open = http.client.HTTPConnection(
+                    self._host, self._port, timeout=self._seconds
+                )
+            else:
+                self._open = http.client.HTTPSConnection(
+                    self._host, self._port, timeout=self._seconds, context=self._trust
+                )
+        return self._open
+
+    def _heed(self, date: str | None) -> None:
+        """Sign by the gateway's clock: this device's is off."""
+        with contextlib.suppress(TypeError, ValueError):
+            if date is not None:
+                self._ahead = email.utils.parsedate_to_datetime(date).timestamp() - self._clock()
+
+
+def _refusal(status: int, body: bytes, wait: float) -> Refused:
+    try:
+        said = json.loads(body)
+        code, detail = str(said["code"]), str(said["detail"])[:500]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        code, detail = "", "it does not say why"
+    return Refused(status, code if _CODE.fullmatch(code) else "", detail, wait)
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text is not None and text.isdecimal() and len(text) < 6 else 0.0
+
+
+def _pause(attempt: int, said: Exception) -> float:
+    """Seconds before the next attempt: what the gateway says, or a second that doubles, and up to
+    half as much again, so that devices do not come back at once."""
+    asked = said.retry_after if isinstance(said, Refused) else 0.0
+    wait = max(asked, min(_LONGEST_PAUSE, 2.0 ** (attempt - 1)))
+    return wait * (1 + random.random() / 2)

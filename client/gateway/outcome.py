@@ -1,0 +1,53 @@
+"""What came of a device's turn at its gateway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketquery.client.gateway.connection import GatewayConnection, Refused
+
+__all__ = ["Outcome", "sent"]
+
+_BINARY = {"content-type": "application/octet-stream"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of asking for an offer, or for what is to be answered.
+
+    Attributes:
+        what: "idle" (there was none), "declined", "accepted", "left out" or "over"; in a private
+            round also "ready", "waiting" and "answered".
+        detail: why, in words; for this device's log alone.
+        retry_after: seconds until asking again is of use.
+    """
+
+    what: str
+    detail: str = ""
+    retry_after: int = 0
+
+
+def sent(
+    connection: GatewayConnection,
+    path: str,
+    wanted: Outcome,
+    body: bytes = b"",
+    *,
+    figures: str | None = None,
+) -> Outcome:
+    """``wanted``, where the gateway takes what is put there; else "over" or "left out".
+
+    Raises:
+        Refused: it says no for another reason.
+        ArtifactError: it cannot be reached.
+    """
+    try:
+        headers = _BINARY if body else None
+        connection.ask("PUT", path, body, figures=figures, headers=headers)
+        return wanted
+    except Refused as error:
+        if error.code == "round_over":  # somebody else was faster, or the time was up
+            return Outcome("over", str(error))
+        if error.status == 422:
+            return Outcome("left out", str(error))
+        raise

@@ -1,0 +1,220 @@
+"""One device's part in rounds through a gateway: register, take an offer, send what came of it,
+fetch the release in force. What the device does with an offer is device.py's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pocketquery.client.device import Answer as DeviceAnswer
+from pocketquery.client.device import Declined, Offer
+from pocketquery.client.gateway.connection import Answer, GatewayConnection
+from pocketquery.client.gateway.messages import (
+    OfferedRound,
+    UnusableOfferError,
+    figures_text,
+    read_offer_message,
+)
+from pocketquery.client.gateway.outcome import Outcome, sent
+from pocketquery.client.gateway.private_rounds import (
+    PrivateAnswering,
+    PrivateRounds,
+    StageMessage,
+)
+from pocketquery.client.trusted_releases import TrustedReleases
+from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
+from pocketquery.sdk.bundle.manifest import Manifest
+from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.fields import Fields
+from pocketquery.sdk.files import sha256_bytes, write_atomic
+
+__all__ = ["RELEASE", "Outcome", "Participation"]
+
+RELEASE = "adapter.safetensors"
+"""The file of the release to search with, in a device's state folder."""
+
+_PRIVATE = "a private round was offered, and this device is not enrolled for private rounds"
+_LARGEST_ANSWER = 1 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class Answering(Protocol):
+    """What can take part: a :class:`pocketquery.client.device.Device`."""
+
+    def answer(self, offer: Offer) -> DeviceAnswer:
+        """The answer to an offer."""
+
+
+class Participation:
+    """A device at its gateway.
+
+    Args:
+        connection: to the gateway.
+        state: the device's folder, which gets the release to search with.
+
+    Attributes:
+        private: the private rounds that it is in.
+    """
+
+    def __init__(self, connection: GatewayConnection, state: Path | str) -> None:
+        self.private = PrivateRounds(connection)
+        self._connection = connection
+        self._state = Path(state)
+        self._etag = ""  # of what the gateway last said of the release
+
+    def challenge(self) -> bytes:
+        """What an app's attestation is made over, with the device's key: see docs/gateway.md."""
+        answer = self._connection.ask("POST", "/v1/challenge", signed=False)
+        said = Fields.of_json(answer.body, "the gateway's challenge", most_bytes=_LARGEST_ANSWER)
+        return said.text("challenge", 200).encode()
+
+    def register(
+        self, attestation: Mapping[str, Any] | None = None, challenge: bytes | None = None
+    ) -> bool:
+        """Register this device's key; whether it is new there. Again changes nothing.
+
+        Raises:
+            Refused: the gateway wants evidence, or has no room.
+            ArtifactError: it cannot be reached.
+        """
+        said: dict[str, Any] = {}
+        if attestation is not None and challenge is not None:
+            said = {"attestation": dict(attestation), "challenge": challenge.decode("ascii")}
+        body = json.dumps(said).encode()
+        headers = {"content-type": "application/json"}
+        return self._connection.ask("PUT", "/v1/device", body, headers=headers).status == 201
+
+    def leave(self) -> None:
+        """Have the gateway forget this device's key. Raises as :meth:`register`."""
+        self._connection.ask("DELETE", "/v1/device")
+
+    def ask(self) -> tuple[OfferedRound | None, int]:
+        """Whether there is an offer for this device, and in how many seconds asking again is of
+        use.
+
+        Raises:
+            Refused: the device is not registered.
+            UnusableOfferError: its settings are out of range; :meth:`decline` it.
+            CorruptArtifactError: what came is not of this version.
+            ArtifactError: the gateway cannot be reached.
+        """
+        return read_offer_message(self._connection.ask("GET", "/v1/offer").body)
+
+    def reply(
+        self,
+        offered: OfferedRound,
+        device: Answering,
+        participant: PrivateAnswering | None = None,
+    ) -> Outcome:
+        """Let ``device`` answer an offer, and send what it says; that of a private round
+        ``participant``, the same device enrolled for them. Without one it is declined.
+
+        Raises:
+            Refused: the device has no upload left.
+            CorruptArtifactError: the release that came was changed.
+            ArtifactError: the gateway cannot be reached.
+        """
+        if offered.secure and participant is None:
+            return self.decline(offered.offer.round, _PRIVATE)
+        offer = offered.with_release(self._fetch(offered))
+        if participant is not None and offered.secure:
+            return self.private.begin(offered.announcement, offer, participant)
+        given = device.answer(offer)
+        if isinstance(given, Declined):
+            return self.decline(offer.round, given.reason)
+        figures = figures_text(given.figures) if given.figures else None
+        path = f"/v1/rounds/{offer.round}/update"
+        return sent(self._connection, path, Outcome("accepted"), given.update, figures=figures)
+
+    def decline(self, round_: int, reason: str) -> Outcome:
+        """Tell the gateway that this device sends nothing, and not why. Raises as :meth:`reply`."""
+        _log.info("round declined: %s", reason)
+        path = f"/v1/rounds/{round_}/declined"
+        return sent(self._connection, path, Outcome("declined", reason))
+
+    def take_part(self, device: Answering, participant: PrivateAnswering | None = None) -> Outcome:
+        """One turn: answer what is to be answered in a private round that this device is in; in
+        none, :meth:`ask`, and where there is an offer, :meth:`reply`. An offer that this device
+        cannot train with is declined. Raises as both."""
+        message = self.private.next_message()
+        if isinstance(message, StageMessage):
+            assert participant is not None
+            return self.private.answer(message, participant)
+        if message.what == "waiting":
+            return message
+        try:
+            offered, wait = self.ask()
+        except UnusableOfferError as error:
+            return self.decline(error.round, str(error))
+        if offered is None:
+            return Outcome("idle", retry_after=wait)
+        return self.reply(offered, device, participant)
+
+    def is_current(self) -> bool:
+        """Whether the gateway says of the release what it said when :meth:`refresh` last looked; a
+        question of a few bytes. Raises as :meth:`refresh`, but for what the release itself is."""
+        return self._current().status == 304
+
+    def refresh(self, manifest: Manifest, releases: TrustedReleases) -> Path | None:
+        """Fetch the release to search with, where it is another than the one that is here; its
+        file, to put into the encoder, or None where nothing is new.
+
+        Args:
+            manifest: of the bundle.
+            releases: what this device trusts.
+
+        Raises:
+            RollbackError, SignatureError, SpaceMismatchError: it is not one to trust.
+            CorruptArtifactError: it was changed on the way.
+            Refused: there is no release there yet.
+            ArtifactError: the gateway cannot be reached.
+        """
+        self._etag = ""
+        answer = self._current()
+        said = Fields.of_json(answer.body, "the gateway's release", most_bytes=_LARGEST_ANSWER)
+        path, wanted = self._state / RELEASE, said.text("sha256", 64)
+        try:
+            lineage = base64.b64decode(dict(said.items()).get("lineage", ""), validate=True)
+        except (TypeError, ValueError) as error:
+            raise CorruptArtifactError(f"the gateway's lineage is no base64: {error}") from error
+        if lineage and releases.public_key is not None:
+            releases.follow(lineage, manifest=manifest)
+            # In a roll-out this device may be among those that keep the release before.
+            target = releases.target(manifest)
+            wanted = target.sha256 if target is not None else wanted
+        if path.is_file() and sha256_bytes(path.read_bytes()) == wanted:
+            self._etag = answer.etag
+            return None
+        data = self._release(wanted)
+        releases.release_for_search(data, lineage, manifest=manifest)
+        write_atomic(path, data, mode=0o600)
+        self._etag = answer.etag
+        return path
+
+    def _current(self) -> Answer:
+        known = {"if-none-match": self._etag} if self._etag else {}
+        return self._connection.ask("GET", "/v1/releases/current", signed=False, headers=known)
+
+    def _fetch(self, offered: OfferedRound) -> bytes:
+        """The offered release: the one that is here, or the gateway's."""
+        path = self._state / RELEASE
+        if path.is_file():
+            data = path.read_bytes()
+            if sha256_bytes(data) == offered.sha256:
+                return data
+        return self._release(offered.sha256)
+
+    def _release(self, sha256: str) -> bytes:
+        answer = self._connection.ask("GET", f"/v1/releases/{sha256}", signed=False)
+        if len(answer.body) > LARGEST_RELEASE or sha256_bytes(answer.body) != sha256:
+            raise CorruptArtifactError(
+                f"the release {sha256[:16]} came as {len(answer.body)} bytes with another SHA-256; "
+                "fetch it again"
+            )
+        return answer.body

@@ -1,0 +1,111 @@
+"""One device's part in private rounds through a gateway: it asks what it is to answer, and answers.
+
+What it answers is a :class:`~pocketquery.client.secure.participant.Participant`'s, which writes it
+before it leaves. So a device that is killed in between asks again, and answers the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+from pocketquery.client.device import Declined, Offer
+from pocketquery.client.gateway.connection import GatewayConnection, Refused
+from pocketquery.client.gateway.outcome import Outcome, sent
+from pocketquery.client.secure.messages import Stage
+
+__all__ = ["PrivateAnswering", "PrivateRounds", "StageMessage"]
+
+_log = logging.getLogger(__name__)
+
+
+class PrivateAnswering(Protocol):
+    """What can take part: a :class:`pocketquery.client.secure.participant.Participant`."""
+
+    def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
+        """The body of the reply to a stage's message."""
+
+
+@dataclass(frozen=True)
+class StageMessage:
+    """What a device is to answer.
+
+    Attributes:
+        stage: from 2 to 5.
+        body: see client/secure/messages.py.
+    """
+
+    stage: int
+    body: bytes
+
+
+class PrivateRounds:
+    """A device in private rounds at its gateway.
+
+    Args:
+        connection: to the gateway.
+
+    Attributes:
+        round: the one that this device is in; None: it is in none. Who opens a device that may have
+            been killed in a round sets it to :attr:`Participant.round`.
+    """
+
+    def __init__(self, connection: GatewayConnection) -> None:
+        self.round: int | None = None
+        self._connection = connection
+
+    def begin(self, announcement: bytes, offer: Offer, participant: PrivateAnswering) -> Outcome:
+        """Let ``participant`` train, and say that it is ready: "ready", "declined", "left out" or
+        "over".
+
+        Raises:
+            Refused: the device has no upload left.
+            ArtifactError: the gateway cannot be reached.
+        """
+        given = participant.answer(Stage.OFFER, announcement, offer)
+        if isinstance(given, Declined):
+            return self._decline(offer.round, given.reason)
+        outcome = self._send(offer.round, Stage.OFFER, given, Outcome("ready"))
+        self.round = offer.round if outcome.what == "ready" else None
+        return outcome
+
+    def next_message(self) -> StageMessage | Outcome:
+        """What this device is to answer in its round; or "waiting", with the seconds until asking
+        again is of use; or "over". Raises as :meth:`begin`."""
+        if self.round is None:
+            return Outcome("idle")
+        try:
+            answer = self._connection.ask("GET", f"/v1/rounds/{self.round}/secure")
+        except Refused as error:
+            if error.code != "round_over":
+                raise
+            self.round = None
+            return Outcome("over", str(error))
+        if answer.status == 204:
+            return Outcome("waiting", retry_after=round(answer.retry_after))
+        return StageMessage(answer.stage, answer.body)
+
+    def answer(self, message: StageMessage, participant: PrivateAnswering) -> Outcome:
+        """Let ``participant`` answer: "answered", or after the last stage "accepted"; else as
+        :meth:`begin`. Raises as it does."""
+        number = self.round
+        assert number is not None
+        given = participant.answer(message.stage, message.body)
+        if isinstance(given, Declined):
+            self.round = None
+            return self._decline(number, given.reason)
+        is_last = message.stage == Stage.UNMASK
+        wanted = Outcome("accepted") if is_last else Outcome("answered", f"stage {message.stage}")
+        outcome = self._send(number, message.stage, given, wanted)
+        if is_last:
+            self.round = None
+        return outcome
+
+    def _send(self, number: int, stage: int, body: bytes, wanted: Outcome) -> Outcome:
+        path = f"/v1/rounds/{number}/secure/{int(stage)}"
+        return sent(self._connection, path, wanted, body)
+
+    def _decline(self, number: int, reason: str) -> Outcome:
+        _log.info("private round declined: %s", reason)
+        return sent(self._connection, f"/v1/rounds/{number}/declined", Outcome("declined", reason))

@@ -1,0 +1,325 @@
+"""The gateway as an ASGI application: routes, bodies, answers. What they mean is in gateway.py.
+
+Every path is in :data:`pocketquery.server.gateway.openapi.DESCRIPTION`, and a test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from pocketquery.client.gateway.messages import STAGE_HEADER
+from pocketquery.client.gateway.signing import FIGURES_HEADER
+from pocketquery.client.secure.messages import Stage
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.server.gateway.authentication import Request
+from pocketquery.server.gateway.body_limits import SMALL_BODY
+from pocketquery.server.gateway.gateway import Gateway
+from pocketquery.server.gateway.logs import event
+from pocketquery.server.gateway.openapi import DESCRIPTION
+from pocketquery.server.gateway.problems import Problem
+
+__all__ = ["device_app"]
+
+_SIGNATURE_HEADERS = ("content-digest", "signature", "signature-input", FIGURES_HEADER)
+_EXPOSED = ("date", "etag", "retry-after", "content-range", STAGE_HEADER)
+_NO_STORE = {"cache-control": "no-store"}
+_IMMUTABLE = "public, max-age=31536000, immutable"
+_LONGEST_ROUND = 18  # digits
+_STAGES = {str(int(stage)): stage for stage in Stage}
+_DESCRIPTION = json.dumps(DESCRIPTION).encode()
+
+
+def device_app(gateway: Gateway) -> Starlette:
+    """The application that devices talk to."""
+    handlers = _Handlers(gateway)
+    paths: list[tuple[str, str, _Handler]] = [
+        ("PUT", "/v1/rounds/{round}/update", handlers.update),  # first: it is asked for most
+        ("GET", "/v1/health", handlers.health),
+        ("GET", "/v1/openapi.json", handlers.openapi),
+        ("POST", "/v1/challenge", handlers.challenge),
+        ("PUT", "/v1/device", handlers.register),
+        ("DELETE", "/v1/device", handlers.forget),
+        ("GET", "/v1/offer", handlers.offer),
+        ("PUT", "/v1/rounds/{round}/declined", handlers.decline),
+        ("GET", "/v1/rounds/{round}/secure", handlers.message),
+        ("PUT", "/v1/rounds/{round}/secure/{stage}", handlers.reply),
+        ("GET", "/v1/releases/current", handlers.current),
+        ("GET", "/v1/releases/{sha256}", handlers.release),
+    ]
+    middleware = []
+    if gateway.settings.origins:
+        middleware = [
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(gateway.settings.origins),
+                allow_methods=["GET", "PUT", "POST", "DELETE"],
+                allow_headers=["content-type", "range", "if-none-match", *_SIGNATURE_HEADERS],
+                expose_headers=list(_EXPOSED),
+                max_age=86_400,
+            )
+        ]
+    return Starlette(
+        routes=[
+            Route(path, _Path(gateway, path, handler), methods=[method])
+            for method, path, handler in paths
+        ],
+        middleware=middleware,
+        exception_handlers={HTTPException: _http_problem},
+    )
+
+
+class _Call:
+    """A request that is being answered."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        # Of a header that comes twice the first counts.
+        self.headers = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in reversed(scope["headers"])
+        }
+        client, raw = scope.get("client"), scope.get("raw_path") or scope["path"].encode()
+        self.request = Request(
+            method=scope["method"],
+            path=raw.decode("latin-1").partition("?")[0],
+            authority=self.headers.get("host", ""),
+            headers=self.headers,
+            address=None if client is None else client[0],
+            query=scope["query_string"].decode("latin-1"),
+        )
+        self.parameters: dict[str, str] = scope["path_params"]
+        self._receive = receive
+
+    async def body(self, most: int) -> bytes:
+        """The body, of at most ``most`` bytes; a longer one is not read.
+
+        Raises:
+            Problem: it is longer.
+            ClientDisconnect: whoever sent it has gone.
+        """
+        found = f"found more than {most} bytes, expected at most that many"
+        problem = Problem(413, "too_large", found)
+        declared = self.headers.get("content-length", "0")
+        if not declared.isdecimal() or int(declared) > most:
+            raise problem
+        parts, size, more = [], 0, True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            more = message.get("more_body", False)
+            if size > most:
+                raise problem
+        return b"".join(parts)
+
+    @property
+    def round(self) -> int:
+        """The round in the path.
+
+        Raises:
+            Problem: it is no number.
+        """
+        text = self.parameters["round"]
+        if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_ROUND):
+            raise Problem(404, "no_round", "a round is named by its number")
+        return int(text)
+
+    @property
+    def stage(self) -> Stage:
+        """The stage in the path.
+
+        Raises:
+            Problem: there is no such stage.
+        """
+        text = self.parameters["stage"]
+        if text not in _STAGES:
+            raise Problem(404, "no_stage", "a stage is a number from 1 to 5")
+        return _STAGES[text]
+
+
+_Handler: TypeAlias = Callable[[_Call], Awaitable[Response]]
+
+
+class _Path:
+    """A path's handler, with what all have in common: limits, problems, metrics, a log line."""
+
+    def __init__(self, gateway: Gateway, path: str, handler: _Handler) -> None:
+        self._gateway, self._path, self._handler = gateway, path, handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as an ASGI application."""
+        started = time.perf_counter()
+        code, call = "", _Call(scope, receive)
+        try:
+            self._gateway.authentication.admit(call.request)
+            response = await self._handler(call)
+        except Problem as problem:
+            code, response = problem.code, problem.response()
+        except ClientDisconnect:
+            code, response = "gone", Response(status_code=400)
+        seconds, status = time.perf_counter() - started, response.status_code
+        self._gateway.metrics.answered(self._path, status, seconds)
+        said: dict[str, Any] = {"code": code} if code else {}
+        event(
+            "request",
+            method=call.request.method,
+            route=self._path,
+            status=status,
+            milliseconds=round(1000 * seconds, 1),
+            **said,
+        )
+        await response(scope, receive, send)
+
+
+class _Handlers:
+    """One method a path."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def health(self, call: _Call) -> Response:
+        """Whether the journal can be written."""
+        await self._gateway.tick()
+        return _json({"status": "ok"})
+
+    async def openapi(self, call: _Call) -> Response:
+        return Response(_DESCRIPTION, media_type="application/json")
+
+    async def challenge(self, call: _Call) -> Response:
+        await call.body(0)
+        return _json(self._gateway.challenge())
+
+    async def register(self, call: _Call) -> Response:
+        signed = self._gateway.authentication.signed(call.request)
+        body = await call.body(SMALL_BODY)
+        new = await self._gateway.register(call.request, signed, body, _object(body))
+        return _json({"registered": True}, 201 if new else 200)
+
+    async def forget(self, call: _Call) -> Response:
+        signed = self._gateway.authentication.signed(call.request)
+        await call.body(0)
+        await self._gateway.forget(signed)
+        return Response(status_code=204, headers=_NO_STORE)
+
+    async def offer(self, call: _Call) -> Response:
+        signed = self._gateway.authentication.signed(call.request)
+        await call.body(0)
+        found = await self._gateway.offer(signed)
+        return _json(found)
+
+    async def update(self, call: _Call) -> Response:
+        number = call.round
+        signed = self._gateway.authentication.signed(call.request)
+        body = await call.body(self._gateway.body_limits.update)
+        verdict, detail = await self._gateway.update(signed, call.headers, number, body)
+        if verdict.accepted:
+            return _ACCEPTED
+        raise Problem(422, verdict.reason, detail)
+
+    async def decline(self, call: _Call) -> Response:
+        number = call.round
+        signed = self._gateway.authentication.signed(call.request)
+        await call.body(0)
+        await self._gateway.decline(signed, number)
+        return Response(status_code=204, headers=_NO_STORE)
+
+    async def message(self, call: _Call) -> Response:
+        number = call.round
+        signed = self._gateway.authentication.signed(call.request)
+        await call.body(0)
+        found = await self._gateway.message(signed, number)
+        if not isinstance(found, tuple):
+            return Response(status_code=204, headers=_NO_STORE | {"retry-after": f"{found:.0f}"})
+        headers = _NO_STORE | {STAGE_HEADER: str(int(found[0]))}
+        return Response(found[1], headers=headers, media_type="application/octet-stream")
+
+    async def reply(self, call: _Call) -> Response:
+        number, stage = call.round, call.stage
+        signed = self._gateway.authentication.signed(call.request)
+        body = await call.body(self._gateway.body_limits.reply(stage))
+        await self._gateway.reply(signed, number, stage, body)
+        return _json({"verdict": "received"})
+
+    async def current(self, call: _Call) -> Response:
+        found = await self._gateway.in_force()
+        body = {
+            "version": found.version,
+            "sha256": found.sha256,
+            "bytes": found.size,
+            "path": f"/v1/releases/{found.sha256}",
+            "lineage": base64.b64encode(found.lineage).decode(),
+        }
+        response = _json(body, headers={"cache-control": "no-cache"})
+        return _unless_known(call, response, f'"{sha256_bytes(bytes(response.body))}"')
+
+    async def release(self, call: _Call) -> Response:
+        name = call.parameters["sha256"]
+        path = self._gateway.settings.releases / f"{name}.safetensors"
+        if len(name) != 64 or not set(name) <= set("0123456789abcdef") or not path.is_file():
+            raise Problem(404, "no_release", "there is no such release here, or not any more")
+        etag = f'"{name}"'
+        headers = {"etag": etag, "cache-control": _IMMUTABLE}
+        file = FileResponse(path, headers=headers, media_type="application/octet-stream")
+        return _unless_known(call, file, etag)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """The JSON object in ``body``; an empty body is an empty one.
+
+    Raises:
+        Problem: it is something else.
+    """
+    try:
+        found = json.loads(body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, "json", "the body is no JSON; expected an object") from error
+    if not isinstance(found, dict):
+        raise Problem(400, "json", "the body is JSON, but no object")
+    return found
+
+
+def _json(
+    body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return Response(json.dumps(body), status, headers or _NO_STORE, media_type="application/json")
+
+
+_ACCEPTED = _json({"verdict": "accepted"})
+
+
+def _unless_known(call: _Call, response: Response, etag: str) -> Response:
+    """``response``, or 304 where the caller has it already."""
+    response.headers["etag"] = etag
+    known = [one.strip() for one in call.headers.get("if-none-match", "").split(",")]
+    if etag not in known and f"W/{etag}" not in known and "*" not in known:
+        return response
+    kept = {name: response.headers[name] for name in ("etag", "cache-control")}
+    return Response(status_code=304, headers=kept)
+
+
+async def _http_problem(request: HttpRequest, error: Exception) -> Response:
+    """What Starlette itself answers: no such path, another method."""
+    assert isinstance(error, HTTPException)
+    codes = {404: "no_path", 405: "method"}
+    problem = Problem(
+        error.status_code, codes.get(error.status_code, "http"), "see docs/gateway.md"
+    )
+    response = problem.response()
+    response.headers.update(error.headers or {})
+    return response

@@ -1,0 +1,144 @@
+"""Who asks a gateway, and may they: address, host, signature; once, and not too often."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pocketquery.client.gateway.signing import SignedRequest, read_signature
+from pocketquery.sdk.errors import SignatureError
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.server.gateway.limits import Buckets, Nonces, NoncesFullError, network_of
+from pocketquery.server.gateway.problems import Problem
+from pocketquery.server.gateway.settings import GatewaySettings
+
+__all__ = ["Authentication", "Request"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a gateway looks at of a request.
+
+    Attributes:
+        method, path: as they were sent; without a query.
+        authority: the host it was sent to.
+        headers: by names in small letters.
+        address: of whoever sent it; None where it is not known.
+        query: what followed a question mark.
+    """
+
+    method: str
+    path: str
+    authority: str
+    headers: Mapping[str, str]
+    address: str | None
+    query: str = ""
+
+
+class Authentication:
+    """Lets requests through.
+
+    Args:
+        settings: how the gateway is run.
+        clock: seconds since 1970, for signatures.
+        monotonic: seconds that do not jump, for rates.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._now = monotonic
+        self._lock = threading.Lock()
+        self._nonces = Nonces(settings.clock_seconds, clock())
+        self._by_device = _buckets(settings.requests_per_minute, 2)
+        self._by_address = _buckets(settings.address_requests_per_minute, 2)
+        self._registering = _buckets(settings.registrations_per_hour / 60, 60)
+
+    def admit(self, request: Request) -> None:
+        """Let an address through, unless it asks too often.
+
+        Raises:
+            Problem: it does, or the request is for another host.
+        """
+        wait = self._by_address.take(network_of(request.address), self._now())
+        if wait:
+            raise Problem(
+                429, "address_rate", "too many requests from this address", retry_after=wait
+            )
+        known = self._settings.authorities
+        if known and request.authority.lower() not in known:
+            raise Problem(
+                421, "wrong_authority", f"this gateway is known as {', '.join(known)} alone"
+            )
+
+    def signed(self, request: Request) -> SignedRequest:
+        """Who says that they signed the request; whether they did, :meth:`check` says.
+
+        Raises:
+            Problem: it is not signed as it must be, or not of now.
+        """
+        if request.query:
+            raise Problem(400, "query", "found a query in a signed request, expected none")
+        try:
+            found = read_signature(request.headers, request.method, request.authority, request.path)
+        except SignatureError as error:
+            raise Problem(401, "unsigned", str(error)) from error
+        if not self._nonces.is_in_time(found.created, self._clock()):
+            raise Problem(
+                401,
+                "not_in_time",
+                f"signed at {found.created}, the gateway's clock reads {int(self._clock())} and "
+                f"it takes {self._settings.clock_seconds} s either way, and nothing from before "
+                "its start; go by the header Date and sign again",
+            )
+        return found
+
+    def check(self, signed: SignedRequest, body: bytes) -> None:
+        """See that the key signed these bytes, once, and not too often; from any thread.
+
+        Raises:
+            Problem: it did not, or does.
+        """
+        if bytes.fromhex(sha256_bytes(body)) != signed.digest:
+            raise Problem(400, "digest", "the body is not that of its content-digest; send again")
+        try:
+            signed.check()
+        except SignatureError as error:
+            raise Problem(401, "signature", "the signature is not of this request") from error
+        with self._lock:
+            wait = self._by_device.take(signed.key, self._now())
+            if wait:
+                raise Problem(
+                    429, "device_rate", "too many requests from this device", retry_after=wait
+                )
+            try:
+                new = self._nonces.take(signed.key, signed.nonce, self._clock())
+            except NoncesFullError as error:
+                raise Problem(
+                    503, "busy", "too many requests", retry_after=2 * self._settings.clock_seconds
+                ) from error
+        if not new:
+            raise Problem(401, "replayed", "this request was taken before; sign a new one")
+
+    def may_register(self, request: Request) -> None:
+        """Let one more registration from an address through, unless there are too many.
+
+        Raises:
+            Problem: there are.
+        """
+        wait = self._registering.take(network_of(request.address), self._now())
+        if wait:
+            raise Problem(
+                429, "registrations", "too many new devices at this address", retry_after=wait
+            )
+
+
+def _buckets(per_minute: float, minutes: float) -> Buckets:
+    """Buckets that hold what comes back in so many minutes."""
+    return Buckets(per_minute, max(1, round(minutes * per_minute)))

@@ -1,0 +1,50 @@
+"""How long a body may be, by what is asked; a longer one is not read."""
+
+from __future__ import annotations
+
+import math
+
+from pocketquery.client.secure.keys import CERTIFICATE_BYTES, MARK_BYTES
+from pocketquery.client.secure.messages import BOX_BYTES, Stage
+from pocketquery.client.secure.sharing import SHARE_BYTES
+from pocketquery.server.federation.rounds.validation import ExpectedUpdate
+from pocketquery.server.federation.secure.settings import SecureSettings
+
+__all__ = ["SMALL_BODY", "BodyLimits"]
+
+SMALL_BODY = 65_536
+"""Bytes of a body that is JSON."""
+
+_HEAD = 36  # the binding's digest and the position
+_DEALT = 64  # a mask key and the digest of a self seed
+_LONGEST_CODE = 4
+
+
+class BodyLimits:
+    """The limits of the round that is open, or was last.
+
+    Attributes:
+        update: bytes of an update.
+    """
+
+    def __init__(self) -> None:
+        self.update = 1 << 20
+        self._values = 0
+        self._neighbours = 0
+
+    def set(self, expected: ExpectedUpdate, secure: SecureSettings | None) -> None:
+        """A round is open: what its updates look like, and how it is run as a private one."""
+        self.update = expected.largest_bytes
+        self._values = sum(math.prod(shape) for shape in expected.shapes.values())
+        self._neighbours = 0 if secure is None else secure.neighbours
+
+    def reply(self, stage: Stage) -> int:
+        """Bytes of a reply to a stage of a private round, see client/secure/replies.py."""
+        k = self._neighbours
+        return {
+            Stage.OFFER: CERTIFICATE_BYTES,
+            Stage.INVITE: _HEAD + _DEALT + BOX_BYTES * k,
+            Stage.COLLECT: _HEAD + MARK_BYTES * k + _LONGEST_CODE * self._values,
+            Stage.CONFIRM: _HEAD + MARK_BYTES * k,
+            Stage.UNMASK: _HEAD + (1 + SHARE_BYTES) * k,
+        }[stage]

@@ -1,0 +1,353 @@
+"""What a gateway does for a device, whatever carries the request: who asks, may they, and what is
+told. app.py speaks HTTP around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from pocketquery.client.gateway.messages import offer_message, read_figures
+from pocketquery.client.gateway.signing import FIGURES_HEADER, SignedRequest
+from pocketquery.client.secure.messages import Stage
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.federation.rounds.round import prepare
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.validation import ExpectedUpdate
+from pocketquery.server.federation.secure.coordinator import SecureReason
+from pocketquery.server.federation.secure.secure_round import announcement
+from pocketquery.server.gateway.attestation import (
+    Attestation,
+    AttestationError,
+    Challenges,
+    binding,
+    load_attestation,
+)
+from pocketquery.server.gateway.authentication import Authentication, Request
+from pocketquery.server.gateway.body_limits import BodyLimits
+from pocketquery.server.gateway.journal import GatewayJournal
+from pocketquery.server.gateway.limits import Leases
+from pocketquery.server.gateway.logs import event
+from pocketquery.server.gateway.metrics import Metrics
+from pocketquery.server.gateway.problems import Problem
+from pocketquery.server.gateway.rounds.errors import (
+    UNKNOWN,
+    QuotaError,
+    RoundOverError,
+    UnknownDeviceError,
+)
+from pocketquery.server.gateway.rounds.tables import InForce
+from pocketquery.server.gateway.rounds.upload import Upload
+from pocketquery.server.gateway.rounds.verdicts import Verdict
+from pocketquery.server.gateway.server_side import ServerSide
+from pocketquery.server.gateway.settings import GatewaySettings
+from pocketquery.server.gateway.worker import NotWrittenError, Worker
+
+__all__ = ["Gateway"]
+
+_DAY = 86_400
+_QUESTIONS = 20
+_MOST_PREPARED = 256  # updates that are read and wait for the journal: a sum of one each
+_WHY = {
+    SecureReason.BAD_CERTIFICATE: "the certificate is not by the authority of these rounds, or not "
+    "for this federation, or has expired; have a new one signed",
+    SecureReason.DUPLICATE: "another reply came before, or another device has this certificate",
+}
+
+T = TypeVar("T")
+
+
+class Gateway:
+    """One gateway.
+
+    Args:
+        settings: how it is run.
+        journal: what it knows; touched by the gateway's worker alone from now on.
+        attestation: who checks evidence; by default what the settings name.
+        clock: seconds since 1970, for signatures and quotas.
+        monotonic: seconds that do not jump, for rates and leases.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        journal: GatewayJournal,
+        *,
+        attestation: Attestation | None = None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.authentication = Authentication(settings, clock, monotonic)
+        self.worker = Worker(journal)
+        self._clock = clock
+        self._now = monotonic
+        if attestation is None and settings.attestation:
+            attestation = load_attestation(settings.attestation)
+        self._attestation = attestation
+        self._challenges = Challenges()
+        self._leases = Leases(settings.lease_seconds)
+        self.body_limits = BodyLimits()
+        self._reads: tuple[ExpectedUpdate, RoundSettings] | None = None  # of the plain round
+        self._room = asyncio.Semaphore(_MOST_PREPARED)
+        self.server = ServerSide(settings, self.run, self.tick)
+
+    # Devices
+
+    def challenge(self) -> dict[str, Any]:
+        """A challenge for :meth:`register`, and how long it holds."""
+        made = self._challenges.make(self._clock())
+        return {"challenge": made, "expires_in": self._challenges.seconds}
+
+    async def register(
+        self, request: Request, signed: SignedRequest, body: bytes, said: Mapping[str, Any]
+    ) -> bool:
+        """Register the key that signed; whether it is new.
+
+        Raises:
+            Problem: it may not.
+        """
+        self.authentication.check(signed, body)
+        known = await self.run(lambda journal: journal.device(signed.key))
+        if known is not None:
+            return False
+        self.authentication.may_register(request)
+        if self._attestation is not None:
+            await self._attest(self._attestation, signed.key, said)
+        today, most = self._today(), self.settings.most_devices
+        return await self.run(lambda journal: journal.register(signed.key, today, most))
+
+    async def _attest(self, attestation: Attestation, key: bytes, said: Mapping[str, Any]) -> None:
+        evidence, challenge = said.get("attestation"), said.get("challenge")
+        if not isinstance(evidence, dict) or not isinstance(challenge, str):
+            raise Problem(
+                403,
+                "attestation_needed",
+                "this gateway registers attested devices alone; expected challenge (of "
+                "/v1/challenge) and attestation, an object",
+            )
+        try:
+            bound = binding(self._challenges.check(challenge, self._clock()), key)
+            await asyncio.to_thread(attestation.check, bound, evidence)
+        except AttestationError as error:
+            raise Problem(403, "attestation", str(error)) from error
+
+    async def forget(self, signed: SignedRequest) -> None:
+        """Remove the key that signed.
+
+        Raises:
+            Problem: it is not registered.
+        """
+        self.authentication.check(signed, b"")
+
+        def work(journal: GatewayJournal) -> None:
+            _known(journal, signed.key).remove(signed.key)
+
+        await self.run(work)
+
+    # Rounds
+
+    async def offer(self, signed: SignedRequest) -> dict[str, Any]:
+        """What this device is offered, see client/gateway/messages.py."""
+        self.authentication.check(signed, b"")
+        return await self.run(lambda journal: self._offer(journal, signed.key))
+
+    def _offer(self, journal: GatewayJournal, key: bytes) -> dict[str, Any]:
+        current = _known(journal, key).cohort_round
+        nothing = {"offer": None, "retry_after": self.settings.poll_seconds}
+        if current.seconds_left() <= 0 or current.verdict(key) is not None:
+            return nothing
+        assert current.opened is not None
+        assert current.cohort is not None
+        free = current.opened.asked - current.taken
+        if not self._leases.take(key, current.cohort.nonce, free, self._now()):
+            return nothing
+        asked = current.offer()
+        announced = None if asked.secure is None else announcement(asked.secure)
+        made = offer_message(asked.offer, current.opened.state.version, announced)
+        return {"offer": made, "retry_after": 0}
+
+    async def update(
+        self, signed: SignedRequest, headers: Mapping[str, str], number: int, body: bytes
+    ) -> tuple[Verdict, str]:
+        """Take an update: what became of it, which is on disk, and why."""
+        self.authentication.check(signed, body)
+        figures, today = read_figures(headers.get(FIGURES_HEADER)), self._today()
+        async with self._room:
+            # All that can be done before is done here: the journal's thread, which takes turns with
+            # this one, then has but integers to add.
+            prepared = None
+            if self._reads is not None and self._reads[0].round == number:
+                prepared = prepare(body, *self._reads)
+            upload = Upload(signed.key, number, body, signed.digest, today, figures, prepared)
+            with _explained():
+                verdict, detail = await self.worker.run_together(self._receive, upload)
+        self.metrics.updates.labels(verdict.reason or "accepted").inc()
+        return verdict, detail
+
+    def _receive(
+        self, journal: GatewayJournal, uploads: list[Upload]
+    ) -> list[tuple[Verdict, str] | Exception]:
+        most = self.settings.uploads_per_day
+        found = journal.cohort_round.receive_all(uploads, most_uploads=most)
+        for upload, one in zip(uploads, found, strict=True):
+            if not isinstance(one, Exception):
+                self._leases.give_back(upload.key)
+        return found
+
+    async def decline(self, signed: SignedRequest, number: int) -> None:
+        """Note that a device declines."""
+
+        def work(journal: GatewayJournal) -> tuple[bool, bool]:
+            self.authentication.check(signed, b"")
+            current = _known(journal, signed.key).cohort_round
+            current.decline(signed.key, number)
+            self._leases.give_back(signed.key)
+            return current.is_open, bool(current.relay.awaited)
+
+        is_open, awaits = await self.run(work)
+        self.server.notice(is_open=is_open, awaits=awaits)
+        self.metrics.updates.labels("declined").inc()
+
+    # Private rounds
+
+    async def reply(self, signed: SignedRequest, number: int, stage: Stage, body: bytes) -> None:
+        """Take a device's reply to a stage of a private round.
+
+        Raises:
+            Problem: it does not count.
+        """
+        today, most = self._today(), self.settings.uploads_per_day
+
+        def work(journal: GatewayJournal) -> tuple[SecureReason | None, bool, bool]:
+            self.authentication.check(signed, body)
+            current, key = _known(journal, signed.key).cohort_round, signed.key
+            if stage is Stage.OFFER:
+                reason = current.ready(
+                    key, number, body, signed.digest, most_uploads=most, today=today,
+                    now=self._clock(),
+                )  # fmt: skip
+                self._leases.give_back(key)
+            else:
+                reason = current.reply(key, number, stage, body, signed.digest)
+            return reason, current.is_open, bool(current.relay.awaited)
+
+        reason, is_open, awaits = await self.run(work)
+        self.server.notice(is_open=is_open, awaits=awaits)
+        word = "received" if reason is None else reason.value
+        self.metrics.replies.labels(str(int(stage)), word).inc()
+        if reason is not None:
+            raise Problem(422, reason.value, _WHY[reason])
+
+    async def message(self, signed: SignedRequest, number: int) -> tuple[Stage, bytes] | float:
+        """What a device is to answer in a private round, or in how many seconds it may ask again.
+
+        Raises:
+            Problem: the round is over for it.
+        """
+        self.authentication.check(signed, b"")
+
+        def work(journal: GatewayJournal) -> tuple[Stage, bytes] | float:
+            current = _known(journal, signed.key).cohort_round
+            found = current.message(signed.key, number)
+            assert current.cohort is not None
+            return self._pause(current.cohort.asked) if found is None else found
+
+        return await self.run(work)
+
+    def _pause(self, asked: CohortOffer) -> float:
+        """Seconds between two questions of a device for a stage: some twenty in a stage's time."""
+        assert asked.secure is not None
+        stage = math.ceil(asked.secure.stage_deadline / _QUESTIONS)
+        return float(min(self.settings.poll_seconds, stage))
+
+    # Releases
+
+    async def in_force(self) -> InForce:
+        """The release that devices are to have.
+
+        Raises:
+            Problem: none is known yet.
+        """
+        found = await self.run(lambda journal: journal.force)
+        if found is None:
+            raise Problem(404, "no_release", "no release is known here yet; ask again later",
+                          retry_after=self.settings.poll_seconds)  # fmt: skip
+        return found
+
+    # In between
+
+    async def tick(self) -> None:
+        """What time brings: to be called every second or so."""
+
+        def work(journal: GatewayJournal) -> tuple[bool, bool, str | None]:
+            current, metrics = journal.cohort_round, self.metrics
+            current.close_if_over()
+            wanted = current.cohort.asked.wanted if current.cohort else 0
+            if current.cohort is not None and current.opened is not None:
+                self.body_limits.set(current.opened.expected, current.cohort.asked.secure)
+                takes = current.is_open and not current.is_private
+                expected, settings = current.opened.expected, current.opened.settings
+                self._reads = (expected, settings) if takes else None
+            metrics.devices.set(journal.devices)
+            metrics.open.set(current.is_open)
+            metrics.accepted.set(current.taken if current.is_open else 0)
+            metrics.wanted.set(wanted if current.is_open else 0)
+            metrics.left.set(current.seconds_left())
+            metrics.stage.set(current.relay.stage if current.relay.seats else 0)
+            metrics.awaited.set(len(current.relay.awaited))
+            force = journal.force
+            in_force = None if force is None else force.sha256
+            return current.is_open, bool(current.relay.awaited), in_force
+
+        is_open, awaits, in_force = await self.run(work)
+        self.metrics.waiting.set(self.worker.waiting)
+        self.metrics.batches.set(self.worker.batches)
+        self.server.notice(is_open=is_open, awaits=awaits)
+        self.server.sweep(in_force, self._clock())
+
+    async def run(self, work: Callable[[GatewayJournal], T]) -> T:
+        """What ``work`` returns, once what it changed is on disk.
+
+        Raises:
+            Problem: the round is over, a quota is used up, or the disk fails.
+        """
+        with _explained():
+            return await self.worker.run(work)
+
+    def _today(self) -> int:
+        return int(self._clock() // _DAY)
+
+
+def _known(journal: GatewayJournal, key: bytes) -> GatewayJournal:
+    """``journal``, where the key is registered in it.
+
+    Raises:
+        UnknownDeviceError: it is not.
+    """
+    if journal.device(key) is None:
+        raise UnknownDeviceError(UNKNOWN)
+    return journal
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """The journal's errors as problems."""
+    try:
+        yield
+    except RoundOverError as error:
+        raise Problem(409, "round_over", str(error)) from error
+    except UnknownDeviceError as error:
+        raise Problem(403, "unknown_device", str(error)) from error
+    except QuotaError as error:
+        raise Problem(429, "quota", str(error), retry_after=3600) from error
+    except NotWrittenError as error:
+        event("journal_failed", logging.ERROR)
+        raise Problem(503, "journal", "what came could not be written; send it again",
+                      retry_after=10) from error  # fmt: skip

@@ -1,0 +1,195 @@
+"""What a gateway knows, on disk: killed at any moment it goes on to the same sum.
+
+One SQLite file, held exclusively, and one transaction for whatever came together (worker.py). What
+an upload changes is changed at once: the verdict on its device, its nonce, the sum it is in, and,
+with the last one wanted, the cohort's answer. So an upload that was acknowledged is in the sum, one
+that was not may be sent again, and none counts twice. What a transaction writes is the sums that
+changed, however many updates it has, and some 100 bytes of each: verdicts are appended, and no
+device's row is touched before the next round. Of a private round, see rounds/relay.py.
+
+    with GatewayJournal.open(path) as journal:
+        with journal.batch():
+            journal.begin(asked)
+            journal.cohort_round.receive_all([Upload(key, 3, update, digest, today)],
+                                             most_uploads=24)
+        journal.cohort_round.answer(asked.digest)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pocketquery.sdk.bundle.adapter import parse_adapter
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.sqlite_file import transaction
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.gateway.rounds.cohort_round import CohortRound
+from pocketquery.server.gateway.rounds.errors import QuotaError
+from pocketquery.server.gateway.rounds.tables import (
+    KIND,
+    DeviceRow,
+    InForce,
+    create_tables,
+    read_device,
+    read_force,
+    write_device,
+    write_force,
+)
+
+__all__ = ["JOURNAL", "GatewayJournal"]
+
+JOURNAL = "gateway.sqlite"
+"""Its name in a gateway's folder."""
+
+_WAIT_SECONDS = 1.0
+_CACHE_KIB = 8192
+_PAGE_BYTES = 32_768
+
+
+class GatewayJournal:
+    """The journal at a path; made by :meth:`open`, used by one thread at a time.
+
+    Attributes:
+        cohort_round: the round that is open, or was last.
+        force: the release that devices are to have; None before one is known.
+        devices: how many are registered.
+    """
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, clock: Callable[[], float]
+    ) -> None:
+        self.path = path
+        self.cohort_round = CohortRound(connection, clock)
+        self.force: InForce | None = None
+        self.devices = 0
+        self._connection = connection
+        self._load()
+
+    @classmethod
+    def open(
+        cls, path: Path | str, *, clock: Callable[[], float] = time.monotonic
+    ) -> GatewayJournal:
+        """The journal at ``path``, made where there is none, as its last commit left it.
+
+        Raises:
+            ArtifactError: it cannot be opened, or another process has it open.
+            CorruptArtifactError: it is damaged, or something else.
+            UnsupportedVersionError: it is of a newer release.
+        """
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with KIND.explained(path):
+            # Made here and not by SQLite, which would let others read who is registered.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            connection = KIND.open(path, "rw", seconds=_WAIT_SECONDS)
+            try:
+                connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # a sum is many of 4096
+                connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA secure_delete = ON")  # a sum of one is one's own
+                with transaction(connection):
+                    create_tables(connection, path)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                return cls(path, connection, clock)
+            except BaseException:
+                connection.close()
+                raise
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Whatever is called inside is on disk when this is left; else nothing of it counts.
+
+        Raises:
+            ArtifactError: the disk is full or fails.
+        """
+        relay = self.cohort_round.relay
+        try:
+            with KIND.explained(self.path), transaction(self._connection):
+                self.cohort_round.forget_batch()
+                yield
+                self.cohort_round.write()
+        except BaseException:
+            self._load()
+            raise
+        if relay.erased:  # what was erased from the tables stands in the write-ahead log still
+            with KIND.explained(self.path):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            relay.erased = False
+
+    # Devices
+
+    def register(self, key: bytes, today: int, most: int) -> bool:
+        """Register a key; whether it is new.
+
+        Raises:
+            QuotaError: there are ``most`` devices already.
+        """
+        if read_device(self._connection, key) is not None:
+            return False
+        if self.devices >= most:
+            raise QuotaError(f"{self.devices} devices are registered, expected at most {most}")
+        write_device(self._connection, key, DeviceRow(since=today))
+        self.devices += 1
+        return True
+
+    def device(self, key: bytes) -> DeviceRow | None:
+        """What is known of a key; None where it is not registered."""
+        return read_device(self._connection, key)
+
+    def remove(self, key: bytes) -> bool:
+        """Forget a key; whether it was there. What it gave to a sum stays there."""
+        there = read_device(self._connection, key) is not None
+        self._connection.execute("DELETE FROM devices WHERE key = ?", (key,))
+        self.cohort_round.forget(key)
+        self.devices -= there
+        return there
+
+    # The server
+
+    def begin(self, asked: CohortOffer) -> bool:
+        """Take the server's offer, see :meth:`CohortRound.begin`; its release is in force."""
+        begun = self.cohort_round.begin(asked)
+        if begun:
+            self.announce(asked.offer.release, asked.offer.lineage)
+        return begun
+
+    def announce(self, release: bytes, lineage: bytes) -> InForce:
+        """Take note of the release in force.
+
+        Raises:
+            CorruptArtifactError, UnsupportedVersionError: it cannot be read.
+        """
+        version = parse_adapter(release, "the announced release").version
+        found = InForce(version, sha256_bytes(release), len(release), lineage)
+        if found != self.force:
+            write_force(self._connection, found)
+            self.force = found
+        return found
+
+    def disconnect(self) -> None:
+        """Close the file; an open round stays open in it."""
+        self._connection.close()
+
+    def __enter__(self) -> GatewayJournal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    def _load(self) -> None:
+        """All of it, as it is on disk."""
+        try:
+            with KIND.explained(self.path):
+                self.force = read_force(self._connection)
+                query = "SELECT count(*) FROM devices"
+                (self.devices,) = self._connection.execute(query).fetchone()
+                self.cohort_round.load()
+        except (KeyError, TypeError, ValueError) as error:
+            raise KIND.damaged(self.path, error) from error

@@ -1,0 +1,143 @@
+"""How often somebody may ask: token buckets, in memory that does not grow with who asks; how many
+may train for a round; and the nonces of requests, which are taken once.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections import OrderedDict
+from dataclasses import dataclass
+
+__all__ = ["Buckets", "Leases", "Nonces", "NoncesFullError", "network_of"]
+
+
+class Buckets:
+    """A bucket of tokens for each of those who asked last.
+
+    Args:
+        per_minute: tokens that come back in a minute.
+        burst: what a bucket holds.
+        most: buckets that are kept; who was forgotten begins with a full one.
+    """
+
+    def __init__(self, per_minute: float, burst: int, most: int = 50_000) -> None:
+        self._rate = per_minute / 60
+        self._burst = float(burst)
+        self._most = most
+        self._left: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, who: bytes, now: float) -> float:
+        """Take a token: 0, or the seconds until there is one."""
+        left, before = self._left.pop(who, (self._burst, now))
+        left = min(self._burst, left + max(0.0, now - before) * self._rate)
+        wait = 0.0 if left >= 1 else (1 - left) / self._rate
+        self._left[who] = (left - 1 if left >= 1 else left, now)
+        if len(self._left) > self._most:
+            self._left.popitem(last=False)
+        return wait
+
+
+class Leases:
+    """Who took an offer, and has not answered it yet: no more devices train than can be taken.
+
+    Args:
+        seconds: for which a device that took one is waited for.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._left: OrderedDict[bytes, float] = OrderedDict()
+        self._cohort: str | None = None
+
+    def take(self, who: bytes, cohort: str, free: int, now: float) -> bool:
+        """Whether a device may have the offer.
+
+        Args:
+            who: the device.
+            cohort: that the offer is of; with another one, all leases are over.
+            free: devices that can be taken still.
+            now: seconds that do not jump.
+        """
+        if cohort != self._cohort:
+            self._left.clear()
+            self._cohort = cohort
+        while self._left and next(iter(self._left.values())) <= now:
+            self._left.popitem(last=False)
+        if who not in self._left and len(self._left) >= free:
+            return False
+        self._left.pop(who, None)
+        self._left[who] = now + self._seconds
+        return True
+
+    def give_back(self, who: bytes) -> None:
+        """A device has answered."""
+        self._left.pop(who, None)
+
+
+class NoncesFullError(Exception):
+    """More requests came in the window than can be remembered."""
+
+
+@dataclass
+class Nonces:
+    """The nonces of signed requests in a window of time, which begins with this process.
+
+    A request that was signed before the process began is refused, for a nonce it was taken with
+    may be forgotten; so nothing need be written, and a restart opens no gap.
+
+    Args:
+        window: seconds that a device's clock may be off, either way.
+        started: when the process began, in seconds since 1970.
+        most: nonces that are kept.
+    """
+
+    window: int
+    started: float
+    most: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        self._newer: set[bytes] = set()
+        self._older: set[bytes] = set()
+        self._turned = self.started
+
+    def __len__(self) -> int:
+        return len(self._newer) + len(self._older)
+
+    def is_in_time(self, created: float, now: float) -> bool:
+        """Whether a request signed at ``created`` is of now, and of this process."""
+        return abs(now - created) <= self.window and created > self.started
+
+    def take(self, key: bytes, nonce: bytes, now: float) -> bool:
+        """Whether this nonce of this key is new; now it is not.
+
+        Raises:
+            NoncesFullError: there is no room; try again later.
+        """
+        # What was signed within the window of now may come until two windows later.
+        if now - self._turned > 2 * self.window:
+            fresh = now - self._turned <= 4 * self.window
+            self._older, self._newer = (self._newer if fresh else set()), set()
+            self._turned = now
+        mine = key[:8] + nonce
+        if mine in self._newer or mine in self._older:
+            return False
+        if len(self) >= self.most:
+            raise NoncesFullError
+        self._newer.add(mine)
+        return True
+
+
+@functools.lru_cache(4096)
+def network_of(address: str | None) -> bytes:
+    """Whom a request from ``address`` counts for: the address, or an IPv6 customer's /64."""
+    try:
+        found = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return b"?"
+    if found.version == 6 and found.ipv4_mapped is not None:
+        return found.ipv4_mapped.packed
+    return found.packed[:8] if found.version == 6 else found.packed

@@ -1,0 +1,160 @@
+"""What a gateway does for the server: its rounds, the stages of private ones, releases. control.py
+speaks HTTP around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from pocketquery.client.secure.messages import Stage
+from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, parse_adapter
+from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery.server.gateway.journal import GatewayJournal
+from pocketquery.server.gateway.logs import event
+from pocketquery.server.gateway.problems import Problem
+from pocketquery.server.gateway.settings import GatewaySettings
+
+__all__ = ["ServerSide"]
+
+_KEPT_SECONDS = 7 * 86_400
+
+
+class Run(Protocol):
+    """Runs a function of the journal, and says what came of it once that is on disk."""
+
+    def __call__(self, work: Callable[[GatewayJournal], Any]) -> Awaitable[Any]: ...
+
+
+class ServerSide:
+    """The server's side of one gateway.
+
+    Args:
+        settings: how it is run.
+        run: as :meth:`Gateway.run`.
+        tick: as :meth:`Gateway.tick`.
+
+    Attributes:
+        answered: set while the cohort's answer is there.
+        replied: set while no device is awaited in the stage of a private round.
+    """
+
+    def __init__(
+        self, settings: GatewaySettings, run: Run, tick: Callable[[], Awaitable[None]]
+    ) -> None:
+        self.answered = asyncio.Event()
+        self.replied = asyncio.Event()
+        self._settings = settings
+        self._run = run
+        self._tick = tick
+        self._asked: tuple[str, Stage, tuple[int, ...]] | None = None
+        settings.releases.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def notice(self, *, is_open: bool, awaits: bool) -> None:
+        """Wake up who waits for what is there now."""
+        for happened, is_set in ((self.answered, not is_open), (self.replied, not awaits)):
+            if is_set:
+                happened.set()
+            else:
+                happened.clear()
+
+    async def begin(self, asked: CohortOffer) -> bool:
+        """Take the server's offer; whether a round was begun."""
+        self._keep_release(asked.offer.release)
+        begun: bool = await self._run(lambda journal: journal.begin(asked))
+        self.answered.clear()
+        if begun:
+            event("round_begun", round=asked.offer.round, wanted=asked.wanted,
+                  private=asked.secure is not None)  # fmt: skip
+        await self._tick()
+        return begun
+
+    async def answer(self, digest: str, wait: float) -> bytes | None:
+        """The cohort's answer to the server's offer; None where it is not there in ``wait`` s."""
+
+        def work(journal: GatewayJournal) -> bytes | None:
+            return journal.cohort_round.answer(digest)
+
+        found: bytes | None = await self._run(work)
+        if found is None and await _within(self.answered, wait):
+            found = await self._run(work)
+        return found
+
+    async def begin_stage(self, bundle: StageBundle) -> bool:
+        """Take the server's messages of a stage of a private round; whether it is a new one.
+
+        Raises:
+            Problem: no such round is here, or a later stage is open.
+        """
+        begun: bool = await self._run(lambda journal: journal.cohort_round.begin_stage(bundle))
+        self._asked = (bundle.digest, bundle.stage, tuple(bundle.bodies))
+        if begun:
+            event("stage_begun", round=bundle.round, stage=int(bundle.stage),
+                  devices=len(bundle.bodies))  # fmt: skip
+        await self._tick()
+        return begun
+
+    async def stage_replies(self, digest: str, wait: float, *, last: bool) -> bytes | None:
+        """The replies of a stage, once all have come; None where they have not in ``wait`` s.
+
+        Args:
+            digest: of the stage's messages.
+            wait: seconds.
+            last: those that came, where some have not.
+
+        Raises:
+            Problem: the gateway does not know what was asked, or knows better; ask again.
+        """
+        if self._asked is None or self._asked[0] != digest:
+            raise Problem(409, "no_stage", "the gateway was not asked this; send the stage again")
+        _, stage, seats = self._asked
+        await _within(self.replied, wait)
+
+        def work(journal: GatewayJournal) -> bytes | None:
+            current, opened = journal.cohort_round.relay, journal.cohort_round.opened
+            found, gone = current.replies(stage, seats)
+            if opened is None or (len(found) + len(gone) < len(seats) and not last):
+                return None
+            return StageBundle(opened.state.round, stage, found, gone=tuple(gone)).to_bytes()
+
+        replies: bytes | None = await self._run(work)
+        return replies
+
+    async def announce(self, release: bytes, lineage: bytes) -> None:
+        """Take note of the release in force, and serve it. No private round goes on: the server
+        says so as it ends."""
+        self._keep_release(release)
+
+        def work(journal: GatewayJournal) -> str:
+            journal.cohort_round.relay.clear()
+            return journal.announce(release, lineage).version
+
+        event("release", version=await self._run(work))
+
+    def sweep(self, in_force: str | None, now: float) -> None:
+        """Remove releases that were replaced long ago: they are not asked for any more."""
+        for path in self._settings.releases.glob("*.safetensors"):
+            if path.stem != in_force and path.stat().st_mtime < now - _KEPT_SECONDS:
+                remove_file(path)
+
+    def _keep_release(self, release: bytes) -> None:
+        """The file first, then the journal's word for it: what is named is there."""
+        if len(release) > LARGEST_RELEASE:
+            raise Problem(413, "release", f"a release has at most {LARGEST_RELEASE} bytes")
+        parse_adapter(release, "the release")
+        path = self._settings.releases / f"{sha256_bytes(release)}.safetensors"
+        if not path.is_file():
+            write_atomic(path, release)
+
+
+async def _within(happens: asyncio.Event, seconds: float) -> bool:
+    """Whether it happens within so many seconds."""
+    if seconds > 0:
+        try:
+            await asyncio.wait_for(happens.wait(), seconds)
+        except TimeoutError:
+            return False
+    return happens.is_set()

@@ -1,0 +1,171 @@
+"""A gateway's settings, from a TOML file; the names are the same with hyphens."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import Rule, check, check_fields, number, whole
+
+__all__ = ["GatewaySettings"]
+
+_TEXT = Rule(lambda value: isinstance(value, str), "a text")
+_TEXTS = Rule(
+    lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value),
+    "a list of texts",
+)
+_FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LONGEST_SOCKET = 100  # bytes; the system's limit is 108, or 104
+_NAMED = ("certificate", "key", "attestation", "metrics")
+_LISTED = ("authorities", "origins", "trusted_proxies")
+
+
+@dataclass(frozen=True)
+class GatewaySettings:
+    """How a gateway is run.
+
+    Attributes:
+        folder: of its journal, its releases and its socket.
+        listen: host and port for devices.
+        certificate, key: PEM files for TLS. Without, it listens on loopback alone, or
+        behind_proxy: where something in front of it ends TLS.
+        trusted_proxies: addresses whose X-Forwarded-For is believed.
+        authorities: the hosts that devices know it by; a request that was signed for another is
+            refused. Empty: any, which is for trying out.
+        origins: of web pages that may use it (CORS), say "https://app.example.org".
+        metrics: host and port for Prometheus; empty: on the socket alone.
+        attestation: "module:function", see attestation.py; empty: any key may register.
+        most_devices: that may register.
+        uploads_per_day: of a device.
+        requests_per_minute: of a device, twice as many at once.
+        address_requests_per_minute: of an address, twice as many at once; many devices may share
+            one.
+        registrations_per_hour: of an address.
+        connections: at once; more are told to come back.
+        lease_seconds: a device that took an offer and sent nothing for so long is not waited for.
+        poll_seconds: between two questions of a device for an offer.
+        clock_seconds: that a device's clock may be off.
+        grace_seconds: requests have to end where the gateway is stopped.
+
+    Raises:
+        InvalidInputError: a setting is out of its range, or devices would talk to it unencrypted.
+    """
+
+    folder: Path
+    listen: str = "127.0.0.1:8080"
+    certificate: str = ""
+    key: str = ""
+    behind_proxy: bool = False
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1",)
+    authorities: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    metrics: str = ""
+    attestation: str = ""
+    most_devices: int = 1_000_000
+    uploads_per_day: int = 24
+    requests_per_minute: float = 60.0
+    address_requests_per_minute: float = 6000.0
+    registrations_per_hour: float = 600.0
+    connections: int = 2000
+    lease_seconds: float = 600.0
+    poll_seconds: int = 60
+    clock_seconds: int = 60
+    grace_seconds: int = 20
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            **dict.fromkeys(("listen", *_NAMED), _TEXT),
+            **dict.fromkeys(_LISTED, _TEXTS),
+            behind_proxy=_FLAG,
+            **dict.fromkeys(("most_devices", "uploads_per_day", "connections"), whole()),
+            **dict.fromkeys(
+                ("requests_per_minute", "address_requests_per_minute", "registrations_per_hour"),
+                number(above=0),
+            ),
+            lease_seconds=number(above=0),
+            poll_seconds=whole(0, 86_400),
+            clock_seconds=whole(1, 3600),
+            grace_seconds=whole(0, 3600),
+        )
+        host, _ = self.address("listen")
+        if self.metrics:
+            self.address("metrics")
+        if bool(self.certificate) != bool(self.key):
+            raise InvalidInputError("found one of certificate and key, expected both or none")
+        if not self.certificate and not self.behind_proxy and host not in _LOOPBACK:
+            raise InvalidInputError(
+                f"listen is {self.listen} without certificate and key, so devices would talk to it "
+                "unencrypted; give both, or set behind-proxy where something in front ends TLS"
+            )
+        if len(str(self.socket.absolute()).encode()) > _LONGEST_SOCKET:
+            raise InvalidInputError(
+                f"{self.socket.absolute()} is too long for a socket; choose a folder whose path "
+                f"has fewer than {_LONGEST_SOCKET - 20} letters"
+            )
+
+    @property
+    def socket(self) -> Path:
+        """Where the Flower node reaches the gateway."""
+        return self.folder / "gateway.sock"
+
+    @property
+    def releases(self) -> Path:
+        """The folder of the release files."""
+        return self.folder / "releases"
+
+    def address(self, name: str) -> tuple[str, int]:
+        """Host and port of ``listen`` or ``metrics``.
+
+        Raises:
+            InvalidInputError: it is none.
+        """
+        value = str(getattr(self, name))
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdecimal() or not 0 <= int(port) < 65536:
+            raise InvalidInputError(f"{name} is {value!r}, expected host:port")
+        return host.strip("[]"), int(port)
+
+    @classmethod
+    def read(cls, path: Path | str) -> GatewaySettings:
+        """The settings in a TOML file; relative paths are from its folder.
+
+        Raises:
+            InvalidInputError: it cannot be read, or as the class.
+        """
+        path = Path(path)
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"{path} cannot be read as TOML: {error}") from error
+        return cls.of(found, path.parent)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], base: Path) -> GatewaySettings:
+        """The settings by their names with hyphens. Raises as :meth:`read`."""
+        known = {one.name.replace("_", "-"): one.name for one in fields(cls)}
+        if unknown := sorted(given.keys() - known):
+            raise InvalidInputError(
+                f"found {', '.join(unknown)} in the gateway's configuration, expected some of "
+                f"{', '.join(known)}"
+            )
+        if not given.get("folder"):
+            raise InvalidInputError(
+                "found no folder in the gateway's configuration, expected where its journal, its "
+                'releases and its socket go: folder = "gateway"'
+            )
+        values: dict[str, Any] = {
+            known[name]: tuple(value) if isinstance(value, list) else value
+            for name, value in given.items()
+        }
+        for name in ("folder", "certificate", "key"):
+            check(name, values.get(name, ""), _TEXT)
+            if values.get(name):
+                values[name] = base / values[name]
+        values |= {name: str(values[name]) for name in ("certificate", "key") if name in values}
+        return cls(**values)

@@ -1,0 +1,72 @@
+"""Requests to a gateway that goes away in the middle of its answer."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from pocketquery.client.gateway.connection import GatewayConnection
+from pocketquery.sdk.errors import ArtifactError
+
+BODY = bytes(range(256)) * 40
+
+
+class Gateway(ThreadingHTTPServer):
+    """Sends ``sent`` bytes of the body in each of the first ``cut`` answers, then the whole."""
+
+    cut = 0
+    sent = 0
+    asked = 0
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Gateway
+
+    def do_GET(self) -> None:
+        self.server.asked += 1
+        self.send_response(200)
+        self.send_header("content-length", str(len(BODY)))
+        self.end_headers()
+        whole = self.server.asked > self.server.cut
+        self.wfile.write(BODY if whole else BODY[: self.server.sent])
+        self.close_connection = True
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    with Gateway() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def connection(gateway: Gateway) -> GatewayConnection:
+    url = f"http://127.0.0.1:{gateway.server_port}"
+    return GatewayConnection(url, os.urandom(32), attempts=3, sleep=lambda _: None)
+
+
+@pytest.mark.parametrize("sent", [0, 1, len(BODY) - 1])
+def test_an_answer_cut_short_is_asked_for_again(gateway: Gateway, sent: int) -> None:
+    gateway.cut, gateway.sent = 2, sent
+    with connection(gateway) as opened:
+        assert opened.ask("GET", "/v1/releases/1").body == BODY
+    assert gateway.asked == 3
+
+
+def test_answers_always_cut_short_are_no_answer(gateway: Gateway) -> None:
+    gateway.cut = 9
+    said = "did not answer 3 times"
+    with connection(gateway) as opened, pytest.raises(ArtifactError, match=said):
+        opened.ask("GET", "/v1/releases/1")

@@ -1,0 +1,152 @@
+"""Runs rounds over a gateway's journal many times, each killed (SIGKILL) at another SQLite
+statement; after each, devices and server send again what was not acknowledged, as they do.
+
+    python -m tests.server.gateway.gateway_kill_points FOLDER
+
+The sums of all rounds must be those of a journal that nobody killed, to the bit, and what was
+acknowledged must be there. Prints what it saw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
+from pocketquery.server.gateway.journal import GatewayJournal
+from pocketquery.server.gateway.rounds.errors import RoundOverError
+from pocketquery.server.gateway.rounds.upload import Upload
+from pocketquery.server.gateway.rounds.verdicts import Verdict
+from tests.kills import killed, statements_of
+from tests.server.gateway.small_gateway import asked_for, small_release, state_of, update_for
+
+_ROUNDS = 2
+_DEVICES = 7
+_WANTED = 5
+_DAY = 20_000
+_TOGETHER = ((0,), (1, 2, 3), (4, 5, 6))
+
+
+def key_of(device: int) -> bytes:
+    return bytes([device]) * 32
+
+
+def offer_of(number: int) -> CohortOffer:
+    """What the server asks: the fifth good update completes the cohort."""
+    return asked_for(small_release(str(number + 1)), wanted=_WANTED, number=number)
+
+
+def update_of(device: int, number: int) -> bytes:
+    """What a device sends; one of them is no update."""
+    state = state_of(small_release(str(number + 1)), number)
+    return b"noise" if device == 2 else update_for(state, 20 * number + device)
+
+
+class Promises:
+    """What devices and server were told, in a file beside the journal; it may not be lost."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.with_suffix(".promises")
+
+    def add(self, devices: int, number: int, accepted: int) -> None:
+        with self.path.open("a") as file:
+            file.write(f"{devices} {number} {accepted}\n")
+
+    def check(self, journal: GatewayJournal) -> None:
+        opened = journal.cohort_round.opened
+        found = (opened.state.round, opened.accepted) if opened else (-1, 0)
+        closed = opened is not None and not journal.cohort_round.is_open
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        for devices, number, accepted in (map(int, line.split()) for line in lines):
+            assert journal.devices >= devices
+            assert found[0] > number or closed or found >= (number, accepted), (found, number)
+
+
+def serve(path: Path) -> list[bytes]:
+    """All rounds from where the journal stands; the sums, without their nonces, of those that are
+    run to the end here."""
+    promises = Promises(path)
+    sums = []
+    with GatewayJournal.open(path, clock=lambda: 0.0) as journal:
+        with journal.batch():
+            for device in range(_DEVICES):
+                journal.register(key_of(device), 1, 100)
+        current = journal.cohort_round.opened
+        first = 0 if current is None else current.state.round
+        promises.add(_DEVICES, first - 1, 0)
+        for number in range(first, _ROUNDS):
+            asked = offer_of(number)
+            with journal.batch():
+                journal.begin(asked)
+            promises.add(_DEVICES, number, 0)
+            for together in _TOGETHER:
+                send(journal, number, together)
+                assert journal.cohort_round.opened is not None
+                promises.add(_DEVICES, number, journal.cohort_round.opened.accepted)
+            found = journal.cohort_round.answer(asked.digest)
+            assert found is not None
+            check_uploads(journal, number)
+            sums.append(replace(CohortSum.from_bytes(found), nonce="0" * 32).to_bytes())
+            assert CohortSum.from_bytes(found).count == _WANTED
+    return sums
+
+
+def check_uploads(journal: GatewayJournal, number: int) -> None:
+    """Each device's uploads of the rounds before ``number`` are counted once in its row."""
+    for device in range(_DEVICES):
+        row = journal.device(key_of(device))
+        assert row is not None
+        # The last comes too late, when the cohort is complete.
+        wanted = 0 if device == _DEVICES - 1 else number
+        assert row.used == wanted, (number, device, row)
+
+
+def send(journal: GatewayJournal, number: int, together: Sequence[int]) -> None:
+    """Some devices' updates, in one batch; who comes too late is told so."""
+    with journal.batch():
+        told = receive(journal, together, number)
+    for device, one in zip(together, told, strict=True):
+        if isinstance(one, Exception):
+            assert isinstance(one, RoundOverError)
+            assert device == 6
+
+
+def receive(
+    journal: GatewayJournal, devices: Sequence[int], number: int = 0
+) -> list[tuple[Verdict, str] | Exception]:
+    """Devices' updates, in a batch."""
+    uploads = []
+    for device in devices:
+        data = update_of(device, number)
+        digest, figures = hashlib.sha256(data).digest(), {"loss": 0.5}
+        uploads.append(Upload(key_of(device), number, data, digest, _DAY, figures))
+    return journal.cohort_round.receive_all(uploads, most_uploads=1000)
+
+
+def main(folder: Path) -> None:
+    """Walk every statement."""
+    wanted = serve(folder / "whole.sqlite")
+    assert len(wanted) == _ROUNDS
+    seen: Counter[str] = Counter()
+    statements = statements_of(lambda: serve(folder / "counted.sqlite"))
+    for statement in range(1, statements + 1):
+        path = folder / f"at-{statement}.sqlite"
+        killed(lambda: statements_of(lambda: serve(path), statement))  # noqa: B023
+        with GatewayJournal.open(path, clock=lambda: 0.0) as journal:
+            Promises(path).check(journal)
+            closed = "idle" if journal.cohort_round.opened is None else "closed"
+            seen["open" if journal.cohort_round.is_open else closed] += 1
+        found = serve(path)
+        assert found == wanted[-len(found) :], f"killed at statement {statement}"
+        for file in folder.glob(f"at-{statement}.*"):
+            file.unlink()
+    print(dict(seen))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

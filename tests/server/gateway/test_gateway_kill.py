@@ -1,0 +1,119 @@
+"""A kill at any statement of a gateway's journal loses nothing and counts nothing twice."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.errors import ArtifactError
+from pocketquery.server.gateway.journal import GatewayJournal
+from tests.kills import by_fork, in_memory, printed
+from tests.server.gateway.gateway_kill_points import key_of, offer_of, receive, send
+
+
+@by_fork
+def test_killed_at_every_statement(tmp_path: Path) -> None:
+    with in_memory(tmp_path) as folder:
+        lines = printed("tests.server.gateway.gateway_kill_points", folder)
+    seen = ast.literal_eval(lines[-1])
+    assert set(seen) == {"idle", "open", "closed"}
+    assert min(seen.values()) >= 5, seen
+
+
+@by_fork
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_private_rounds_killed_at_every_statement(tmp_path: Path, step: int) -> None:
+    with in_memory(tmp_path) as folder:
+        lines = printed("tests.server.gateway.relay_kill_points", folder, step, timeout=3500)
+    seen = ast.literal_eval(lines[-1])
+    assert set(seen) == {"boxes", "none", "OFFER", "INVITE", "COLLECT", "CONFIRM", "UNMASK"}
+    assert min(seen.values()) >= 5, seen
+
+
+def test_a_batch_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    with GatewayJournal.open(tmp_path / "journal.sqlite", clock=lambda: 0.0) as journal:
+        with journal.batch():
+            for device in range(3):
+                journal.register(key_of(device), 1, 100)
+            journal.begin(offer_of(0))
+        send(journal, 0, (0,))
+        before = journal.cohort_round.opened
+        journal._connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(ArtifactError, match="full"):
+            receive_and_register_many(journal)
+        assert journal.devices == 3
+        assert journal.cohort_round.opened is not None
+        assert before is not None
+        assert journal.cohort_round.opened.accepted == before.accepted == 1
+        assert journal.cohort_round.verdict(key_of(1)) is None
+        journal._connection.execute("PRAGMA max_page_count = 1000000")
+        send(journal, 0, (1,))
+        assert journal.cohort_round.opened.accepted == 2
+
+
+def receive_and_register_many(journal: GatewayJournal) -> None:
+    with journal.batch():
+        receive(journal, [1])
+        for number in range(1500):
+            journal.register(number.to_bytes(32, "big"), 1, 10_000)
+
+
+def test_a_second_gateway_on_the_same_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with (
+        GatewayJournal.open(path),
+        pytest.raises(ArtifactError, match="stop that gateway"),
+        GatewayJournal.open(path),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_journal_of_an_earlier_version_is_taken_over(tmp_path: Path, version: int) -> None:
+    """With a round that is open, two updates in it, of which one counts."""
+    path = tmp_path / "journal.sqlite"
+    with GatewayJournal.open(path, clock=lambda: 0.0) as journal:
+        with journal.batch():
+            for device in range(7):
+                journal.register(key_of(device), 1, 100)
+            journal.begin(offer_of(0))
+        send(journal, 0, (0, 2))
+        wanted = journal.cohort_round.opened
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        if version == 1:
+            for table in ("relay_seats", "relay_messages", "relay_replies"):
+                connection.execute(f"DROP TABLE {table}")
+        for statement in (
+            "INSERT INTO nonces SELECT nonce FROM verdicts WHERE nonce != x''",
+            "ALTER TABLE verdicts RENAME TO newer",
+            "CREATE TABLE verdicts (key BLOB PRIMARY KEY, digest BLOB NOT NULL,"
+            " reason TEXT NOT NULL) WITHOUT ROWID",
+            "INSERT INTO verdicts SELECT key, digest, reason FROM newer",
+            "DROP TABLE newer",
+            f"PRAGMA user_version = {version}",
+        ):
+            connection.execute(statement)
+        connection.commit()
+    for _ in range(2):
+        with GatewayJournal.open(path, clock=lambda: 0.0) as journal:
+            found = journal.cohort_round.opened
+            assert found is not None
+            assert wanted is not None
+            assert found.nonces == wanted.nonces
+            assert journal.devices == 7
+            told = [journal.cohort_round.verdict(key_of(device)) for device in (0, 1, 2)]
+            assert [one and one.reason for one in told] == ["", None, "malformed"]
+            with journal.batch():
+                assert not journal.register(key_of(0), 20_000, 5)
+    with GatewayJournal.open(path, clock=lambda: 0.0) as journal:
+        send(journal, 0, (0, 1, 2, 3, 4, 5))
+        assert journal.cohort_round.opened is not None
+        assert journal.cohort_round.opened.accepted == 5
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("SELECT count(*) FROM relay_seats").fetchone() == (0,)

@@ -1,0 +1,76 @@
+"""What a gateway's configuration may say."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.gateway.settings import GatewaySettings
+
+NAMES = [one.name.replace("_", "-") for one in dataclasses.fields(GatewaySettings)]
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.lists(st.text())
+)
+SHORT = Path("/tmp")
+
+
+def test_a_file_is_read_and_paths_are_from_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(
+        'folder = "files"\nlisten = "0.0.0.0:8443"\ncertificate = "c.pem"\nkey = "k.pem"\n'
+        'origins = ["https://app.example.org"]\nuploads-per-day = 3\n'
+    )
+    found = GatewaySettings.read(path)
+    assert found.folder == tmp_path / "files"
+    assert (found.certificate, found.key) == (str(tmp_path / "c.pem"), str(tmp_path / "k.pem"))
+    assert found.address("listen") == ("0.0.0.0", 8443)
+    assert found.origins == ("https://app.example.org",)
+    assert found.uploads_per_day == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "found no folder"),
+        ({"folder": ""}, "found no folder"),
+        ({"folder": 3}, "folder is 3"),
+        ({"folder": "f", "certificate": 3, "key": "k"}, "certificate is 3"),
+        ({"folder": "f", "port": 1, "hosts": 2}, "found hosts, port in the gateway's"),
+        ({"folder": "f", "listen": "0.0.0.0:80"}, "devices would talk to it unencrypted"),
+        ({"folder": "f", "listen": "localhost"}, "listen is 'localhost', expected host:port"),
+        ({"folder": "f", "listen": "localhost:70000"}, "expected host:port"),
+        ({"folder": "f", "metrics": "9464"}, "metrics is '9464', expected host:port"),
+        ({"folder": "f", "certificate": "c.pem"}, "found one of certificate and key"),
+        ({"folder": "f" * 120}, "too long for a socket"),
+        ({"folder": "f", "uploads-per-day": 0}, "uploads.per.day is 0"),
+        ({"folder": "f", "lease-seconds": float("nan")}, "lease.seconds is nan"),
+        ({"folder": "f", "origins": "https://a.example"}, "origins is"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        GatewaySettings.of(given, SHORT)
+
+
+def test_a_file_that_is_not_there_or_no_toml_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.toml"
+    with pytest.raises(InvalidInputError, match=r"gateway\.toml cannot be read as TOML"):
+        GatewaySettings.read(path)
+    path.write_bytes(b"folder = \xff")
+    with pytest.raises(InvalidInputError, match=r"gateway\.toml cannot be read as TOML"):
+        GatewaySettings.read(path)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES))
+def test_any_values_are_settings_or_an_error_of_ours(given: dict[str, Any]) -> None:
+    try:
+        found = GatewaySettings.of({"folder": "f"} | given, SHORT)
+    except InvalidInputError:
+        return
+    assert found.address("listen")[0]
