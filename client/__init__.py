@@ -1,4 +1,4 @@
-"""What runs on the user's device around the search: views of the queries typed there."""
+"""Around the search on the user's device: whether to take part in rounds, and what is sent."""
 
 from pocketquery.client.views.typing_noise import mistype
 

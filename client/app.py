@@ -6,69 +6,24 @@ A SuperNode is told where the device's files are:
 
     flower-supernode --node-config 'bundle="bundle" index="index" state="state"' ...
 
-``state`` is a folder for ``queries.sqlite``, the query store, and ``rounds.safetensors``, what is
-kept between rounds. Optional: ``public-key`` (bundle and releases must be signed by its private
-half, from then on, also where the key is left out later: ``trusted-releases.sqlite`` remembers it
-and what is in force), ``replaced-key`` (a lost one, which ``public-key`` takes the place of);
-``policy``: ``phone``, the default, or ``always`` for a machine that trains whenever it is asked;
-``figures``: ``false`` sends the update alone; and the device's own limits to what is offered, see
-:class:`pocketquery.client.offer_limits.OfferLimits`: ``least-queries``, ``least-steps``,
-``most-steps``, ``least-batch``, ``most-repetitions``, ``largest-clip``, ``largest-learning-rate``,
-``largest-weight-decay``, ``largest-proximal``, ``largest-opened-weight``, ``least-typo-rate``,
-``least-temperature``, ``largest-drift`` and ``least-kept``.
-
-For private rounds (experimental) a device was enrolled: ``enrolment`` is the authority's public key
-(64 hexadecimal digits, or a PEM file), ``certificate`` a file with its word for the device's own
-key (``pocketquery enrol``), which lies in ``state``, as does where it is in a round and what rounds
-have cost it. What it insists on then, see :class:`pocketquery.client.secure.rules.DeviceRules`:
-``secure`` (``required``, the default, declines every offer of a plain round; ``allowed``),
-``least``, ``least-noisy``, ``neighbours``, ``collusion``, ``rest``, ``privacy``, ``noise-least``,
-``participations``, ``seasons``, ``epsilon``, ``delta``, and ``revoked``, a file of device keys in
-hexadecimal digits, one a line.
+What else it may be told is in :mod:`pocketquery.client.device_files`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from pocketquery.client.device import Answer, Declined, Device, Offer, TrainingSetup
-from pocketquery.client.offer_limits import OfferLimits
-from pocketquery.client.policy import Policy
-from pocketquery.client.readings import SystemReadings
+from pocketquery.client.device import Answer, Declined, Offer
+from pocketquery.client.device_files import open_device, open_participant
 from pocketquery.client.records import declining, read_offer, reply_to
-from pocketquery.client.round_memory import RoundMemory
-from pocketquery.client.secure.keys import DEVICE_KEY, Certificate, DeviceKey
-from pocketquery.client.secure.ledger import LEDGER, Ledger
-from pocketquery.client.secure.participant import Participant
-from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.state_file import StateFile
 from pocketquery.client.secure.transport import handle_secure
-from pocketquery.client.store.file import ROUNDS, SECURE
-from pocketquery.client.store.store import QueryStore
-from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
-from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.index.index import open_index
 
-__all__ = ["app", "handle", "open_device", "open_participant"]
-
-_PATHS = ("bundle", "index", "state")
-_NAMES = {one.name.replace("_", "-"): one.name for one in fields(OfferLimits)}
-_RULES = {
-    one.name.replace("_", "-"): one.name for one in fields(DeviceRules) if one.name != "revoked"
-}
-_ENROLLED = ("enrolment", "certificate")
-_KEYS = {"public-key", "replaced-key"}
-_KNOWN = {*_PATHS, *_KEYS, "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
-_KNOWN |= {*_ENROLLED, *_RULES, "revoked"}
+__all__ = ["app", "handle"]
 
 _log = logging.getLogger(__name__)
 
@@ -120,123 +75,3 @@ def handle(message: Message, device: Answering) -> Message:
     if isinstance(answer, Declined):
         _log.info("round declined: %s", answer.reason)
     return reply_to(message, answer)
-
-
-@contextlib.contextmanager
-def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
-    """The device that a SuperNode's ``--node-config`` describes.
-
-    Raises:
-        InvalidInputError: a path is missing from it, or something in it is unknown or out of range.
-        ArtifactError: what lies there cannot be used.
-    """
-    if unknown := config.keys() - _KNOWN:  # a misspelt key must not leave releases unchecked
-        raise InvalidInputError(
-            f"found {', '.join(sorted(unknown))} in the SuperNode's configuration, expected some "
-            f"of {', '.join(sorted(_KNOWN))}"
-        )
-    paths = {name: Path(str(_setting(config, name))) for name in _PATHS}
-    policy, limits, rules = _policy(config), _limits(config), _rules(config)
-    figures = config.get("figures", True)
-    if not isinstance(figures, bool):
-        raise InvalidInputError(f"figures is {figures!r}, expected true or false")
-    paths["state"].mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (
-        open_index(paths["index"]) as index,
-        QueryStore.open(paths["state"] / "queries.sqlite") as store,
-    ):
-        releases = TrustedReleases(
-            paths["state"] / TRUSTED_RELEASES,
-            public_key=config.get("public-key"),
-            replaces=config.get("replaced-key"),
-        )
-        bundle = Bundle.open(paths["bundle"], public_key=releases.public_key)
-        training_setup = TrainingSetup.of_bundle(bundle, index, public_key=releases.public_key)
-        memory = RoundMemory(paths["state"] / ROUNDS)
-        yield Device(
-            training_setup,
-            store,
-            memory,
-            policy=policy,
-            readings=SystemReadings(),
-            limits=limits,
-            figures=figures,
-            plain=rules is None or rules.secure != "required",
-            releases=releases,
-        )
-
-
-@contextlib.contextmanager
-def open_participant(config: Mapping[str, Any]) -> Iterator[Participant]:
-    """The same device in private rounds.
-
-    Raises:
-        InvalidInputError: it was not enrolled; the certificate is of another key; or as
-            :func:`open_device`.
-        ArtifactError: what lies there cannot be used.
-    """
-    with open_device(config) as device:
-        if (rules := _rules(config)) is None:
-            raise InvalidInputError(
-                "found neither enrolment nor certificate in the SuperNode's configuration; private "
-                "rounds need both, see pocketquery enrol"
-            )
-        state = Path(str(config["state"]))
-        yield Participant(
-            device,
-            DeviceKey.open(state / DEVICE_KEY),
-            Certificate.parse(Path(str(config["certificate"])).read_bytes()),
-            str(config["enrolment"]),
-            rules=rules,
-            state=StateFile(state / SECURE),
-            ledger=Ledger(state / LEDGER),
-        )
-
-
-def _rules(config: Mapping[str, Any]) -> DeviceRules | None:
-    """What the device insists on in private rounds; None where it was not enrolled."""
-    given = {_RULES[name]: config[name] for name in _RULES if name in config}
-    rules = DeviceRules(**given | {"revoked": _revoked(config)})
-    missing = [name for name in _ENROLLED if not config.get(name)]
-    if not missing:
-        return rules
-    if given.get("secure") == "required" or len(missing) < len(_ENROLLED):
-        raise InvalidInputError(
-            f"found no {' and no '.join(missing)} in the SuperNode's configuration; private rounds "
-            "need both, see pocketquery enrol"
-        )
-    return None
-
-
-def _revoked(config: Mapping[str, Any]) -> frozenset[bytes]:
-    if not config.get("revoked"):
-        return frozenset()
-    path = Path(str(config["revoked"]))
-    try:
-        return frozenset(bytes.fromhex(line) for line in path.read_text("ascii").split())
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{path} is no list of revoked device keys ({error}); expected one a line, in "
-            "hexadecimal digits"
-        ) from error
-
-
-def _policy(config: Mapping[str, Any]) -> Policy:
-    policies = {"phone": Policy, "always": Policy.always}
-    name = config.get("policy", "phone")
-    if name not in policies:
-        raise InvalidInputError(f"policy is {name!r}, expected one of {', '.join(policies)}")
-    return policies[name]()
-
-
-def _limits(config: Mapping[str, Any]) -> OfferLimits:
-    return OfferLimits(**{_NAMES[name]: config[name] for name in _NAMES if name in config})
-
-
-def _setting(config: Mapping[str, Any], name: str) -> Any:
-    if name not in config:
-        raise InvalidInputError(
-            f"found no {name!r} in the SuperNode's configuration ({', '.join(config) or 'empty'}); "
-            'start it with --node-config \'bundle="…" index="…" state="…"\''
-        )
-    return config[name]

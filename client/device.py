@@ -19,8 +19,8 @@ from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Guard, Policy, Readings
 from pocketquery.client.round_memory import ClientState, RoundMemory
-from pocketquery.client.store.rows import distinct
 from pocketquery.client.store.store import Example
+from pocketquery.client.store.stored_examples import distinct
 from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import LocalResult, train_locally
@@ -28,12 +28,14 @@ from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.client.update import UpdateHeader, bounded_weight, encode_update
 from pocketquery.sdk.bundle.adapter import AdapterRelease
 from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.files import sha256_bytes
 
 __all__ = [
+    "FIGURES",
     "Answer",
     "Contribution",
     "Declined",
@@ -43,6 +45,9 @@ __all__ = [
     "Offer",
     "Training",
 ]
+
+FIGURES = ("loss", "drift", "effective_rank")
+"""What a device says of its training; nothing else in a reply is looked at."""
 
 _LARGEST_FIGURE = 1000.0
 _NO_CONSENT = "the user has not consented, or has withdrawn the consent"
@@ -205,7 +210,7 @@ class Device:
         releases: TrustedReleases | None = None,
         trains: Callable[..., LocalResult] = train_locally,
     ) -> None:
-        self._equipment = training_setup
+        self._setup = training_setup
         self._store = store
         self._memory = memory
         self._policy = policy
@@ -215,6 +220,16 @@ class Device:
         self._plain = plain
         self._releases = releases or TrustedReleases(public_key=training_setup.public_key)
         self._trains = trains
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of its bundle."""
+        return self._setup.encoder.manifest
+
+    @property
+    def releases(self) -> TrustedReleases:
+        """Which ones it trusts."""
+        return self._releases
 
     def answer(self, offer: Offer) -> Answer:
         """Take part in a round, or decline.
@@ -256,7 +271,7 @@ class Device:
         if reason := self._limits.refusal(offer.config, offer.clip_norm, len(examples)):
             return Declined(reason)
         # 2. From where?
-        manifest = self._equipment.encoder.manifest
+        manifest = self._setup.encoder.manifest
         release = self._releases.release_for_training(
             offer.release, offer.lineage, manifest=manifest
         )
@@ -265,10 +280,10 @@ class Device:
         before = self._memory.recall(round_key).fitting(release.tensors)
         # 3. Train.
         result = self._trains(
-            self._equipment.encoder,
-            self._equipment.step,
+            self._setup.encoder,
+            self._setup.step,
             examples,
-            self._equipment.documents,
+            self._setup.documents,
             adapter=release.tensors,
             config=self._heeding(offer.config, examples),
             seed=self._memory.seed(f"{round_key} {offer.digest}"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from pocketquery.client.training.monitors import Limits
+from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.step import Hyperparameters
 from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.augmenters import Augmenter
@@ -19,6 +20,7 @@ __all__ = ["ClientInit", "LocalConfig"]
 ClientInit = Literal["global", "ema"]
 
 _MOST_VIEWS = 32
+_LARGEST_JSON = 100_000  # characters
 # Far beyond what is of use, and no more work or memory than a device has.
 _RULES = {
     "steps": whole(1, 10_000),
@@ -97,13 +99,32 @@ class LocalConfig:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-    limits: Limits = field(default_factory=Limits)
+    limits: MonitorLimits = field(default_factory=MonitorLimits)
 
     def __post_init__(self) -> None:
         check_fields(self, **_RULES)
-        if not isinstance(self.limits, Limits):
-            raise InvalidInputError(f"limits is {self.limits!r}, expected Limits(...)")
+        if not isinstance(self.limits, MonitorLimits):
+            raise InvalidInputError(f"limits is {self.limits!r}, expected MonitorLimits(...)")
         self.view_plan(2)
+
+    @classmethod
+    def from_json(cls, text: object) -> LocalConfig:
+        """The settings whose ``asdict`` is written in ``text``, where a tuple is a list.
+
+        Raises:
+            InvalidInputError: too long, or a value out of range.
+            ValueError, KeyError, TypeError, AttributeError, RecursionError: not such JSON.
+        """
+        if not isinstance(text, str) or len(text) > _LARGEST_JSON:
+            raise InvalidInputError(
+                f"expected a round's settings as {_LARGEST_JSON} letters at most"
+            )
+        found = json.loads(text)
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in found.items()
+        }
+        return cls(**plain | {"limits": MonitorLimits(**found["limits"])})
 
     def view_plan(self, views: int) -> ViewPlan:
         """How ``views`` views of a query are made, 2 or 4.

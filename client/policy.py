@@ -15,13 +15,13 @@ from typing import Protocol
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_count
 
-__all__ = ["Guard", "Policy", "Reading", "Readings"]
+__all__ = ["DeviceReading", "Guard", "Policy", "Readings"]
 
 _READINGS = ("idle", "charging", "unmetered", "temperature_c")
 
 
 @dataclass(frozen=True)
-class Reading:
+class DeviceReading:
     """What a device says of itself at one moment; None is "unknown".
 
     Attributes:
@@ -36,7 +36,7 @@ class Reading:
     unmetered: bool | None = None
     temperature_c: float | None = None
 
-    def read(self) -> Reading:
+    def read(self) -> DeviceReading:
         """Itself: a reading is a source of readings that never changes."""
         return self
 
@@ -46,7 +46,7 @@ class Readings(Protocol):
     a phone's own interfaces on a phone. What cannot be read is None; it does not raise.
     """
 
-    def read(self) -> Reading:
+    def read(self) -> DeviceReading:
         """The device now."""
 
 
@@ -118,9 +118,9 @@ class Policy:
             return f"{examples} queries to learn from, at least {self.min_examples} are needed"
         if not (self.idle or self.charging or self.unmetered or self.max_temperature_c is not None):
             return None
-        return next(self._unmet(Reading() if readings is None else readings.read()), None)
+        return next(self._unmet(DeviceReading() if readings is None else readings.read()), None)
 
-    def _unmet(self, reading: Reading) -> Iterator[str]:
+    def _unmet(self, reading: DeviceReading) -> Iterator[str]:
         conditions = (
             (self.idle, "idle", reading.idle, "in use"),
             (self.charging, "charging", reading.charging, "not charging"),

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pocketquery.client.policy import Reading
+from pocketquery.client.policy import DeviceReading
 from pocketquery.sdk.errors import MissingExtraError
 
 __all__ = ["SystemReadings"]
@@ -61,9 +61,9 @@ class SystemReadings:
         self._looked: tuple[float, float, float] | None = None
         self._others: float | None = None
 
-    def read(self) -> Reading:
+    def read(self) -> DeviceReading:
         """The computer now."""
-        return Reading(
+        return DeviceReading(
             idle=self._idle(),
             charging=self._charging(),
             unmetered=self._unmetered(),

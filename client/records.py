@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from pocketquery.client.device import Answer, Declined, Offer
+from pocketquery.client.device import FIGURES, Answer, Declined, Offer
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.training.monitors import Limits
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 __all__ = [
     "FIGURES",
     "Reply",
+    "array_bytes",
     "declining",
     "is_declining",
     "offer_records",
@@ -32,13 +32,9 @@ __all__ = [
     "reply_to",
 ]
 
-FIGURES = ("loss", "drift", "effective_rank")
-"""What a device says of its training; nothing else in a reply is looked at."""
-
 _LARGEST_FIGURE = 1e6
 _SETTINGS = {"round": int, "clip_norm": float, "largest_weight": float, "compress": bool}
 _LAST_ROUND = 10**18 - 1  # the last that an update's header can name
-_LARGEST_LOCAL = 100_000  # characters of a round's settings as JSON
 
 # What _array() writes, version 1.0 of numpy's format: uint8, one axis, padded with spaces.
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
@@ -70,8 +66,8 @@ def read_offer(message: Message) -> Offer:
         records = message.content
         settings = records.config_records["offer"]
         values = {name: _value(settings[name], kind, name) for name, kind in _SETTINGS.items()}
-        release = _bytes(records.array_records["release"]["release"])
-        config = _local_config(settings["local"])
+        release = array_bytes(records.array_records["release"]["release"])
+        config = LocalConfig.from_json(settings["local"])
         lineage = _value(settings.get("lineage", b""), bytes, "lineage")
     except InvalidInputError:
         raise
@@ -139,7 +135,9 @@ def read_reply(message: Message) -> Reply:
         return Reply(None, {})
     found = records.metric_records.get("figures", MetricRecord())
     array = records.array_records.get("update", ArrayRecord()).get("update")
-    update = b"" if array is None else _bytes(array) or array.data  # validation says what is wrong
+    update = (
+        b"" if array is None else array_bytes(array) or array.data
+    )  # validation says what is wrong
     return Reply(update, _figures(found))
 
 
@@ -152,21 +150,12 @@ def _value(found: Any, kind: type[object], name: str) -> Any:
     return found
 
 
-def _local_config(found: Any) -> LocalConfig:
-    """The settings that :func:`offer_records` wrote as JSON, where a tuple is a list."""
-    if not isinstance(found, str) or len(found) > _LARGEST_LOCAL:
-        raise InvalidInputError(f"expected a round's settings as {_LARGEST_LOCAL} letters at most")
-    values = json.loads(found)
-    plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-    return LocalConfig(**plain | {"limits": Limits(**values["limits"])})
-
-
 def _array(data: bytes) -> Array:
     return Array(np.frombuffer(data, np.uint8))
 
 
-def _bytes(array: Array) -> bytes | None:
-    """The content of an array that :func:`_array` wrote; None where it is another.
+def array_bytes(array: Array) -> bytes | None:
+    """The content of an array of one axis of uint8, as Flower packs it; None where it is another.
 
     The header is compared with the one that we write. numpy's own reader evaluates it as Python
     and raises whatever a hostile one makes it raise.

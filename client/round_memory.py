@@ -22,13 +22,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import FloatTensors
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
 
 __all__ = ["ClientState", "RoundMemory"]
 
-Tensors = Mapping[str, NDArray[np.float32]]
 
 _FORMAT = "pocketquery-round-memory"
 _VERSION = "1"
@@ -47,14 +47,14 @@ class ClientState:
         adapter: what the training ended with, where the next begins from it; else empty.
     """
 
-    residual: Tensors = field(default_factory=dict)
-    adapter: Tensors = field(default_factory=dict)
+    residual: FloatTensors = field(default_factory=dict)
+    adapter: FloatTensors = field(default_factory=dict)
 
     def fitting(self, tensors: Mapping[str, NDArray[np.generic]]) -> ClientState:
         """This, without what is of other tensors: those of an encoder since replaced."""
         shapes = {name: np.shape(value) for name, value in tensors.items()}
 
-        def fits(kept: Tensors) -> bool:
+        def fits(kept: FloatTensors) -> bool:
             return {name: value.shape for name, value in kept.items()} == shapes
 
         return ClientState(
@@ -177,7 +177,8 @@ class RoundMemory:
     def _write(self, round_key: str, before: ClientState, after: ClientState) -> None:
         if self._path is None:
             return
-        kept = dict(zip(_parts(), _tensors(before, after), strict=True))
+        states = [before.residual, before.adapter, after.residual, after.adapter]
+        kept = dict(zip(_parts(), states, strict=True))
         tensors = {
             f"{part}:{name}": v for part, values in kept.items() for name, v in values.items()
         }
@@ -186,7 +187,7 @@ class RoundMemory:
         write_atomic(self._path, serialize(tensors, metadata), mode=_MODE)
 
 
-def _fields(round_key: str, epoch: str, secret: str, tensors: Tensors) -> dict[str, str]:
+def _fields(round_key: str, epoch: str, secret: str, tensors: FloatTensors) -> dict[str, str]:
     """The metadata of a file, with a digest of all that is in it."""
     fields = {"format": _FORMAT, "format_version": _VERSION}
     fields |= {"occasion": round_key, "epoch": epoch, "secret": secret}
@@ -195,7 +196,3 @@ def _fields(round_key: str, epoch: str, secret: str, tensors: Tensors) -> dict[s
 
 def _parts() -> list[str]:
     return [f"{when}.{what}" for when in ("before", "after") for what in ("residual", "adapter")]
-
-
-def _tensors(before: ClientState, after: ClientState) -> list[Tensors]:
-    return [before.residual, before.adapter, after.residual, after.adapter]

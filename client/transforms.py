@@ -8,18 +8,17 @@ transforms is pfl-research's ("postprocessors").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Tensors
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
-__all__ = ["SCALES", "Clip", "Int8", "Tensors", "Transform", "norm_of"]
-
-Tensors = Mapping[str, NDArray[Any]]
+__all__ = ["SCALES", "Clip", "Int8", "norm_of", "unflatten"]
 
 SCALES = "__scales__"
 _LARGEST_CODE = 127
@@ -27,20 +26,24 @@ _LARGEST_CODE = 127
 _WITHIN = 1 - 1e-6
 
 
-class Transform(Protocol):
-    """A pair of functions on named tensors."""
-
-    def on_device(self, tensors: Tensors) -> dict[str, NDArray[Any]]:
-        """What the device sends instead of ``tensors``."""
-
-    def on_server(self, tensors: Tensors) -> dict[str, NDArray[Any]]:
-        """What the server takes for what the device had."""
-
-
 def norm_of(tensors: Tensors) -> float:
     """The L2 norm over all values of all tensors, in float64; their order does not matter."""
     squares = (float(np.square(value, dtype=np.float64).sum()) for value in tensors.values())
     return math.sqrt(math.fsum(squares))
+
+
+def unflatten(
+    values: NDArray[Any], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, NDArray[Any]]:
+    """``values`` (n,) as tensors of these shapes, one after the other in the order of their sorted
+    names; views of it."""
+    tensors: dict[str, NDArray[Any]] = {}
+    start = 0
+    for name in sorted(shapes):
+        stop = start + math.prod(shapes[name])
+        tensors[name] = values[start:stop].reshape(shapes[name])
+        start = stop
+    return tensors
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,22 @@ class Int8:
         codes = {
             name: _codes(tensors[name], scale) for name, scale in zip(names, scales, strict=True)
         }
-        before, after = norm_of(tensors), norm_of(_decode(codes, scales))
+        shapes = {name: value.shape for name, value in codes.items()}
+        sizes = [codes[name].size for name in names]
+        decoded = _decode(_flat(codes, np.int8), sizes, scales)
+        before, after = norm_of(tensors), norm_of(unflatten(decoded, shapes))
         if after > before:  # rounding went up more than down
             scales = (scales * (before / after * _WITHIN)).astype(np.float32)
         return {**codes, SCALES: scales}
 
     def on_server(self, tensors: Tensors) -> dict[str, NDArray[Any]]:
-        """Float32 tensors. Scales are taken as they come, NaN too: who validates must see it.
+        """Float32 tensors. Raises as :meth:`values_on_server`."""
+        shapes = {name: value.shape for name, value in tensors.items() if name != SCALES}
+        return unflatten(self.values_on_server(tensors), shapes)
+
+    def values_on_server(self, tensors: Tensors) -> NDArray[np.float32]:
+        """The same values in one array, float32 (n,), the tensors one after the other in the order
+        of their sorted names. Scales are taken as they come, NaN too: who validates must see it.
 
         Raises:
             CorruptArtifactError: a tensor is not int8 or holds -128, which no device writes; the
@@ -117,12 +129,16 @@ class Int8:
                 f"update: found the scales {found}, expected float32 [{len(codes)}]"
             )
         for name, value in codes.items():
-            if value.dtype != np.int8 or value.min(initial=0) < -_LARGEST_CODE:
+            if value.dtype != np.int8:
                 raise CorruptArtifactError(
-                    f"update: tensor {name!r} is {value.dtype} with values from "
-                    f"{value.min(initial=0)}, expected int8 from -{_LARGEST_CODE}"
+                    f"update: tensor {name!r} is {value.dtype}, expected int8"
                 )
-        return _decode(codes, scales)
+        flat = _flat(codes, np.int8)
+        if flat.min(initial=0) < -_LARGEST_CODE:
+            raise CorruptArtifactError(
+                f"update: found a code of {flat.min(initial=0)}, expected from -{_LARGEST_CODE}"
+            )
+        return _decode(flat, [value.size for _, value in sorted(codes.items())], scales)
 
 
 def _codes(value: NDArray[Any], scale: np.float32) -> NDArray[np.int8]:
@@ -132,9 +148,21 @@ def _codes(value: NDArray[Any], scale: np.float32) -> NDArray[np.int8]:
     return np.clip(steps, -_LARGEST_CODE, _LARGEST_CODE).astype(np.int8)
 
 
-def _decode(codes: Tensors, scales: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+def _flat(tensors: Tensors, dtype: type[np.generic]) -> NDArray[Any]:
+    """All values in one array, in the order of the sorted names."""
+    parts = [tensors[name].ravel() for name in sorted(tensors)]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+
+def _decode(
+    codes: NDArray[np.int8], sizes: Sequence[int], scales: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Each tensor's codes, one after the other, times its scale."""
+    values = codes.astype(np.float32)
+    start = 0
     with np.errstate(over="ignore", invalid="ignore"):
-        return {
-            name: codes[name].astype(np.float32) * scale
-            for name, scale in zip(sorted(codes), scales, strict=True)
-        }
+        for size, scale in zip(sizes, scales, strict=True):
+            part = values[start : start + size]
+            np.multiply(part, scale, out=part)
+            start += size
+    return values

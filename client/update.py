@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.transforms import SCALES, Clip, Int8
-from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
+from pocketquery.client.transforms import SCALES, Clip, Int8, unflatten
+from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 __all__ = [
@@ -68,10 +68,22 @@ class UpdateHeader:
 
 @dataclass(frozen=True)
 class Update:
-    """A decoded update: its header, and float32 tensors by name."""
+    """A decoded update.
+
+    Attributes:
+        header: what it says of itself.
+        values: float32 (n,), the tensors one after the other in the order of their sorted names.
+        shapes: of the tensors by name.
+    """
 
     header: UpdateHeader
-    change: Change
+    values: NDArray[np.float32]
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def change(self) -> Change:
+        """The tensors by name, views of ``values``."""
+        return unflatten(self.values, self.shapes)
 
 
 def bounded_weight(examples: int, largest: float) -> float:
@@ -130,19 +142,20 @@ def decode_update(data: bytes) -> Update:
     Raises:
         CorruptArtifactError: not an update of this version, truncated or changed.
     """
-    header = _header(parse_metadata(data, _SOURCE))
-    tensors = parse(data, _SOURCE)
-    if not tensors.keys() - {SCALES}:
+    tensors, metadata = parse_whole(data, _SOURCE, copy=False)
+    header = _header(metadata)
+    shapes = {name: value.shape for name, value in tensors.items() if name != SCALES}
+    if not shapes:
         raise CorruptArtifactError("update: found no tensor, expected the change of at least one")
     if SCALES in tensors:
-        return Update(header, Int8().on_server(tensors))
+        return Update(header, Int8().values_on_server(tensors), shapes)
     for name, value in tensors.items():
         if value.dtype != np.float32:
             raise CorruptArtifactError(
                 f"update: tensor {name!r} is {value.dtype} and there are no scales, expected "
                 "int8 with scales, or float32"
             )
-    return Update(header, tensors)
+    return Update(header, np.concatenate([tensors[n].ravel() for n in sorted(tensors)]), shapes)
 
 
 def _checked(change: Mapping[str, NDArray[np.float32]]) -> Mapping[str, NDArray[np.float32]]:

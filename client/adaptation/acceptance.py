@@ -8,7 +8,7 @@ golden texts are of all kinds, so what they move by is what the rest of the spac
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from pocketquery.client.adaptation.pseudo_queries import PseudoQuery
 from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.client.views.typing_noise import mistype
-from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.index import Index
 
-__all__ = ["Condition", "Scores", "Verdict", "judge", "known_item_scores"]
+__all__ = ["AdaptationVerdict", "Condition", "Scores", "judge", "known_item_scores"]
 
 Condition = tuple[Literal["dense", "hybrid"], Literal["clean", "mistyped"]]
 CONDITIONS: tuple[Condition, ...] = (
@@ -37,7 +37,7 @@ Scores = dict[Condition, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AdaptationVerdict:
     """Whether an adaptation is kept, and what was found.
 
     Attributes:
@@ -76,12 +76,17 @@ class Verdict:
 
 
 def known_item_scores(
-    encoder: Encoder, index: Index, queries: Sequence[PseudoQuery], *, typo_rate: float, seed: int
+    encode_query: Callable[[list[str]], Floats],
+    index: Index,
+    queries: Sequence[PseudoQuery],
+    *,
+    typo_rate: float,
+    seed: int,
 ) -> Scores:
     """nDCG@10 of each query by ranking and kind, float64 (queries,).
 
     Args:
-        encoder: turns the queries into vectors.
+        encode_query: turns n texts into vectors, float32 (n, dimension).
         index: what is searched.
         queries: each with the one document that it looks for.
         typo_rate: share of the letters mistyped in the second kind.
@@ -94,7 +99,7 @@ def known_item_scores(
             for place, query in enumerate(queries)
         ],
     }
-    vectors = {kind: encoder.encode_query(asked) for kind, asked in texts.items()}
+    vectors = {kind: encode_query(asked) for kind, asked in texts.items()}
     return {
         (mode, kind): np.array(
             [
@@ -106,7 +111,7 @@ def known_item_scores(
     }
 
 
-def judge(before: Scores, after: Scores, drift: float) -> Verdict:
+def judge(before: Scores, after: Scores, drift: float) -> AdaptationVerdict:
     """Keep what is shown to find more by meaning, and not shown to find less in any way.
 
     Args:
@@ -129,7 +134,7 @@ def judge(before: Scores, after: Scores, drift: float) -> Verdict:
         reason = "less is found: " + ", ".join(f"{' '.join(n)} {gains[n]}" for n in worse)
     elif both.low <= 0:
         reason = f"not shown to find more by meaning: {both}"
-    return Verdict(
+    return AdaptationVerdict(
         accepted=not reason,
         reason=reason or f"more is found by meaning: {both}",
         gains=gains,

@@ -13,16 +13,15 @@ leaves it; on a server the adapter ships like a release, with the index it was m
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.adaptation.acceptance import Verdict, judge, known_item_scores
+from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, known_item_scores
 from pocketquery.client.adaptation.hybrid_teacher import HybridBatches
-from pocketquery.client.adaptation.pseudo_queries import PseudoQuery, pseudo_queries, sample
+from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
@@ -33,14 +32,11 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.index.index import Index
 from pocketquery.sdk.validation import check_fields, number, whole
 
 __all__ = ["Adaptation", "AdaptationConfig", "adapt"]
-
-_LEAST_KEPT_ASIDE = 20  # queries; with fewer, hardly anything could be shown
-_SHARE_KEPT_ASIDE = 0.1  # of the documents
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class AdaptationConfig:
             sharpness=number(1e-3, 10),
             candidates=whole(2, 1000),
             most_queries=whole(),
-            most_kept_aside=whole(_LEAST_KEPT_ASIDE),
+            most_kept_aside=whole(LEAST_KEPT_ASIDE),
             seed=whole(0),
             teacher_weight=number(0, 1000),
         )
@@ -116,7 +112,7 @@ class Adaptation:
     """
 
     adapter: dict[str, NDArray[np.float32]]
-    verdict: Verdict
+    verdict: AdaptationVerdict
     queries: int
     kept_aside: int
     losses: tuple[float, ...]
@@ -155,9 +151,15 @@ def adapt(
     encoder = Encoder.of_bundle(bundle)
     if adapter is not None:
         encoder.swap_adapter(adapter)
-    taught, kept_aside = _queries(index, config)
+    taught, kept_aside = taught_and_kept_aside(
+        index,
+        most=config.most_queries,
+        most_kept_aside=config.most_kept_aside,
+        least=config.batch_size,
+        seed=config.seed,
+    )
     before = known_item_scores(
-        encoder, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
+        encoder.encode_query, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
     )
     texts = [query.text for query in taught]
     training = config.training()
@@ -180,7 +182,6 @@ def adapt(
         batches,
         len(texts),
         given,
-        given,
         training,
         np.random.default_rng(config.seed),
         may_continue=may_continue,
@@ -191,7 +192,7 @@ def adapt(
     adapted = {name: given.online[name] + change for name, change in result.change.items()}
     encoder.swap_adapter({name: value.astype(np.float16) for name, value in adapted.items()})
     after = known_item_scores(
-        encoder, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
+        encoder.encode_query, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
     )
     return Adaptation(
         adapter=adapted,
@@ -200,29 +201,6 @@ def adapt(
         kept_aside=len(kept_aside),
         losses=tuple(losses.opened_loss for losses in result.losses),
     )
-
-
-def _queries(index: Index, config: AdaptationConfig) -> tuple[list[PseudoQuery], list[PseudoQuery]]:
-    """Those to train on and those to judge by, of different documents."""
-    rng = random.Random(config.seed)
-    documents = sample(index.documents(), config.most_queries, rng)
-    rng.shuffle(documents)
-    aside = max(1, round(_SHARE_KEPT_ASIDE * len(documents)))
-    found = [
-        [query for document in some for query in pseudo_queries(document, rng)]
-        for some in (documents[aside:], documents[:aside])
-    ]
-    taught, kept_aside = found[0], found[1]
-    if len(taught) < config.batch_size or len(kept_aside) < _LEAST_KEPT_ASIDE:
-        raise InvalidInputError(
-            f"the {len(index)} documents of {index.path} give {len(taught)} pseudo-queries to "
-            f"train on and {len(kept_aside)} to judge by, expected at least {config.batch_size} "
-            f"and {_LEAST_KEPT_ASIDE}; adapt to some hundred documents with sentences of four "
-            "words or more"
-        )
-    for queries in found:
-        rng.shuffle(queries)
-    return taught[: config.most_queries], kept_aside[: config.most_kept_aside]
 
 
 def _drift(bundle: Bundle, encoder: Encoder) -> float:

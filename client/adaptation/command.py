@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_public_key, public_key_of
+from pocketquery.sdk.commands import add_public_key, chosen_public_key
 
 if TYPE_CHECKING:
+    from pocketquery.client.adaptation.acceptance import AdaptationVerdict
     from pocketquery.client.adaptation.adaptation import Adaptation
 
-__all__ = ["adapt"]
+__all__ = ["adapt", "print_verdict"]
 
 _EPILOG = """\
 examples:
@@ -76,7 +77,7 @@ def _run(arguments: argparse.Namespace) -> int:
         most_queries=arguments.queries,
         seed=arguments.seed,
     )
-    key = public_key_of(arguments)
+    key = chosen_public_key(arguments)
     bundle = Bundle.open(arguments.bundle, public_key=key)
     manifest = bundle.manifest
     given, parent = None, manifest.encoder_version
@@ -113,16 +114,11 @@ def _progress(steps: int, *, shown: bool) -> Any:
     return lambda step, rate: next(bar, None)
 
 
-def _print(found: Adaptation, arguments: argparse.Namespace) -> None:
-    verdict = found.verdict
-    if arguments.json:
-        said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
-        print(json.dumps(said | {"output": arguments.output if verdict.accepted else None}))
-        return
-    print(file=sys.stderr)
+def print_verdict(verdict: AdaptationVerdict, queries: int, kept_aside: int) -> None:
+    """What an adaptation gained, for a person."""
     print(
-        f"{found.queries} pseudo-queries taught; nDCG@10 of the document each of "
-        f"{found.kept_aside} others was cut from:"
+        f"{queries} pseudo-queries taught; nDCG@10 of the document each of {kept_aside} others was "
+        "cut from:"
     )
     for name, gain in verdict.gains.items():
         print(
@@ -131,4 +127,14 @@ def _print(found: Adaptation, arguments: argparse.Namespace) -> None:
         )
     print(f"  texts of all kinds moved by {verdict.drift:.3f} (mean of 1 - cos)")
     print(verdict.reason)
+
+
+def _print(found: Adaptation, arguments: argparse.Namespace) -> None:
+    verdict = found.verdict
+    if arguments.json:
+        said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
+        print(json.dumps(said | {"output": arguments.output if verdict.accepted else None}))
+        return
+    print(file=sys.stderr)
+    print_verdict(verdict, found.queries, found.kept_aside)
     print(f"written: {arguments.output}" if verdict.accepted else "refused: nothing was written")

@@ -14,21 +14,65 @@ distribution it is drawn from. So every bundle with a training step can be taugh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.training.batches import Batches
-from pocketquery.client.training.prototypes import with_random
+from pocketquery.client.training.prototypes import DocumentVectors, with_random
 from pocketquery.client.training.step import StepBatch
+from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.index.index import Hit, Index
+from pocketquery.sdk.index.index import Index
 
-__all__ = ["HybridBatches"]
+__all__ = ["HybridBatches", "HybridRankings", "hybrid_rankings"]
 
-Floats = NDArray[np.float32]
-Rows = NDArray[np.intp]
+
+@dataclass(frozen=True)
+class HybridRankings:
+    """The best documents of each query.
+
+    Attributes:
+        documents: all of them.
+        ranked: for each query their rows, best first.
+        shares: for each query the softmax of their scores, float64, which sums to 1.
+    """
+
+    documents: DocumentVectors
+    ranked: list[Rows]
+    shares: list[NDArray[np.float64]]
+
+
+def hybrid_rankings(
+    index: Index, queries: Sequence[str], vectors: Floats, candidates: int, sharpness: float
+) -> HybridRankings:
+    """What ``index`` finds by words and meaning together.
+
+    Args:
+        index: is searched once for each query.
+        queries: n texts.
+        vectors: float32 (n, dimension), what they mean.
+        candidates: documents for each.
+        sharpness: the temperature of the scores, which lie in 0..1.
+
+    Raises:
+        InvalidInputError: the index finds nothing for a query, so it is empty.
+    """
+    found = [
+        index.search(text, candidates, mode="hybrid", vector=vector)
+        for text, vector in zip(queries, vectors, strict=True)
+    ]
+    if not all(found):
+        raise InvalidInputError(
+            f"the index at {index.path} holds no document; add some before adapting to it"
+        )
+    documents = index.vectors(sorted({hit.id for hits in found for hit in hits}))
+    return HybridRankings(
+        documents,
+        [np.array([documents.row_of[hit.id] for hit in hits], np.intp) for hits in found],
+        [_softmax(np.array([hit.score for hit in hits]), sharpness) for hits in found],
+    )
 
 
 class HybridBatches:
@@ -55,19 +99,8 @@ class HybridBatches:
         sharpness: float,
     ) -> None:
         self._batches = batches
-        found = [
-            index.search(text, candidates, mode="hybrid", vector=vector)
-            for text, vector in zip(queries, batches.anchors, strict=True)
-        ]
-        if not all(found):
-            raise InvalidInputError(
-                f"the index at {index.path} holds no document; add some before adapting to it"
-            )
-        self._documents = index.vectors(sorted({hit.id for hits in found for hit in hits}))
-        self._ranked = [self._rows(hits) for hits in found]
-        self._shares = [
-            _softmax(np.array([hit.score for hit in hits]), sharpness) for hits in found
-        ]
+        found = hybrid_rankings(index, queries, batches.anchors, candidates, sharpness)
+        self._documents, self._ranked, self._shares = found.documents, found.ranked, found.shares
         self._random = candidates
 
     def make(self, rows: Rows, rng: np.random.Generator, *, noisy: bool = True) -> StepBatch:
@@ -92,9 +125,6 @@ class HybridBatches:
             opened[line] = rng.choice(len(ranked), p=self._shares[row])
         weight = np.ones(len(rows), np.float32)
         return replace(batch, shown=shown, shown_mask=mask, opened=opened, opened_weight=weight)
-
-    def _rows(self, hits: Sequence[Hit]) -> Rows:
-        return np.array([self._documents.row_of[hit.id] for hit in hits], np.intp)
 
 
 def _softmax(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

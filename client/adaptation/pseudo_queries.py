@@ -13,9 +13,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pocketquery.client.views.text_units import Units, cut
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.index.index import Index
 
-__all__ = ["PseudoQuery", "pseudo_queries", "sample"]
+__all__ = [
+    "LEAST_KEPT_ASIDE",
+    "PseudoQuery",
+    "pseudo_queries",
+    "sample",
+    "taught_and_kept_aside",
+]
+
+LEAST_KEPT_ASIDE = 20
+"""Queries to judge by; with fewer, hardly anything could be shown."""
+
+_SHARE_KEPT_ASIDE = 0.1  # of the documents
 
 _LEAST_TITLE = 2  # words: one alone is a name, and finds itself
 _SHORTEST, _LONGEST = 4, 14  # words of a stretch
@@ -59,6 +72,42 @@ def sample(documents: Iterable[Document], count: int, rng: random.Random) -> lis
         elif (place := rng.randrange(seen + 1)) < count:
             kept[place] = document
     return kept
+
+
+def taught_and_kept_aside(
+    index: Index, *, most: int, most_kept_aside: int, least: int, seed: int
+) -> tuple[list[PseudoQuery], list[PseudoQuery]]:
+    """Pseudo-queries to train on and others to judge by, of different documents, shuffled.
+
+    Args:
+        index: of the documents.
+        most: to train on; of as many documents at most they are cut.
+        most_kept_aside: to judge by.
+        least: to train on, where it is worth it.
+        seed: of everything drawn.
+
+    Raises:
+        InvalidInputError: the documents give fewer.
+    """
+    rng = random.Random(seed)
+    documents = sample(index.documents(), most, rng)
+    rng.shuffle(documents)
+    aside = max(1, round(_SHARE_KEPT_ASIDE * len(documents)))
+    found = [
+        [query for document in some for query in pseudo_queries(document, rng)]
+        for some in (documents[aside:], documents[:aside])
+    ]
+    taught, kept_aside = found[0], found[1]
+    if len(taught) < least or len(kept_aside) < LEAST_KEPT_ASIDE:
+        raise InvalidInputError(
+            f"the {len(index)} documents of {index.path} give {len(taught)} pseudo-queries to "
+            f"train on and {len(kept_aside)} to judge by, expected at least {least} and "
+            f"{LEAST_KEPT_ASIDE}; adapt to some hundred documents with sentences of four words "
+            "or more"
+        )
+    for queries in found:
+        rng.shuffle(queries)
+    return taught[:most], kept_aside[:most_kept_aside]
 
 
 def _stretch(sentence: Units, rng: random.Random) -> str:

@@ -164,11 +164,11 @@ def encode(
     if norm > encoding.clip:
         exact *= encoding.clip / norm
     scaled = np.clip(exact, -encoding.range, encoding.range) / encoding.step
-    most = (delta(encoding) / encoding.step) ** 2
+    bound = delta(encoding) / encoding.step
     while True:
         tosses = coins.words(encoding.size, np.uint32)
         codes = np.floor(scaled + tosses * 2.0**-32)
-        if float(np.square(codes).sum()) <= most:
+        if float(np.square(codes).sum()) <= bound * bound:
             break
     whole_codes = codes.astype(np.int64)
     return (whole_codes if noise is None else whole_codes + noise).astype(word_type(encoding.bits))

@@ -54,9 +54,10 @@ def delta(encoding: Encoding) -> float:
     """
     size, step, clip = encoding.size, encoding.step, encoding.clip
     root = math.sqrt(size)
-    every = (clip + step * root) ** 2
-    likely = clip**2 + step**2 * size / 4 + step * (clip + step * root / 2)
-    return math.sqrt(min(every, likely))
+    whole = clip + step * root
+    # Multiplied, for the power of libm is not rounded alike everywhere.
+    likely = clip * clip + step * step * size / 4 + step * (clip + step * root / 2)
+    return math.sqrt(min(whole * whole, likely))
 
 
 def sigma(noise_multiplier: float, encoding: Encoding, counted_on: int) -> float:

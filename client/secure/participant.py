@@ -46,7 +46,7 @@ from pocketquery.client.secure.stages import (
     open_boxes,
     reveal,
 )
-from pocketquery.client.secure.state_file import Progress, SecureState, StateFile
+from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.files import sha256_bytes
@@ -125,6 +125,13 @@ class Participant:
         self._ledger = ledger
         self._clock = clock
         self._draw_secret = draw_secret
+
+    @property
+    def round(self) -> int | None:
+        """The round that this device is in, as its file says; None: it is in none."""
+        with self._file.exclusive():
+            state = self._file.load()
+        return None if state is None else state.trained.round
 
     def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
         """The body of the reply to a stage's message, or why there is none, for the user's log.
@@ -235,7 +242,7 @@ class Participant:
             offer.clip_norm,
         )
         ready = SecureState(
-            progress=Progress.READY,
+            progress=SecureProgress.READY,
             epoch=training.epoch,
             trained=trained,
             kept_until=self._clock() + _KEPT_SECONDS,
@@ -266,7 +273,7 @@ class Participant:
         boxes = deal(Seat(self._key, binding, said.position, keys), RoundSecret(secret))
         return replace(
             state,
-            progress=Progress.SHARED,
+            progress=SecureProgress.SHARED,
             kept_until=min(now + _KEPT_SECONDS, binding.expiry),
             replies={**state.replies, Stage.INVITE: boxes.to_bytes()},
             secret=secret,
@@ -290,7 +297,7 @@ class Participant:
         self._ledger.charge(binding)
         return replace(
             state,
-            progress=Progress.MASKED,
+            progress=SecureProgress.MASKED,
             replies={**state.replies, Stage.COLLECT: masked.to_bytes()},
             change=np.zeros(0, np.float32),
             secret=b"",
@@ -308,7 +315,7 @@ class Participant:
         marks = confirm(seat, state.held, said.committed, said.survivors)
         return replace(
             state,
-            progress=Progress.CONFIRMED,
+            progress=SecureProgress.CONFIRMED,
             replies={**state.replies, Stage.CONFIRM: marks.to_bytes()},
             committed=said.committed,
             survivors=said.survivors,
@@ -327,7 +334,7 @@ class Participant:
         shares = reveal(seat, state.held, set(state.survivors), named)
         return replace(
             state,
-            progress=Progress.REVEALED,
+            progress=SecureProgress.REVEALED,
             replies={Stage.UNMASK: shares.to_bytes()},
             asked={},
             held=(),

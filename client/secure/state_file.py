@@ -35,7 +35,7 @@ from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
 
-__all__ = ["Progress", "SecureState", "StateFile"]
+__all__ = ["SecureProgress", "SecureState", "StateFile"]
 
 _FORMAT = "pocketquery-secure-state"
 _VERSION = "1"
@@ -45,7 +45,7 @@ _LARGEST = 64 << 20  # bytes; a file is some hundred thousand
 Change = NDArray[np.float32]
 
 
-class Progress(IntEnum):
+class SecureProgress(IntEnum):
     """How far a device came in a round; the number of the stage that it answered."""
 
     READY = Stage.OFFER
@@ -75,7 +75,7 @@ class SecureState:
         committed, survivors: positions, CONFIRMED alone.
     """
 
-    progress: Progress
+    progress: SecureProgress
     epoch: str
     trained: Trained
     kept_until: float
@@ -223,7 +223,7 @@ def _state(fields: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> SecureSt
     if len(trained.federation) != FEDERATION_BYTES or tensors["change"].dtype != np.float32:
         raise ValueError("values of another kind")
     return SecureState(
-        progress=Progress(fields["progress"]),
+        progress=SecureProgress(fields["progress"]),
         epoch=fields["epoch"],
         trained=trained,
         kept_until=fields["kept_until"],

@@ -20,13 +20,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Age", "is_set"]
+__all__ = ["DAY", "Age", "is_set"]
 
 # 2025-01-01 and 2500-01-01 (UTC): a clock outside has not been set, whatever it shows.
 _EARLIEST = 1_735_689_600.0
 _LATEST = 16_725_225_600.0
 _HOUR = 3_600.0
-_DAY = 86_400.0
+DAY = 86_400.0
 
 
 def is_set(now: float) -> bool:
@@ -71,16 +71,16 @@ class Age:
         # 2. It is about where we think.
         origin = now - seconds if self.origin is None else self.origin
         ahead = now - origin - seconds
-        if ahead <= _DAY:
+        if ahead <= DAY:
             return Age(seconds + max(ahead, 0.0), now, origin)
         # 3. It leapt.
         if self.landed is None or now < self.landed:
             return Age(seconds, now, origin, now)
-        if now - self.landed < _DAY:
+        if now - self.landed < DAY:
             return Age(seconds, now, origin, self.landed)
         seconds += min(max(self.landed - origin - seconds, 0.0), most)
         ahead = now - origin - seconds
-        return Age(seconds, now, origin, now) if ahead > _DAY else Age(seconds + ahead, now, origin)
+        return Age(seconds, now, origin, now) if ahead > DAY else Age(seconds + ahead, now, origin)
 
     @property
     def stamp(self) -> float:

@@ -12,15 +12,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from pocketquery.client.store.expiry import is_set
+from pocketquery.client.store.expiry import DAY, is_set
 from pocketquery.client.store.file import StoreFile, destroy_file
-from pocketquery.client.store.rows import (
+from pocketquery.client.store.stored_examples import (
     Example,
-    Limits,
-    Row,
+    StoredExample,
+    StoreLimits,
     check_example,
     delete_all,
     delete_due,
@@ -39,7 +38,6 @@ from pocketquery.sdk.validation import check_count
 
 __all__ = ["Example", "QueryStore"]
 
-_DAY = 86_400.0
 _REWRITE_AFTER = 256  # deletions; what they may leave between pages is gone at the next opening too
 
 
@@ -51,7 +49,7 @@ class QueryStore:
     the days after it is opened again: the clock is believed as it keeps to what it shows.
     """
 
-    def __init__(self, file: StoreFile, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, file: StoreFile, limits: StoreLimits, clock: Callable[[], float]) -> None:
         """Use :meth:`open`."""
         self._file = file
         self._limits = limits
@@ -87,10 +85,10 @@ class QueryStore:
                 f"max_age_days is {max_age_days!r}, expected a number of days above 0, at most "
                 "36525 (a hundred years)"
             )
-        limits = Limits(
+        limits = StoreLimits(
             rows=check_count(max_rows, "max_rows", most=10**9),
             bytes=check_count(max_bytes, "max_bytes", most=2**40),
-            age=max_age_days * _DAY,
+            age=max_age_days * DAY,
         )
         store = cls(StoreFile(Path(path)), limits, clock)
         with contextlib.suppress(ArtifactError):  # a full disk: what is due is not given out anyway
@@ -227,15 +225,10 @@ class QueryStore:
     def __enter__(self) -> QueryStore:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[StoredExample]:
         """What is not expired. Only reads, so that it works on a full disk."""
         with self._file.transaction("BEGIN") as connection:
             age = get_age(connection).at(self._clock(), self._limits.age / 2)

@@ -10,7 +10,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
@@ -18,14 +17,12 @@ from pocketquery.client.training.prototypes import PrototypeSource, open_vectors
 from pocketquery.client.training.step import StepBatch
 from pocketquery.client.training.step_description import StepDescription
 from pocketquery.client.views.views import ViewPlan, make_views
+from pocketquery.sdk.arrays import Floats, Integers, Rows
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["Batches", "padded", "stream"]
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int64]
-Rows = NDArray[np.intp]
 
 _MOST_SHOWN = 50  # a list nobody scrolls to its end; bounds the memory of a batch
 _PADDING = 0  # any id: the mask hides it
@@ -127,7 +124,7 @@ class Batches:
         return shown, mask, (mask.sum(axis=1) > 1).astype(np.float32)
 
 
-def padded(tokens: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
+def padded(tokens: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
     """Ids and mask, int64 (n, length of the longest), padded at the end."""
     length = max(map(len, tokens))
     ids = np.full((len(tokens), length), _PADDING, np.int64)

@@ -16,17 +16,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.validation import check_fields, number
 
-__all__ = ["Health", "Limits", "violation", "effective_rank", "measure", "std_ratio"]
-
-Floats = NDArray[np.float32]
+__all__ = ["Health", "MonitorLimits", "violation", "effective_rank", "measure", "std_ratio"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class MonitorLimits:
     """When a run is ended.
 
     Attributes:
@@ -112,7 +110,7 @@ def measure(vectors: Floats, shipped: Floats) -> Health:
     )
 
 
-def violation(health: Health, limits: Limits) -> str | None:
+def violation(health: Health, limits: MonitorLimits) -> str | None:
     """What is wrong, as a sentence for the report; None where nothing is."""
     if not all(map(math.isfinite, (health.effective_rank, health.std_ratio, health.drift))):
         return "the vectors are not finite"

@@ -13,14 +13,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.index import Index
 from pocketquery.sdk.index.vectors import unit_rows
 
 __all__ = ["DocumentVectors", "MatrixVectors", "PrototypeSource", "open_vectors", "with_random"]
-
-Floats = NDArray[np.float32]
-Rows = NDArray[np.intp]
 
 
 class DocumentVectors(Protocol):

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.training.step_description import StateTensor, StepDescription
-from pocketquery.client.training.step_signature import check_signature
+from pocketquery.client.training.step_signature import check_step_signature
 from pocketquery.client.training.step_values import (
-    Floats,
     Hyperparameters,
     State,
     StepBatch,
     StepLosses,
     Tensors,
 )
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, TRAINING_STATE_FILE, TRAINING_STEP_FILE
 from pocketquery.sdk.bundle.safetensors import parse
@@ -88,7 +88,7 @@ class LocalStep:
         found = session.get_modelmeta().custom_metadata_map
         description = StepDescription.of_metadata(found, source)
         _check_bundle(description, bundle, source)
-        check_signature(session, description, source)
+        check_step_signature(session, description, source)
         return cls(bundle, session, description)
 
     def initial_state(self, adapter: Mapping[str, NDArray[Any]]) -> State:

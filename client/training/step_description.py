@@ -13,6 +13,7 @@ from pocketquery.sdk.fields import Fields
 __all__ = ["FORMAT", "METADATA_KEY", "VERSION", "StateTensor", "StepDescription"]
 
 METADATA_KEY = "pocketquery"
+"""Of the graph's ``metadata_props``: the description lies under it."""
 FORMAT = "pocketquery-training-step"
 VERSION = 1
 

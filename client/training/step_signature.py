@@ -13,7 +13,7 @@ from pocketquery.sdk.errors import CorruptArtifactError
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["check_signature"]
+__all__ = ["check_step_signature"]
 
 _FLOAT, _INT = "tensor(float)", "tensor(int64)"
 _SCALARS = (
@@ -26,7 +26,7 @@ _LOSSES = ("loss", "view_loss", "anchor_loss", "opened_loss")
 _Slot = tuple[str, tuple[int | None, ...]]
 
 
-def check_signature(
+def check_step_signature(
     session: onnxruntime.InferenceSession, description: StepDescription, source: str
 ) -> None:
     """Return where the graph takes and gives what ``description`` says.

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from pocketquery.sdk.arrays import Floats, Integers
 
-__all__ = ["Floats", "Hyperparameters", "Ids", "State", "StepBatch", "StepLosses", "Tensors"]
+__all__ = ["Hyperparameters", "State", "StepBatch", "StepLosses", "Tensors"]
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int64]
 Tensors = dict[str, Floats]
 
 
@@ -46,15 +43,15 @@ class StepBatch:
         opened_weight: float32 (B,), 0 where none was.
     """
 
-    online_ids: Ids
-    online_mask: Ids
-    target_ids: Ids
-    target_mask: Ids
+    online_ids: Integers
+    online_mask: Integers
+    target_ids: Integers
+    target_mask: Integers
     anchor: Floats
     prototypes: Floats | None
     shown: Floats
     shown_mask: Floats
-    opened: Ids
+    opened: Integers
     opened_weight: Floats
 
 

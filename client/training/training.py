@@ -8,9 +8,9 @@ where the queries come from or where the change goes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,11 @@ from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep, State, StepBatch, StepLosses
 from pocketquery.client.transforms import norm_of
 from pocketquery.client.views.views import ViewPlan
+from pocketquery.sdk.arrays import Floats, Tensors
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 
 __all__ = ["BatchSource", "LocalConfig", "LocalResult", "train_locally", "train_steps"]
-
-Floats = NDArray[np.float32]
-Tensors = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def train_locally(
     given = step.initial_state(adapter)
     start = _begin(step, given, previous, config)
     return train_steps(
-        step, batches, len(chosen), given, start, config, rng, may_continue=may_continue
+        step, batches, len(chosen), given, config, rng, start=start, may_continue=may_continue
     )
 
 
@@ -133,10 +131,10 @@ def train_steps(
     batches: BatchSource,
     count: int,
     given: State,
-    start: State,
     config: LocalConfig,
     rng: np.random.Generator,
     *,
+    start: State | None = None,
     may_continue: Callable[[], str | None] = lambda: None,
     schedule: Callable[[int], float] = lambda step: 1.0,
 ) -> LocalResult:
@@ -147,13 +145,14 @@ def train_steps(
         batches: makes the batches.
         count: how many examples they are of.
         given: the state that the change is told from.
-        start: the state to begin with.
         config: steps, batch size, hyper-parameters and limits.
         rng: of the order and the batches.
+        start: the state to begin with, where it is not ``given``.
         may_continue: asked before every step and at the end; returns None, or why not.
         schedule: what the learning rate is multiplied by at each step, from 0.
     """
     size = min(config.batch_size, count)
+    start = given if start is None else start
     state = start
     losses: list[StepLosses] = []
     health: Health | None = None

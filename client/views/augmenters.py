@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.texts import check_text
 
-__all__ = ["AugResult", "Augmenter", "Rule", "Strength", "check_share"]
+__all__ = ["AugResult", "Augmenter", "RuleAugmenter", "Strength", "check_share"]
 
 Strength = Literal["light", "heavy"]
 
@@ -72,7 +72,7 @@ class Augmenter(Protocol):
         """A view of each; models override it."""
 
 
-class Rule(ABC):
+class RuleAugmenter(ABC):
     """An augmenter that is a rule: subclasses say how a text is rewritten, in :meth:`rewrite`."""
 
     name: ClassVar[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from pocketquery.client.views.augmenters import AugResult, Rule, Strength, check_share
+from pocketquery.client.views.augmenters import AugResult, RuleAugmenter, Strength, check_share
 from pocketquery.client.views.stopwords import STOPWORDS
 from pocketquery.client.views.text_units import cut
 from pocketquery.client.views.word_edges import bare
@@ -15,7 +15,7 @@ __all__ = ["Crop", "StopwordDrop"]
 
 
 @dataclass(frozen=True)
-class Crop(Rule):
+class Crop(RuleAugmenter):
     """Neighbouring words, between the shares ``least`` and ``most`` of them; one or more go.
 
     Heavy: of a query, the word that is missing may be the one that mattered.
@@ -49,7 +49,7 @@ class Crop(Rule):
 
 
 @dataclass(frozen=True)
-class StopwordDrop(Rule):
+class StopwordDrop(RuleAugmenter):
     """The query without its stop words: as keywords. Light, for a search.
 
     Attributes:

@@ -6,7 +6,7 @@ import random
 import unicodedata
 from dataclasses import dataclass
 
-from pocketquery.client.views.augmenters import Rule, Strength
+from pocketquery.client.views.augmenters import RuleAugmenter, Strength
 from pocketquery.client.views.text_units import is_unspaced
 
 __all__ = ["Punct"]
@@ -16,7 +16,7 @@ _QUESTION = {"GREEK": ";", "ARABIC": "؟", "CJK": "？", "HIRAGANA": "？", "KAT
 
 
 @dataclass(frozen=True)
-class Punct(Rule):
+class Punct(RuleAugmenter):
     """Marks at the ends of words left out, or the mark at the query's end left out or put there.
 
     What stands inside a word ("node.js", "don't", "3.5") and symbols ("c++", "c#") stay. Light.

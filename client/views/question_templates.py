@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from pocketquery.client.views.augmenters import Rule, Strength
+from pocketquery.client.views.augmenters import RuleAugmenter, Strength
 from pocketquery.client.views.contractions import contract, expand
 
 __all__ = ["Template"]
@@ -23,7 +23,7 @@ _ASKING = frozenset("how what where when why who which whose".split())
 
 
 @dataclass(frozen=True)
-class Template(Rule):
+class Template(RuleAugmenter):
     """An English question with another opening, with or without contractions, politely or not.
 
     One rewriting of those that apply. Light: what is asked for stays, word for word.

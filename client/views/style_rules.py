@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-from pocketquery.client.views.augmenters import Rule
+from pocketquery.client.views.augmenters import RuleAugmenter
 from pocketquery.client.views.contractions import Phrases, contract, expand
 from pocketquery.sdk.errors import InvalidInputError
 
@@ -52,7 +52,7 @@ _TO_INFORMAL, _TO_FORMAL = Phrases(_INFORMAL), Phrases(_FORMAL)
 
 
 @dataclass(frozen=True)
-class StyleRules(Rule):
+class StyleRules(RuleAugmenter):
     """An English query made formal or informal, by phrases, contractions, capitals and its mark.
 
     Heavy in the loss, as style transfer is in *Query-BERT*, though most views keep the meaning.

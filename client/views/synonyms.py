@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pocketquery.client.views.augmenters import Rule, check_share
+from pocketquery.client.views.augmenters import RuleAugmenter, check_share
 from pocketquery.client.views.text_units import Units, cut, is_unspaced
 from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
@@ -25,7 +25,7 @@ SynonymTable = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Synonyms(Rule):
+class Synonyms(RuleAugmenter):
     """Each word that the table has, replaced with probability ``rate`` by one of its synonyms.
 
     Words are looked up without regard to case and to punctuation around them; where scripts write

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pocketquery.client.views.augmenters import Rule, Strength, check_share
+from pocketquery.client.views.augmenters import RuleAugmenter, Strength, check_share
 from pocketquery.client.views.hangul import compose, is_syllable, keystrokes
 from pocketquery.client.views.text_units import pieces
 from pocketquery.client.views.typing_noise import mistype
@@ -16,7 +16,7 @@ __all__ = ["DropoutView", "NoiseCase", "Typo", "Unfinished"]
 
 
 @dataclass(frozen=True)
-class Typo(Rule):
+class Typo(RuleAugmenter):
     """Each letter mistyped with probability ``rate``, as keyboards of its script produce it.
 
     See :func:`pocketquery.client.views.typing_noise.mistype`. At 0.08, short ones often have none.
@@ -37,7 +37,7 @@ class Typo(Rule):
 
 
 @dataclass(frozen=True)
-class Unfinished(Rule):
+class Unfinished(RuleAugmenter):
     """The query as far as it was typed when somebody looked: a prefix.
 
     A Korean syllable may be cut between its keystrokes. At least the share ``least`` of the
@@ -75,7 +75,7 @@ def _strokes(character: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class NoiseCase(Rule):
+class NoiseCase(RuleAugmenter):
     """Other letter case: all small, all capitals, first letter or first letters capital. Light.
 
     Letters whose case does not come back (the German sharp s, the Turkish dotless i) stay.
@@ -110,7 +110,7 @@ def _mapped(text: str, change: Callable[[str], str]) -> str:
 
 
 @dataclass(frozen=True)
-class DropoutView(Rule):
+class DropoutView(RuleAugmenter):
     """The query itself; dropout in the encoder, or the other network, makes it a view. Light."""
 
     name = "dropout_view"

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pocketquery.client.views.augmenters import Rule, Strength, check_share
+from pocketquery.client.views.augmenters import RuleAugmenter, Strength, check_share
 from pocketquery.client.views.text_units import cut
 from pocketquery.sdk.validation import check_count
 
@@ -16,7 +16,7 @@ _LIGHT_DROP = 0.1
 
 
 @dataclass(frozen=True)
-class WordDrop(Rule):
+class WordDrop(RuleAugmenter):
     """Each word left out with probability ``rate``, at least ``at_least`` of them; one stays.
 
     Light at a rate up to 0.1 with nothing forced, else heavy.
@@ -51,7 +51,7 @@ class WordDrop(Rule):
 
 
 @dataclass(frozen=True)
-class NeighbourSwap(Rule):
+class NeighbourSwap(RuleAugmenter):
     """Two neighbouring words change places, and so do others, up to ``swaps`` pairs.
 
     Raises:
@@ -79,7 +79,7 @@ class NeighbourSwap(Rule):
 
 
 @dataclass(frozen=True)
-class Shuffle(Rule):
+class Shuffle(RuleAugmenter):
     """The words in any other order."""
 
     name = "shuffle"

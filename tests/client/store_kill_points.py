@@ -11,7 +11,6 @@ from the folder to the byte, and that the operation can be done again. Prints ho
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import signal
@@ -21,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pocketquery.client.store.store import QueryStore
-from tests.killed_lines import lines_of
+from tests.kills import in_a_fork, killed, lines_of
 
 ROWS = 60
 NOW = 1_800_000_000.0
 DAY = 86_400.0
-_MODULES = ("/store/store.py", "/store/file.py", "/store/rows.py")
+_MODULES = ("/store/store.py", "/store/file.py", "/store/stored_examples.py")
 
 
 def open_store(path: Path, now: float = NOW, rows: int = 1000) -> QueryStore:
@@ -100,11 +99,6 @@ OPERATIONS: dict[str, tuple[Callable[[Path], None], State]] = {
 }
 
 
-def killed_at_line(operation: Callable[[Path], None], path: Path, line: int) -> None:
-    """Run ``operation`` in a process that is killed at ``line``."""
-    _in_child(lambda: lines_of(lambda: operation(path), _MODULES, line))
-
-
 def killed_in_write(operation: Callable[[Path], None], path: Path, limit: int) -> None:
     """Run ``operation`` in a process that is killed when it writes beyond ``limit`` of a file."""
 
@@ -114,17 +108,7 @@ def killed_in_write(operation: Callable[[Path], None], path: Path, limit: int) -
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         operation(path)
 
-    _in_child(limited)
-
-
-def _in_child(action: Callable[[], object]) -> None:
-    child = os.fork()
-    if child == 0:
-        try:
-            action()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+    in_a_fork(limited)
 
 
 def check(path: Path, states: set[State]) -> State:
@@ -156,7 +140,8 @@ def main() -> None:
         path.parent.mkdir()
         _renew(old, path)
         if point % 2:
-            killed_at_line(operation, path, 1 + point * lines // points)
+            line = 1 + point * lines // points
+            killed(lambda: lines_of(lambda: operation(path), _MODULES, line))  # noqa: B023
         else:
             killed_in_write(operation, path, point * size // points)
         if name == "make":  # any number of rows is a state between

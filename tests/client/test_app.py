@@ -20,15 +20,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pocketquery import sdk
-from pocketquery.client import app as device_app
-from pocketquery.client.app import app, handle, open_device
-from pocketquery.client.device import Answer, Contribution, Declined, Offer
+from pocketquery.client import device_files
+from pocketquery.client.app import app, handle
+from pocketquery.client.device import FIGURES, Answer, Contribution, Declined, Offer
+from pocketquery.client.device_files import open_device
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
-from pocketquery.client.records import FIGURES, Reply, offer_records, read_reply
+from pocketquery.client.records import Reply, offer_records, read_reply
 from pocketquery.client.store.store import QueryStore
-from pocketquery.client.training.monitors import Limits
+from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
@@ -73,7 +74,7 @@ def answered(content: RecordDict) -> Message:
 
 
 def test_an_offer_arrives_as_it_was_made() -> None:
-    config = LocalConfig(steps=3, client_init="ema", limits=Limits(drift=0.125))
+    config = LocalConfig(steps=3, client_init="ema", limits=MonitorLimits(drift=0.125))
     offer = Offer(5, bytes(range(256)), config, clip_norm=0.5, largest_weight=8.0, compress=False)
     device = Recording(Declined(""))
     handle(sent(offer_records(offer)), device)
@@ -356,7 +357,7 @@ def test_every_limit_has_its_key_in_the_documentation() -> None:
     text = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
     for one in fields(OfferLimits):
         key = one.name.replace("_", "-")
-        assert f"``{key}``" in (device_app.__doc__ or ""), key
+        assert f"``{key}``" in (device_files.__doc__ or ""), key
         assert f"| `{key}` | {one.default} |" in text, key
 
 

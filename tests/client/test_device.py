@@ -13,11 +13,11 @@ from pocketquery import sdk
 from pocketquery.client.device import Answer, Contribution, Declined, Device, Offer, TrainingSetup
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
-from pocketquery.client.policy import Policy, Reading
+from pocketquery.client.policy import DeviceReading, Policy
 from pocketquery.client.round_memory import ClientState, RoundMemory
-from pocketquery.client.store.rows import distinct
 from pocketquery.client.store.store import QueryStore
-from pocketquery.client.training.monitors import Limits
+from pocketquery.client.store.stored_examples import distinct
+from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.prototypes import MatrixVectors
 from pocketquery.client.transforms import norm_of
 from pocketquery.client.update import decode_update
@@ -64,7 +64,7 @@ def device(
     store: QueryStore,
     memory: RoundMemory | None = None,
     policy: Policy | None = None,
-    reading: Reading | None = None,
+    reading: DeviceReading | None = None,
     limits: OfferLimits | None = None,
 ) -> Device:
     return Device(
@@ -321,12 +321,12 @@ def test_a_device_may_keep_its_figures_to_itself(
 def test_the_policy_is_asked_before_and_during_the_training(
     bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
-    resting = Reading(idle=True, charging=True, unmetered=True, temperature_c=20.0)
+    resting = DeviceReading(idle=True, charging=True, unmetered=True, temperature_c=20.0)
     strict = Policy(min_examples=3)
     contribution(
         device(training_setup, store, policy=strict, reading=resting).answer(offer(bundle))
     )
-    busy = Reading(idle=False, charging=True, unmetered=True, temperature_c=20.0)
+    busy = DeviceReading(idle=False, charging=True, unmetered=True, temperature_c=20.0)
     found = device(training_setup, store, policy=strict, reading=busy).answer(offer(bundle))
     assert reason(found) == "the device is in use"
     hurried = Policy(**{**vars(Policy.always()), "max_seconds": 1e-9})
@@ -344,7 +344,7 @@ def test_too_few_queries_are_a_reason_not_to_train(
 def test_a_training_that_drifts_is_stopped_and_nothing_is_sent(
     bundle: Bundle, training_setup: TrainingSetup, store: QueryStore
 ) -> None:
-    config = LocalConfig(steps=5, batch_size=4, learning_rate=0.5, limits=Limits(drift=0.01))
+    config = LocalConfig(steps=5, batch_size=4, learning_rate=0.5, limits=MonitorLimits(drift=0.01))
     found = device(training_setup, store).answer(offer(bundle, config=config))
     assert "drift" in reason(found)
 

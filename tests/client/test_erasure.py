@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +10,14 @@ import pytest
 
 from pocketquery.client.round_memory import ClientState, RoundMemory
 from pocketquery.client.secure.rules import Trained
-from pocketquery.client.secure.state_file import Progress, SecureState, StateFile
+from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.store.file import ROUNDS, SECURE
 from pocketquery.client.store.store import QueryStore
 from pocketquery.sdk.errors import CorruptArtifactError
-from tests.killed_lines import lines_of
+from tests.kills import killed, lines_of
 
 MODULES = (
-    *(f"/store/{name}.py" for name in ("store", "file", "rows")),
+    *(f"/store/{name}.py" for name in ("store", "file", "stored_examples")),
     *("/round_memory.py", "/secure/state_file.py", "/sdk/files.py"),
 )
 VALUE = np.frombuffer(b"\x12\x34\x56\x3f", np.float32)
@@ -53,7 +52,7 @@ def in_a_private_round(epoch: str) -> SecureState:
     """A change of the same queries, which waits for its invitation."""
     trained = Trained(bytes(16), 0, "", "", 500, 1.0)
     change = np.repeat(VALUE, 500)
-    return SecureState(Progress.READY, epoch, trained, 0.0, {}, {}, change)
+    return SecureState(SecureProgress.READY, epoch, trained, 0.0, {}, {}, change)
 
 
 def erase(folder: Path) -> None:
@@ -77,17 +76,6 @@ def destroy(folder: Path) -> None:
 
 def everything(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())
-
-
-def killed(action: Callable[[], None], line: int) -> None:
-    """Run ``action`` in a process that is killed at ``line`` of our modules."""
-    child = os.fork()
-    if child == 0:
-        try:
-            lines_of(action, MODULES, line)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
 
 
 def gone_after_a_round(folder: Path, line: int) -> bool:
@@ -116,7 +104,7 @@ def test_erasing_that_is_killed_leaves_both_or_what_no_round_uses(
     for point in range(POINTS):
         folder = make(tmp_path / str(point))
         line = 1 + point * (count - making) // POINTS
-        killed(lambda folder=folder: act(folder), line)  # type: ignore[misc]
+        killed(lambda: lines_of(lambda: act(folder), MODULES, line))  # noqa: B023
         try:
             seen.add(gone_after_a_round(folder, line))
         except CorruptArtifactError:  # half overwritten: no device opens it
@@ -134,7 +122,7 @@ def test_a_rounds_end_that_is_killed_leaves_nothing_that_erasing_does_not_take(
     for point in range(POINTS):
         folder = make(tmp_path / str(point))
         line = 1 + point * (both - making) // POINTS
-        killed(lambda folder=folder: keep(folder, "1"), line)  # type: ignore[misc]
+        killed(lambda: lines_of(lambda: keep(folder, "1"), MODULES, line))  # noqa: B023
         assert RoundMemory(folder / ROUNDS).recall("2").residual, line
         assert StateFile(folder / SECURE).load() is not None, line
         erase(folder)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
-from pocketquery.client.training.monitors import Limits
+from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.settings import RoundSettings
 
@@ -47,9 +47,9 @@ def test_what_the_package_offers_by_default_is_accepted() -> None:
         ("typo_rate", {"typo_rate": 0.0}),
         ("dropout_view", {"heavy_views": ("typo", "dropout_view")}),
         ("temperature", {"temperature": 1e-3}),
-        ("limits.drift", {"limits": Limits(drift=2.0)}),
-        ("limits.rank_kept", {"limits": Limits(rank_kept=0.0)}),
-        ("limits.spread_kept", {"limits": Limits(spread_kept=0.0)}),
+        ("limits.drift", {"limits": MonitorLimits(drift=2.0)}),
+        ("limits.rank_kept", {"limits": MonitorLimits(rank_kept=0.0)}),
+        ("limits.spread_kept", {"limits": MonitorLimits(spread_kept=0.0)}),
     ],
 )
 def test_what_could_isolate_a_query_is_named(name: str, changes: dict[str, Any]) -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketquery.client.policy import Guard, Policy, Reading
+from pocketquery.client.policy import DeviceReading, Guard, Policy
 from pocketquery.sdk.errors import InvalidInputError
 
-GOOD = Reading(idle=True, charging=True, unmetered=True, temperature_c=30.0)
+GOOD = DeviceReading(idle=True, charging=True, unmetered=True, temperature_c=30.0)
 NAMES = ("idle", "charging", "unmetered", "temperature_c")
 switches = st.sampled_from([None, True, False])
 readings = st.builds(
-    Reading,
+    DeviceReading,
     idle=switches,
     charging=switches,
     unmetered=switches,
@@ -26,11 +26,11 @@ readings = st.builds(
 class Device:
     """A device whose reading is set by hand, and which counts how often it is asked."""
 
-    def __init__(self, reading: Reading = GOOD) -> None:
+    def __init__(self, reading: DeviceReading = GOOD) -> None:
         self.reading = reading
         self.asked = 0
 
-    def read(self) -> Reading:
+    def read(self) -> DeviceReading:
         self.asked += 1
         return self.reading
 
@@ -81,7 +81,7 @@ def test_what_may_be_unknown_is_no_reason_but_what_is_bad_still_is(name: str) ->
 
 
 @given(readings, st.integers(0, 40))
-def test_it_trains_only_where_all_is_known_to_be_well(device: Reading, examples: int) -> None:
+def test_it_trains_only_where_all_is_known_to_be_well(device: DeviceReading, examples: int) -> None:
     refused = Policy().refusal(device, examples=examples)
     well = device.idle and device.charging and device.unmetered
     temperature = device.temperature_c
@@ -90,12 +90,12 @@ def test_it_trains_only_where_all_is_known_to_be_well(device: Reading, examples:
 
 
 @given(readings)
-def test_without_conditions_any_device_may_train(device: Reading) -> None:
+def test_without_conditions_any_device_may_train(device: DeviceReading) -> None:
     assert Policy.always().refusal(device, examples=1) is None
 
 
 def test_only_what_is_asked_for_counts() -> None:
-    in_use = Reading(idle=False, charging=True, unmetered=False, temperature_c=99.0)
+    in_use = DeviceReading(idle=False, charging=True, unmetered=False, temperature_c=99.0)
     policy = Policy(idle=False, unmetered=False, max_temperature_c=None)
     assert policy.refusal(in_use, examples=16) is None
     assert policy.refusal(replace(in_use, charging=False), examples=16)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketquery.client.policy import Policy, Reading
+from pocketquery.client.policy import DeviceReading, Policy
 from pocketquery.client.readings import SystemReadings
 from pocketquery.sdk.errors import MissingExtraError
 
@@ -68,7 +68,7 @@ def unmetered(sys_folder: Path, proc: Path, nmcli: Path) -> bool | None:
 
 def test_this_machine_can_be_read() -> None:
     reading = SystemReadings().read()
-    assert isinstance(reading, Reading)
+    assert isinstance(reading, DeviceReading)
     for value in (reading.idle, reading.charging, reading.unmetered):
         assert value in (None, True, False)
     assert reading.temperature_c is None or 0 < reading.temperature_c < 200

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +30,7 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import sha256_bytes
+from tests.kills import killed_process
 from tests.sdk.tiny_bundle import default_adapter, trained_adapter, write_tiny_bundle
 
 OLD, NEW, STRANGER = (bytes([number]) * 32 for number in (1, 2, 3))
@@ -362,21 +359,7 @@ def test_a_device_killed_at_any_moment_never_forgets_what_it_followed(
 ) -> None:
     manifest = bundle.manifest
     for lines in (2, 5):
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(bundle.path), str(path)],
-            cwd=Path(__file__).parents[2],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        told = 0
-        for line in process.stdout:
-            told = int(line)
-            if told >= lines:
-                break
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        told = int(killed_process(KILLED, bundle.path, path, lines=lines)[-1])
         trusted = TrustedReleases(path)
         found = int(in_force(trusted, manifest) or 0)
         assert found >= told >= lines

@@ -24,6 +24,8 @@ _TRAINING = 3  # devices that train in a quick run
 _PLAIN_ALONE = (
     "largest-weight", "compress", "shards", "weighting", "client-init", "aggregation",
 )  # fmt: skip
+# What must come of a run is computed for rounds that end with the devices they asked.
+_SYNCHRONOUS_ALONE = ("mode", "in-flight", "most-staleness")
 _EPILOG = """\
 examples:
   pocketquery chaos --bundle trainable --index demo/index --queries queries.tsv
@@ -65,7 +67,7 @@ def chaos(subparsers: Any) -> None:
     )
     add("--output", default="chaos", metavar="FOLDER", help="gets table.json (default: chaos)")
     add("--json", action="store_true", help="print the table as one JSON object")
-    add_options(parser, without=("rounds",))
+    add_options(parser, without=("rounds", *_SYNCHRONOUS_ALONE))
     parser.set_defaults(run=_run, gate_queries=None, gate_qrels=None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from pocketquery.server.federation.privacy.page import table
+from pocketquery.server.federation.privacy.page import html_table
 from pocketquery.server.pages.page import NO_PLOTS
 
 __all__ = ["attacks_part"]
@@ -64,7 +64,7 @@ def _identification(group: int | None, arms: Mapping[str, Any]) -> str:
     text = f"<h3>Whose change is it, of {_CANDIDATES} users?</h3>"
     if len(points) > 1:
         text += _plot(points, group)
-    return text + table(heads, rows)
+    return text + html_table(heads, rows)
 
 
 def _plot(points: Sequence[tuple[int, float, float, float]], group: int | None) -> str:
@@ -118,7 +118,7 @@ def _membership(arms: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
         )
     heads = ["the attacker sees", "AUC", "95 % interval", "true positives at 1 % false"]
     heads.append("AUC, bound for every attacker")
-    return "<h3>Was this user in the round?</h3>" + table(heads, rows)
+    return "<h3>Was this user in the round?</h3>" + html_table(heads, rows)
 
 
 def _queries(arms: Mapping[str, Any]) -> str:
@@ -135,7 +135,7 @@ def _queries(arms: Mapping[str, Any]) -> str:
         for name, arm in arms.items()
         if isinstance(arm, dict)
     ]
-    return f"<h3>Which queries did this user ask?</h3>{table(heads, rows)}" if rows else ""
+    return f"<h3>Which queries did this user ask?</h3>{html_table(heads, rows)}" if rows else ""
 
 
 def _inversion(arms: Mapping[str, Any]) -> str:
@@ -150,7 +150,7 @@ def _inversion(arms: Mapping[str, Any]) -> str:
     if not rows:
         return ""
     heads = ["one device's change", "token F1", "F1 of the most frequent words"]
-    return "<h3>Which words were asked?</h3>" + table(heads, rows)
+    return "<h3>Which words were asked?</h3>" + html_table(heads, rows)
 
 
 def _arm(name: str) -> str:

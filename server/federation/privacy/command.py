@@ -14,9 +14,9 @@ from pocketquery.sdk.errors import MissingExtraError
 if TYPE_CHECKING:
     from pocketquery.server.federation.privacy.plan import Plan
 
-__all__ = ["EXPERIMENTAL", "privacy"]
+__all__ = ["privacy"]
 
-EXPERIMENTAL = "Experimental; not reviewed by an outside cryptographer."
+from pocketquery.server.federation.privacy.page import EXPERIMENTAL
 
 _EPILOG = f"""\
 {EXPERIMENTAL}

@@ -9,7 +9,9 @@ from html import escape
 from pocketquery.server.pages.page import key_figures
 from pocketquery.server.pages.page import page as plain_page
 
-__all__ = ["bullets", "page", "rounded_up", "table"]
+__all__ = ["EXPERIMENTAL", "bullets", "html_table", "marked_page", "rounded_up"]
+
+EXPERIMENTAL = "Experimental; not reviewed by an outside cryptographer."
 
 _STYLE = """
 .banner { border-left: .3rem solid #D55E00; background: #fdf1e9; padding: .6rem 1rem }
@@ -19,7 +21,7 @@ td { vertical-align: top } .bars td:last-child { width: 60% }
 """
 
 
-def page(
+def marked_page(
     title: str,
     lead: str,
     banner: str,
@@ -40,7 +42,9 @@ def page(
     return plain_page(title, lead, said, style=_STYLE)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], own: Collection[int] = ()) -> str:
+def html_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], own: Collection[int] = ()
+) -> str:
     """A table; ``rows`` are HTML already, ``own`` are the columns that are marked."""
 
     def mark(place: int) -> str:

@@ -36,9 +36,9 @@ from pocketquery.server.federation.privacy.utility import (
     noise_after,
 )
 
-__all__ = ["LEAST_COHORT", "Plan", "Wanted", "plan"]
+__all__ = ["Plan", "Wanted", "plan"]
 
-LEAST_COHORT = 100
+from pocketquery.server.federation.secure.settings import LEAST_COHORT
 
 _MANY_BYTES = 100_000
 _WEAK_EPSILON = 8.0

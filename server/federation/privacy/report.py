@@ -14,11 +14,16 @@ from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.privacy.accounting import ADVERSARIES, Adversary
 from pocketquery.server.federation.privacy.attacks import attacks_part
 from pocketquery.server.federation.privacy.budget import Spent, refusal, spent, total
-from pocketquery.server.federation.privacy.page import bullets, page, rounded_up, table
+from pocketquery.server.federation.privacy.page import (
+    EXPERIMENTAL,
+    bullets,
+    html_table,
+    marked_page,
+    rounded_up,
+)
 from pocketquery.server.federation.privacy.records import Federation
 from pocketquery.server.federation.privacy.statements import (
     COLUMNS,
-    EXPERIMENTAL,
     NOT_PROMISED,
     NOT_REVIEWED,
     STORED,
@@ -71,7 +76,7 @@ def privacy_page(found: Federation) -> str:
         ("What was not reviewed", bullets(NOT_REVIEWED)),
         ("Settings", _settings(found)),
     ]
-    return page(
+    return marked_page(
         "pocketquery: privacy of federated rounds",
         _lead(found),
         EXPERIMENTAL,
@@ -137,7 +142,7 @@ def _who_sees_what(found: Federation) -> str:
         [escape(row[0]), *(cell.replace("<i>least</i>", least) for cell in row[1:])]
         for row in WHO_SEES_WHAT
     ]
-    return table(["", *COLUMNS], rows, own) + f"<p>{note}</p>"
+    return html_table(["", *COLUMNS], rows, own) + f"<p>{note}</p>"
 
 
 def _six_settings(found: Federation) -> str:
@@ -188,7 +193,7 @@ def _six_settings(found: Federation) -> str:
     ]
     body = [[escape(cell) for cell in row] for row in rows]
     return (
-        table(["setting", "the server asks", "a device's default", "the device"], body)
+        html_table(["setting", "the server asks", "a device's default", "the device"], body)
         + "<p>Each device's own values are in its node-config, and win; no server can loosen them."
         + (
             " The server keeps a ledger of its own, and stops at its limit.</p>"
@@ -220,7 +225,7 @@ def _budget(found: Federation, planned: Spent | None) -> str:
     ]
     heads = ["", "rounds", "participations of a device, at most"]
     heads += [f"ε at δ = {delta:g}, {_WHO[who]}" for who in ADVERSARIES]
-    return table(heads, rows) + f"<p>{_left(found)}</p>"
+    return html_table(heads, rows) + f"<p>{_left(found)}</p>"
 
 
 def _left(found: Federation) -> str:
@@ -266,7 +271,7 @@ def _participations(found: Federation) -> str:
         ]
         for times, devices in counts.items()
     ]
-    bars = table(["times in the season", "devices", ""], rows)
+    bars = html_table(["times in the season", "devices", ""], rows)
     return f'<div class="bars">{bars}</div><p>From the devices\' own ledgers.</p>'
 
 
@@ -296,17 +301,19 @@ def _left_out(found: Federation) -> str:
         )
     reasons = [[escape(name), str(count)] for name, count in sorted(quarantined.items())]
     return (
-        table([*heads, "quarantined", "skipped because"], rows)
+        html_table([*heads, "quarantined", "skipped because"], rows)
         + f"<p>{said}</p>"
         + (
-            f"<h3>Quarantined, by reason</h3>{table(['reason', 'replies'], reasons)}"
+            f"<h3>Quarantined, by reason</h3>{html_table(['reason', 'replies'], reasons)}"
             * bool(reasons)
         )
     )
 
 
 def _stored() -> str:
-    return table(["what", "where", "until"], [[escape(cell) for cell in row] for row in STORED])
+    return html_table(
+        ["what", "where", "until"], [[escape(cell) for cell in row] for row in STORED]
+    )
 
 
 def _settings(found: Federation) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from pocketquery.server.federation.privacy.accounting import Adversary
 from pocketquery.server.federation.privacy.budget import Season
-from pocketquery.server.federation.privacy.page import rounded_up
+from pocketquery.server.federation.privacy.page import EXPERIMENTAL, rounded_up
 from pocketquery.server.federation.secure.settings import SecureSettings
 
 __all__ = [
     "COLUMNS",
-    "EXPERIMENTAL",
     "NOT_PROMISED",
     "NOT_REVIEWED",
     "STORED",
@@ -24,7 +23,6 @@ __all__ = [
     "promises",
 ]
 
-EXPERIMENTAL = "Experimental; not reviewed by an outside cryptographer."
 
 COLUMNS = ("plain", "plain, TLS", "secure sums", "noise by devices", "noise by server")
 
@@ -132,6 +130,12 @@ STORED: tuple[tuple[str, str, str], ...] = (
         "shares of the round's secrets",
         "the server's journal",
         "the round is closed or skipped; erased pages are overwritten",
+    ),
+    (
+        "what a gateway relays: messages of a stage, replies to it",
+        "the gateway's journal; masked changes are in its memory alone",
+        "the next stage begins; shares of secrets: the next round begins, the last is over, or its "
+        "time is; erased pages are overwritten",
     ),
     (
         "counts of a round, the gate's findings, the ledger of ε",

@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 
 from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.client.training.monitors import Health, measure
+from pocketquery.sdk.arrays import Tensors
 from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
-from pocketquery.sdk.bundle.adapter_tensors import Tensors, released, tensors_sha256
+from pocketquery.sdk.bundle.adapter_tensors import released, tensors_sha256
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import InvalidInputError

@@ -66,7 +66,9 @@ class RegistryPublisher:
         if version == state.version:
             return state
         tensors = parse_adapter(self.registry.read(version)).tensors
-        return replace(state.without_moments(), version=version, adapter=dict(tensors))
+        adapter = dict(tensors)
+        # What began from a release that was taken back does not count.
+        return replace(state.without_moments(), version=version, adapter=adapter, bases={})
 
     def release(self, version: str) -> bytes:
         """The file of a release."""

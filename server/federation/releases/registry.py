@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pocketquery.sdk.arrays import Tensors
 from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
-from pocketquery.sdk.bundle.adapter_tensors import Tensors, tensors_sha256
+from pocketquery.sdk.bundle.adapter_tensors import tensors_sha256
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key, public_key_of
@@ -209,7 +210,7 @@ class Registry:
         with writing(self._path) as connection:
             self._check_bundle(connection, manifest)
             in_force = version_in_force(connection)
-            known = recorded_as(connection, parent, accepted, digest)
+            known = recorded_as(connection, parent, digest, accepted=accepted)
             if known is not None:
                 return read_one(connection, known)
             if parent != in_force:

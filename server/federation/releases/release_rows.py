@@ -106,7 +106,7 @@ def read_file(connection: sqlite3.Connection, version: str) -> bytes:
 
 
 def recorded_as(
-    connection: sqlite3.Connection, parent: str, accepted: bool, tensors_sha256: str
+    connection: sqlite3.Connection, parent: str, tensors_sha256: str, *, accepted: bool
 ) -> str | None:
     """The version under which the same candidate with the same verdict was recorded, if it was."""
     row = connection.execute(

@@ -1,1 +1,1 @@
-"""A round: opened, fed with replies, closed into the next state; and its journal."""
+"""A round: devices asked, dropped out or heard, their replies summed; and its journal."""

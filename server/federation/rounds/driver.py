@@ -16,6 +16,8 @@ from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.records import Reply
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.cohorts.driver import CohortDriver
+from pocketquery.server.federation.rounds.buffered import BufferedDriver
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
 from pocketquery.server.federation.rounds.journal import Journal
@@ -84,6 +86,7 @@ class Driver:
         compress: whether updates travel in 8 bits.
         clock: this machine's, or a simulation's.
         secure: where rounds are private ones, how, and what drives their stages.
+        cohorts: where nodes are gateways, what asks them.
         show: told of every change of the running round's report.
     """
 
@@ -99,6 +102,7 @@ class Driver:
         clock: Clock,
         compress: bool = True,
         secure: tuple[SecureSettings, SecureDriver] | None = None,
+        cohorts: CohortDriver | None = None,
         show: Callable[[RoundReport], None] = lambda report: None,
     ) -> None:
         self._exchange = exchange
@@ -110,7 +114,9 @@ class Driver:
         self._clock = clock
         self._compress = compress
         self._secure = secure
+        self._cohorts = cohorts
         self._show = show
+        self._buffered = BufferedDriver(exchange, journal, show)
 
     @property
     def next_round(self) -> int:
@@ -130,7 +136,7 @@ class Driver:
             return self._decide()
         # 2. Open it, or go on with the open one.
         started = self._clock.now()
-        nodes = self._exchange.connected(self._settings.least_replies)
+        nodes = self._connected()
         known = self._already_in()
         opened = self._journal.open_round or self._begin(len(nodes))
         heard = RoundReport(opened.state.round, opened.state.version, asked=opened.asked)
@@ -147,9 +153,22 @@ class Driver:
         # 6. Judge and release.
         return self._decide()
 
+    def announce(self) -> None:
+        """Tell gateways, where nodes are some, what is in force."""
+        if self._cohorts is not None:
+            state = self._publisher.in_force(self._journal.state or self._first)
+            release = self._publisher.release(state.version)
+            self._cohorts.announce(release, self._publisher.lineage(), self._connected())
+
+    def _connected(self) -> list[int]:
+        least = self._settings.least_replies if self._cohorts is None else self._cohorts.gateways
+        return self._exchange.connected(least)
+
     def _begin(self, connected: int) -> OpenRound:
         state, settings = self._publisher.in_force(self._journal.state or self._first), None
-        asked = min(self._settings.asked(), connected)
+        asked = self._settings.asked()
+        if self._cohorts is None and not self._settings.is_buffered:
+            asked = min(asked, connected)
         if self._secure is not None:
             settings, driver = self._secure
             size = sum(value.size for value in state.adapter.values())
@@ -174,6 +193,12 @@ class Driver:
     ) -> RoundReport:
         """What came of asking ``nodes``, which is in the journal when this returns."""
         offer = self._offer(opened.state, opened.settings)
+        if opened.secure is None and self._cohorts is not None:
+            return self._cohorts.run(heard, opened, offer, nodes)
+        if opened.secure is None and opened.settings.is_buffered:
+            return self._buffered.run(
+                heard, opened, offer, nodes, lambda so_far, one: self._take(so_far, one, known)
+            )
         if opened.secure is None:
             self._exchange.ask(offer, nodes, opened.asked, opened.settings.deadline_seconds)
             return self._collect(heard, known)

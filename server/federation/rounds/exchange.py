@@ -1,8 +1,9 @@
-"""Messages of a round: to whom, and what comes back, over any Flower Grid."""
+"""Messages of a round: to whom, what comes back and who drops out, over any Flower Grid."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -16,6 +17,20 @@ from pocketquery.client.device import Offer
 from pocketquery.client.records import Reply, offer_records, read_reply
 from pocketquery.client.secure.transport import MESSAGE_TYPE, SecureReply, read_secure_reply
 from pocketquery.sdk.errors import ArtifactError
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.federation.cohorts.records import (
+    ANNOUNCE,
+    RELAY,
+    TRAIN,
+    CohortReply,
+    RelayReply,
+    announcement_records,
+    bundle_records,
+    cohort_records,
+    read_cohort_reply,
+    read_relay_reply,
+)
+from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.rounds.clock import Clock
 
 __all__ = ["Arrival", "Exchange"]
@@ -71,6 +86,7 @@ class Exchange:
         # Whom the messages went to that nobody answered yet: of this round or stage, and before.
         self._waiting: dict[str, int] = {}
         self._stragglers: dict[str, int] = {}
+        self._ends: dict[str, float] = {}  # when those of buffered rounds are given up
 
     def connected(self, least: int) -> list[int]:
         """The devices that are connected, once there are ``least``, in a fixed order.
@@ -98,23 +114,87 @@ class Exchange:
         content, chosen = offer_records(offer), self.drawn(offer.round, nodes, count)
         self._send(((node, content) for node in chosen), "train", str(offer.round), seconds)
 
+    def ask_also(self, offer: Offer, nodes: Sequence[int], seconds: float) -> None:
+        """Send ``offer`` to ``nodes`` and go on waiting for what was asked before, of buffered
+        rounds; a node is given up after ``seconds``, see :meth:`give_up`."""
+        content, before = offer_records(offer), self._waiting
+        self._send(((node, content) for node in nodes), "train", str(offer.round), seconds)
+        self._ends |= dict.fromkeys(self._waiting, self._clock.now() + seconds)
+        self._waiting, self._stragglers = before | self._waiting, {}
+
+    def is_over_time(self) -> bool:
+        """Whether a node that was asked by :meth:`ask_also` has had its time."""
+        return any(True for _ in self._over_time())
+
+    def give_up(self) -> int:
+        """Wait no longer for nodes that have had their time; how many those were."""
+        over = list(self._over_time())
+        for one in over:
+            del self._waiting[one]
+        self._ends = {one: end for one, end in self._ends.items() if one in self._waiting}
+        return len(over)
+
+    def _over_time(self) -> Iterator[str]:
+        now = self._clock.now()
+        return (one for one in self._waiting if now > self._ends.get(one, math.inf))
+
+    def in_flight(self) -> set[int]:
+        """The nodes that are waited for."""
+        return set(self._waiting.values())
+
     def ask_stage(
         self, contents: Iterable[tuple[int, RecordDict]], number: int, stage: int, seconds: float
     ) -> None:
         """Send each node its message of one stage of the private round ``number``."""
         self._send(contents, MESSAGE_TYPE, f"{number}.{stage}", seconds)
 
-    def _send(
-        self, contents: Iterable[tuple[int, RecordDict]], kind: str, group: str, seconds: float
+    def ask_cohorts(self, asked: Iterable[tuple[int, CohortOffer]], seconds: float) -> None:
+        """Send each gateway what is asked of its cohort."""
+        found = list(asked)
+        number = str(found[0][1].offer.round) if found else ""
+        contents = ((node, cohort_records(one)) for node, one in found)
+        self._send(contents, TRAIN, number, seconds)
+
+    def ask_relays(
+        self,
+        bundles: Iterable[tuple[int, StageBundle]],
+        number: int,
+        stage: int,
+        seconds: float,
+        *,
+        more: bool = False,
     ) -> None:
-        """Send messages; from now on, what was waited for before is late."""
+        """Send gateways the messages of one stage for their devices; ``more``: besides what is
+        waited for."""
+        contents = ((node, bundle_records(one.to_bytes())) for node, one in bundles)
+        self._send(contents, RELAY, f"{number}.{stage}", seconds, more=more)
+
+    def announce(
+        self, release: bytes, lineage: bytes, nodes: Iterable[int], seconds: float
+    ) -> None:
+        """Send gateways the release in force."""
+        content = announcement_records(release, lineage)
+        self._send(((node, content) for node in nodes), ANNOUNCE, "", seconds)
+
+    def _send(
+        self,
+        contents: Iterable[tuple[int, RecordDict]],
+        kind: str,
+        group: str,
+        seconds: float,
+        *,
+        more: bool = False,
+    ) -> None:
+        """Send messages; from now on, what was waited for before is late, unless they are
+        ``more``."""
         messages = [
             Message(content, node, kind, group_id=group, ttl=seconds + _TTL_SLACK)
             for node, content in contents
         ]
         sent = zip(self._grid.push_messages(messages), messages, strict=True)
-        self._stragglers = self._waiting
-        self._waiting = {one: message.metadata.dst_node_id for one, message in sent if one}
+        if not more:
+            self._stragglers, self._waiting = self._waiting, {}
+        self._waiting |= {one: message.metadata.dst_node_id for one, message in sent if one}
 
     def arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[Reply]]:
         """Replies as they come, until nobody is left to reply or ``is_over``; one that cannot even
@@ -130,6 +210,15 @@ class Exchange:
     def stage_arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[SecureReply]]:
         """The same of a stage's messages."""
         return self._arrivals(is_over, read_secure_reply, SecureReply(0, b""))
+
+    def cohort_arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[CohortReply]]:
+        """The same of gateways."""
+        return self._arrivals(is_over, read_cohort_reply, CohortReply(b""))
+
+    def relay_arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[RelayReply]]:
+        """The same of gateways in a private round."""
+        damaged = RelayReply(None, "its reply could not be unpacked")
+        return self._arrivals(is_over, read_relay_reply, damaged)
 
     def _arrivals(
         self, is_over: Callable[[], bool], read: Callable[[Message], R], damaged: R
@@ -154,7 +243,7 @@ class Exchange:
         """
         try:
             messages = list(self._grid.pull_messages([asked]))
-            found = [read(one) for one in messages if _answers(one, asked)]
+            found = [read(one) for one in messages if one.metadata.reply_to_message_id == asked]
         except _CONNECTION:
             raise
         except Exception:
@@ -164,7 +253,3 @@ class Exchange:
             if found:
                 waiting.pop(asked, None)
         return found
-
-
-def _answers(message: Message, asked: str) -> bool:
-    return message.metadata.reply_to_message_id == asked

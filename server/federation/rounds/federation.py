@@ -10,6 +10,8 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from pocketquery.sdk.files import write_atomic
+from pocketquery.server.federation.cohorts.driver import CohortDriver
+from pocketquery.server.federation.cohorts.members import GatewayMembers
 from pocketquery.server.federation.rounds.clock import Clock
 from pocketquery.server.federation.rounds.driver import Driver, Publisher
 from pocketquery.server.federation.rounds.exchange import Exchange
@@ -18,6 +20,7 @@ from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.secure.driver import BANNER, SecureDriver
+from pocketquery.server.federation.secure.members import DeviceMembers, Members
 from pocketquery.server.federation.secure.secure_round import Environment
 
 __all__ = ["JOURNAL", "finished_rounds", "run_rounds"]
@@ -55,11 +58,15 @@ def run_rounds(
         ArtifactError: too few devices connect, or the disk fails; call again to go on.
     """
     with Journal.open(folder / JOURNAL, clock=clock.now) as journal:
-        exchange, secure = Exchange(grid, clock, seed=options.seed), None
+        exchange, secure, cohorts = Exchange(grid, clock, seed=options.seed), None, None
+        members: Members = DeviceMembers(exchange)
+        if options.gateways:
+            cohorts = CohortDriver(exchange, journal, clock, options.gateways, show)
+            members = GatewayMembers(exchange, clock)
         if options.secure is not None:
             _log.warning("%s", BANNER)
             environment = environment or Environment()
-            stages = SecureDriver(exchange, journal, clock, environment, show)
+            stages = SecureDriver(members, journal, clock, environment, show)
             secure = (options.secure, stages)
         driver = Driver(
             exchange,
@@ -71,12 +78,14 @@ def run_rounds(
             compress=options.compress,
             clock=clock,
             secure=secure,
+            cohorts=cohorts,
             show=show,
         )
         while True:
             reports = _finished(journal)
             _write(folder / "rounds.json", reports)
             if driver.next_round >= options.rounds:
+                driver.announce()
                 return reports
             driver.run_round()
 

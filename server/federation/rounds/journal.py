@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from pocketquery.sdk.errors import (
     CorruptArtifactError,
@@ -32,6 +31,7 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.sqlite_file import transaction
+from pocketquery.server.federation.cohorts.cohort_sum import CohortSum, add_cohort
 from pocketquery.server.federation.privacy import budget
 from pocketquery.server.federation.privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.privacy.budget import Charge
@@ -176,6 +176,32 @@ class Journal:
         self.open_round = opened
         return receipts
 
+    def receive_cohort(
+        self, data: bytes, now: float | None = None
+    ) -> tuple[Receipt, CohortSum | None]:
+        """Take a gateway's sum; on return it is on disk what became of it. No bytes raise.
+
+        Args:
+            data: a gateway's answer.
+            now: the clock's reading.
+
+        Raises:
+            InvalidInputError: no round is open.
+            ArtifactError: the disk is full or fails; the sum does not count, ask again.
+        """
+        before = self._opened()
+        opened, receipt, cohort = add_cohort(before, data, self._now(now))
+        changed = {
+            number: one
+            for number, one in enumerate(opened.shards)
+            if one is not before.shards[number]
+        }
+        with self._writing() as connection:
+            write_reply(connection, changed, [receipt.nonce] if receipt.nonce else [])
+            write_counts(connection, opened)
+        self.open_round = opened
+        return receipt, cohort
+
     def advance(
         self,
         opened: OpenRound,
@@ -299,12 +325,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.disconnect()
 
     def _truncate(self) -> None:

@@ -36,6 +36,8 @@ from pocketquery.server.federation.secure.secure_round import SecureRound
 
 __all__ = [
     "KIND",
+    "ROUND_TABLES",
+    "clear_plain_round",
     "clear_round",
     "create_tables",
     "read_reports",
@@ -55,14 +57,16 @@ KIND = SqliteKind(
     elsewhere="name another file",
     busy="stop that server, or name another file",
 )
-_TABLES = (
+ROUND_TABLES = (
     "CREATE TABLE states (kind TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE open_round (id INTEGER PRIMARY KEY CHECK (id = 0), body TEXT NOT NULL)",
     "CREATE TABLE shards (number INTEGER PRIMARY KEY, weight TEXT NOT NULL, count INTEGER NOT NULL,"
     " reach TEXT NOT NULL, totals BLOB NOT NULL)",
     "CREATE TABLE nonces (nonce BLOB PRIMARY KEY) WITHOUT ROWID",
-    "CREATE TABLE reports (round INTEGER PRIMARY KEY, body TEXT NOT NULL)",
 )
+"""The tables of a state and an open plain round."""
+
+_REPORTS = "CREATE TABLE reports (round INTEGER PRIMARY KEY, body TEXT NOT NULL)"
 _SINCE_3 = (*secure.TABLES, budget.TABLE)
 _COUNTS = ("asked", "quarantined", "clipped", "norms", "elapsed")
 
@@ -74,7 +78,7 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> None:
         CorruptArtifactError: a database of something else.
         UnsupportedVersionError: a journal of a newer release.
     """
-    version = KIND.prepare(connection, path, (*_TABLES, *_SINCE_3))
+    version = KIND.prepare(connection, path, (*ROUND_TABLES, _REPORTS, *_SINCE_3))
     if version == 1:
         _complete_reports(connection)
     if version < KIND.version:
@@ -117,6 +121,8 @@ def write_counts(connection: sqlite3.Connection, opened: OpenRound) -> None:
     """Write what changes with every reply, good or bad."""
     body: dict[str, Any] = {name: getattr(opened, name) for name in _COUNTS}
     body |= {"settings": opened.settings.to_dict(), "quarantined": dict(opened.quarantined)}
+    if opened.staleness:
+        body["staleness"] = opened.staleness
     if opened.secure is not None:
         body["secure"] = opened.secure.to_dict()
     connection.execute("INSERT OR REPLACE INTO open_round VALUES (0, ?)", (json.dumps(body),))
@@ -127,7 +133,13 @@ def write_reply(
 ) -> None:
     """Write the sums that changed, by number, and the nonces that came."""
     rows = [
-        (number, str(one.weight), one.count, str(one.reach), one.totals.astype("<i8").tobytes())
+        (
+            number,
+            str(one.weight),
+            one.count,
+            str(one.reach),
+            one.totals.astype("<i8", copy=False).data,
+        )
         for number, one in sorted(shards.items())
     ]
     connection.executemany("INSERT OR REPLACE INTO shards VALUES (?, ?, ?, ?, ?)", rows)
@@ -137,9 +149,14 @@ def write_reply(
 
 def clear_round(connection: sqlite3.Connection) -> None:
     """Remove the open round."""
+    clear_plain_round(connection)
+    secure.clear(connection)
+
+
+def clear_plain_round(connection: sqlite3.Connection) -> None:
+    """Remove the open round where only :data:`ROUND_TABLES` are there."""
     for table in ("open_round", "shards", "nonces"):
         connection.execute(f"DELETE FROM {table}")
-    secure.clear(connection)
 
 
 def write_report(connection: sqlite3.Connection, report: RoundReport) -> None:

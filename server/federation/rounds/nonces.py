@@ -56,13 +56,17 @@ class NonceSet:
 
     def add(self, nonce: str) -> NonceSet:
         """This set and ``nonce``."""
-        if nonce in self:
-            return self
-        raw = bytes.fromhex(nonce)
-        bucket = self.buckets[raw[0]]
-        place = _place(bucket, raw)
-        grown = bucket[:place] + raw + bucket[place:]
-        return NonceSet((*self.buckets[: raw[0]], grown, *self.buckets[raw[0] + 1 :]))
+        return self.add_all([nonce])
+
+    def add_all(self, nonces: Iterable[str]) -> NonceSet:
+        """This set and ``nonces``."""
+        buckets = list(self.buckets)
+        for raw in map(bytes.fromhex, nonces):
+            bucket = buckets[raw[0]]
+            place = _place(bucket, raw)
+            if bucket[place : place + _BYTES] != raw:
+                buckets[raw[0]] = bucket[:place] + raw + bucket[place:]
+        return NonceSet(tuple(buckets))
 
     def __contains__(self, nonce: object) -> bool:
         raw = bytes.fromhex(str(nonce))

@@ -11,7 +11,7 @@ from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.rounds.validation import Expected
+from pocketquery.server.federation.rounds.validation import ExpectedUpdate
 from pocketquery.server.federation.secure.secure_round import SecureRound
 
 __all__ = ["OpenRound", "open_round"]
@@ -32,6 +32,8 @@ class OpenRound:
         nonces: of the accepted updates.
         quarantined: number of replies left out, by reason code.
         clipped: number of accepted updates that the server clipped.
+        staleness: of the accepted updates of a buffered round, how many releases they are behind,
+            summed.
         norms: sum of the accepted norms x 2**40, an integer so that their order does not matter.
         elapsed: seconds it has been open.
         last_now: the clock's reading at the last reply; None before the first and after a restart.
@@ -41,12 +43,13 @@ class OpenRound:
     state: FederationState
     settings: RoundSettings
     asked: int
-    expected: Expected
+    expected: ExpectedUpdate
     shards: tuple[RunningSum, ...]
     nonces: NonceSet = _SEEN_NOTHING
     quarantined: Mapping[str, int] = field(default_factory=dict)
     clipped: int = 0
     norms: int = 0
+    staleness: int = 0
     elapsed: float = 0.0
     last_now: float | None = None
     secure: SecureRound | None = None
@@ -55,6 +58,11 @@ class OpenRound:
     def accepted(self) -> int:
         """Number of updates in the sums."""
         return sum(shard.count for shard in self.shards)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many updates are there as are wanted."""
+        return self.accepted >= min(self.settings.clients_per_round, self.asked)
 
     @property
     def received(self) -> int:
@@ -72,13 +80,16 @@ class OpenRound:
         return self.elapsed + max(0.0, now - (now if self.last_now is None else self.last_now))
 
     def is_over(self, now: float) -> bool:
-        """Whether replies are too late when the clock reads ``now``."""
+        """Whether replies are too late when the clock reads ``now``; a buffer waits for ever."""
+        if self.settings.is_buffered:
+            return False
         return self.elapsed_at(now) > self.settings.deadline_seconds
 
     def is_finished(self, now: float) -> bool:
         """Whether there is nothing to wait for: enough valid replies, all replied, or too late."""
-        enough = self.accepted >= min(self.settings.clients_per_round, self.asked)
-        return enough or self.received >= self.asked or self.is_over(now)
+        if self.is_full or self.settings.is_buffered:
+            return self.is_full
+        return self.received >= self.asked or self.is_over(now)
 
 
 def open_round(
@@ -107,7 +118,7 @@ def open_round(
             f"found {asked} devices to ask, expected from 1 to {settings.asked()} "
             "(clients_per_round x over_selection)"
         )
-    expected = Expected(
+    expected = ExpectedUpdate(
         space_id=state.space_id,
         encoder_sha256=state.encoder_sha256,
         base_version=state.version,
@@ -115,7 +126,22 @@ def open_round(
         shapes={name: value.shape for name, value in state.adapter.items()},
         largest_norm=settings.clip_norm * settings.norm_slack,
         largest_weight=settings.largest_weight,
+        earlier=_earlier(state, settings) if settings.is_buffered else {},
     )
     size = sum(value.size for value in state.adapter.values())
     shards = (RunningSum.empty(size, settings.bits()),) * settings.shards
     return OpenRound(state, settings, asked, expected, shards, last_now=now)
+
+
+def _earlier(state: FederationState, settings: RoundSettings) -> dict[int, tuple[str, int]]:
+    """What the remembered rounds offered, and how many releases that is behind; without what is
+    further behind than an update may be. A round that released nothing is none behind."""
+    found: dict[int, tuple[str, int]] = {}
+    after, behind = state.version, 0
+    for number in sorted(state.bases, reverse=True):
+        version = state.bases[number]
+        behind += version != after
+        if behind > settings.most_staleness:
+            break
+        found[number], after = (version, behind), version
+    return found

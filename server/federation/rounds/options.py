@@ -14,7 +14,7 @@ from typing import Any
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.sdk.bundle.signature import public_key_bytes
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check, one_of
+from pocketquery.sdk.validation import check, one_of, whole
 from pocketquery.server.federation.rounds.server_optimizers import optimizer_from_dict
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.secure.settings import (
@@ -50,6 +50,9 @@ OPTIONS = (
     Option("largest-weight", _ROUND.largest_weight, "largest weight a device may declare"),
     Option("aggregation", _ROUND.aggregation, "mean, trimmed_mean or median (across shards)"),
     Option("shards", _ROUND.shards, "running sums that updates are dealt to"),
+    Option("mode", _ROUND.mode, "synchronous, or buffered: a step as soon as updates are there"),
+    Option("in-flight", _ROUND.in_flight, "buffered: devices that train at once; 0: 4 x clients"),
+    Option("most-staleness", _ROUND.most_staleness, "buffered: releases an update may be behind"),
     Option("optimizer", "fedavg", "of the server: fedavg, fedavgm, fedadam or fedyogi"),
     Option("server-learning-rate", 1.0, "of the server's optimizer"),
     Option("steps", _LOCAL.steps, "training steps on a device"),
@@ -62,6 +65,7 @@ OPTIONS = (
     Option("client-init", _LOCAL.client_init, "global, or ema (FedEMA)"),
     Option("compress", True, "updates in 8 bits with error feedback, not in float32"),
     Option("seed", 0, "of the choice of devices"),
+    Option("gateways", 0, "nodes are gateways, so many of them; 0: nodes are devices"),
     Option("secure", "off", "on: the server learns masked sums alone (experimental)"),
     Option("federation", "", "secure: the name or id that devices are enrolled for"),
     Option("enrolment", "", "secure: public key of the authority that enrols devices, or its PEM"),
@@ -85,6 +89,7 @@ _REFUSED = {
     "largest-weight": "every device counts alike under masks",
     "compress": "masked sums have an encoding of their own, of 16 bits a value",
     "shards": "devices are dealt to groups; set secure-groups instead",
+    "mode": "masks cancel among devices that answer together, a buffer takes them as they come",
 }
 
 
@@ -96,6 +101,7 @@ class FederationOptions:
         rounds: how many.
         seed: of the choice of devices.
         compress: whether updates travel in 8 bits.
+        gateways: how many nodes are gateways that answer for cohorts; 0: nodes are devices.
         settings: of a round.
         local: how devices train.
         secure: how private rounds are run; None: the rounds are plain.
@@ -104,6 +110,7 @@ class FederationOptions:
     rounds: int = 20
     seed: int = 0
     compress: bool = True
+    gateways: int = 0
     settings: RoundSettings = field(default_factory=RoundSettings)
     local: LocalConfig = field(default_factory=LocalConfig)
     secure: SecureSettings | None = None
@@ -129,6 +136,9 @@ class FederationOptions:
             aggregation=v["aggregation"],
             shards=v["shards"],
             optimizer=optimizer_from_dict(optimizer),
+            mode=v["mode"],
+            in_flight=v["in-flight"],
+            most_staleness=v["most-staleness"],
         )
         local = LocalConfig(
             steps=v["steps"],
@@ -145,7 +155,13 @@ class FederationOptions:
                 f"found {v['rounds']} rounds and the seed {v['seed']}, expected at least one round "
                 "and a seed from 0"
             )
-        plain = cls(v["rounds"], v["seed"], v["compress"], settings, local)
+        check("gateways", v["gateways"], whole(0))
+        if settings.is_buffered and v["gateways"]:
+            raise InvalidInputError(
+                f"mode is 'buffered' with {v['gateways']} gateways: a gateway sums the updates of "
+                "one round's release alone; leave mode at synchronous, or let nodes be devices"
+            )
+        plain = cls(v["rounds"], v["seed"], v["compress"], v["gateways"], settings, local)
         return plain._with_secure_sums(v) if _is_secure(v) else plain
 
     def _with_secure_sums(self, v: Mapping[str, Any]) -> FederationOptions:
@@ -201,7 +217,9 @@ class FederationOptions:
 
     def to_dict(self) -> dict[str, Any]:
         """The options as JSON values; the seed of the shards, which may be a secret, is not one."""
+        gateways = {"gateways": self.gateways} if self.gateways else {}
         return {
+            **gateways,
             "rounds": self.rounds,
             "seed": self.seed,
             "compress": self.compress,

@@ -12,22 +12,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.client.transforms import unflatten
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation, combine, shard_of
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.rounds.validation import Quarantined, Reason, Valid, validate
+from pocketquery.server.federation.rounds.validation import (
+    ExpectedUpdate,
+    Quarantined,
+    Reason,
+    Valid,
+    known_before,
+    read_reply,
+)
 
-__all__ = ["OpenRound", "Receipt", "apply", "close_round", "open_round", "receive"]
+__all__ = [
+    "OpenRound",
+    "Prepared",
+    "Receipt",
+    "apply",
+    "close_round",
+    "open_round",
+    "prepare",
+    "receive",
+    "receive_all",
+]
 
 _NORM_BITS = 40
+_NONE = np.zeros(0)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,19 +85,73 @@ def receive(
     Raises:
         InvalidInputError: ``now`` is not finite.
     """
+    opened, (receipt,) = receive_all(opened, [data], now, late=late)
+    return opened, receipt
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A reply of which all is done that needs nothing of what came before it.
+
+    Attributes:
+        expected: what it was held against.
+        found: what is in it, or why it is left out.
+        addend: itself as a sum of one; None where it is left out.
+    """
+
+    expected: ExpectedUpdate
+    found: Valid | Quarantined
+    addend: RunningSum | None = None
+
+
+def prepare(data: bytes, expected: ExpectedUpdate, settings: RoundSettings) -> Prepared:
+    """Read the reply ``data`` of a round. No reply raises. From any thread, for a round that is
+    open meanwhile: neither argument changes with the replies it takes."""
+    found = read_reply(data, expected)
+    if isinstance(found, Quarantined):
+        return Prepared(expected, found)
+    factor = min(1.0, settings.clip_norm / found.norm)
+    weight = found.header.weight if settings.weighting == "declared" else 1.0
+    scale = factor / math.sqrt(1 + found.staleness)  # it does not count as weight: K divides
+    addend = RunningSum.of(found.values, weight, scale, bits=settings.bits())
+    # The values are not looked at again, and are half as large as the addend.
+    return Prepared(expected, Valid(found.header, _NONE, found.norm, found.staleness), addend)
+
+
+def receive_all(
+    opened: OpenRound, replies: Iterable[bytes | Prepared], now: float, *, late: bool = False
+) -> tuple[OpenRound, list[Receipt]]:
+    """``opened`` after ``replies``, one after the other, and what became of each: as
+    :func:`receive` for each, with one pass over what has to be copied.
+
+    Args:
+        opened: the round; it stays as it is.
+        replies: bytes from devices, or what :func:`prepare` made of them; what was prepared for
+            another round is not taken here.
+        now: the clock's reading in seconds, see ``elapsed_at``.
+        late: the devices were asked in an earlier round, whatever their updates say.
+
+    Raises:
+        InvalidInputError: ``now`` is not finite.
+    """
     opened = replace(opened, elapsed=opened.elapsed_at(now), last_now=now)
-    found = _too_late(opened, late) or validate(
-        data,
-        opened.expected,
-        seen=opened.nonces,
-        earlier=_Earlier(opened.state.seen),
-    )
-    if isinstance(found, Valid):
-        return _accept(opened, found)
-    counts = dict(opened.quarantined)
-    counts[found.reason.value] = counts.get(found.reason.value, 0) + 1
-    receipt = Receipt(False, found.reason, found.detail)
-    return replace(opened, quarantined=counts), receipt
+    before, batch = opened.accepted, _Batch()
+    seen, earlier = _Either(opened.nonces, batch.nonces), _Earlier(opened.state.seen)
+
+    def what_of(reply: bytes | Prepared) -> Receipt:
+        if problem := _too_late(opened, before + len(batch.nonces), late):
+            return batch.leave_out(problem)
+        if isinstance(reply, bytes):
+            reply = prepare(reply, opened.expected, opened.settings)
+        assert reply.expected is opened.expected
+        found = known_before(reply.found, seen, earlier) or reply.found
+        if isinstance(found, Quarantined) or reply.addend is None:
+            assert isinstance(found, Quarantined)
+            return batch.leave_out(found)
+        return batch.accept(opened.settings, found, reply.addend)
+
+    receipts = [what_of(reply) for reply in replies]
+    return batch.added_to(opened), receipts
 
 
 def close_round(opened: OpenRound) -> tuple[FederationState, RoundReport]:
@@ -85,13 +161,22 @@ def close_round(opened: OpenRound) -> tuple[FederationState, RoundReport]:
     why. Else the state holds the new adapter under the old version's name: whether and as what it
     is released is decided by the gate (:meth:`FederationState.released`, ``rejected``).
     """
-    state = replace(opened.state, round=opened.state.round + 1, seen=_remembered(opened))
+    state = replace(
+        opened.state,
+        round=opened.state.round + 1,
+        seen=_remembered(opened, opened.state.seen, opened.nonces),
+        bases=(
+            _remembered(opened, opened.state.bases, opened.state.version)
+            if opened.settings.is_buffered
+            else {}
+        ),
+    )
     report = _report(opened)
     if report.skipped:
         return state, report
     settings = opened.settings
     mean = combine(opened.shards, _aggregation(opened), settings.trim)
-    change = _unflatten(mean, opened.state.adapter)
+    change = unflatten(mean, {n: value.shape for n, value in opened.state.adapter.items()})
     adapter, moments = settings.optimizer.apply(state.adapter, change, state.optimizer)
     step = np.concatenate([(adapter[n] - state.adapter[n]).ravel() for n in sorted(adapter)])
     norm = _norm(step.astype(np.float64))
@@ -117,6 +202,16 @@ def apply(
     return close_round(opened)
 
 
+class _Either:
+    """Two containers of nonces as one."""
+
+    def __init__(self, one: NonceSet, other: set[str]) -> None:
+        self._one, self._other = one, other
+
+    def __contains__(self, nonce: object) -> bool:
+        return nonce in self._other or nonce in self._one
+
+
 class _Earlier:
     """The nonces of all remembered rounds, as one container."""
 
@@ -127,39 +222,64 @@ class _Earlier:
         return any(nonce in nonces for nonces in self._seen.values())
 
 
-def _too_late(opened: OpenRound, late: bool) -> Quarantined | None:
+def _too_late(opened: OpenRound, accepted: int, late: bool) -> Quarantined | None:
     if late:
         return Quarantined(Reason.STALE_ROUND, "it answers what was asked in an earlier round")
-    if opened.elapsed > opened.settings.deadline_seconds:
+    if not opened.settings.is_buffered and opened.elapsed > opened.settings.deadline_seconds:
         seconds = f"{opened.elapsed:.0f} s, deadline {opened.settings.deadline_seconds:.0f} s"
         return Quarantined(Reason.TOO_LATE, f"the round has been open for {seconds}")
-    if opened.accepted >= opened.asked:
+    if accepted >= opened.asked:
         return Quarantined(Reason.TOO_LATE, f"all {opened.asked} replies asked for are there")
     return None
 
 
-def _accept(opened: OpenRound, update: Valid) -> tuple[OpenRound, Receipt]:
-    settings = opened.settings
-    factor = min(1.0, settings.clip_norm / update.norm)
-    shard = shard_of(update.header.nonce, settings.shards, settings.shard_seed)
-    shards = list(opened.shards)
-    weight = update.header.weight if settings.weighting == "declared" else 1.0
-    shards[shard] = shards[shard].add(update.values, weight, factor)
-    after = replace(
-        opened,
-        shards=tuple(shards),
-        nonces=opened.nonces.add(update.header.nonce),
-        clipped=opened.clipped + (factor < 1.0),
-        norms=opened.norms + round(math.ldexp(update.norm, _NORM_BITS)),
-    )
-    return after, Receipt(True, shard=shard, nonce=update.header.nonce)
+@dataclass
+class _Batch:
+    """What a round takes at once."""
+
+    addends: dict[int, list[RunningSum]] = field(default_factory=dict)
+    nonces: set[str] = field(default_factory=set)
+    reasons: list[str] = field(default_factory=list)
+    clipped: int = 0
+    staleness: int = 0
+    norms: int = 0
+
+    def accept(self, settings: RoundSettings, update: Valid, addend: RunningSum) -> Receipt:
+        nonce = update.header.nonce
+        shard = shard_of(nonce, settings.shards, settings.shard_seed)
+        self.addends.setdefault(shard, []).append(addend)
+        self.nonces.add(nonce)
+        self.clipped += settings.clip_norm / update.norm < 1.0
+        self.staleness += update.staleness
+        self.norms += round(math.ldexp(update.norm, _NORM_BITS))
+        return Receipt(True, shard=shard, nonce=nonce)
+
+    def leave_out(self, problem: Quarantined) -> Receipt:
+        self.reasons.append(problem.reason.value)
+        return Receipt(False, problem.reason, problem.detail)
+
+    def added_to(self, opened: OpenRound) -> OpenRound:
+        shards, quarantined = list(opened.shards), dict(opened.quarantined)
+        for number, addends in self.addends.items():
+            shards[number] = shards[number].merge_all(addends)
+        for reason in self.reasons:
+            quarantined[reason] = quarantined.get(reason, 0) + 1
+        return replace(
+            opened,
+            shards=tuple(shards),
+            nonces=opened.nonces.add_all(self.nonces),
+            quarantined=quarantined,
+            clipped=opened.clipped + self.clipped,
+            staleness=opened.staleness + self.staleness,
+            norms=opened.norms + self.norms,
+        )
 
 
-def _remembered(opened: OpenRound) -> dict[int, NonceSet]:
-    """The nonces of the last rounds, this one's among them, and none of older ones."""
+def _remembered(opened: OpenRound, before: Mapping[int, T], this: T) -> dict[int, T]:
+    """What is kept of the last rounds, ``this`` one's among them, and none of older ones."""
     oldest = opened.state.round + 1 - opened.settings.remembered_rounds
-    seen = {number: nonces for number, nonces in opened.state.seen.items() if number >= oldest}
-    return seen | {opened.state.round: opened.nonces}
+    kept = {number: one for number, one in before.items() if number >= oldest}
+    return kept | {opened.state.round: this}
 
 
 def _report(opened: OpenRound) -> RoundReport:
@@ -180,6 +300,7 @@ def _report(opened: OpenRound) -> RoundReport:
         optimizer=settings.optimizer.name,
         fallback=None if skipped else _fallback(opened),
         filled_shards=_filled(opened),
+        staleness=opened.staleness / accepted if settings.is_buffered and accepted else None,
         seconds=opened.elapsed,
     )
 
@@ -211,19 +332,6 @@ def _fallback(opened: OpenRound) -> str | None:
 
 def _filled(opened: OpenRound) -> int:
     return sum(shard.count > 0 for shard in opened.shards)
-
-
-def _unflatten(
-    values: NDArray[np.float64], like: Mapping[str, NDArray[np.float32]]
-) -> dict[str, NDArray[np.float64]]:
-    """``values`` as tensors of the names and shapes of ``like``, in the order of sorted names."""
-    tensors: dict[str, NDArray[np.float64]] = {}
-    start = 0
-    for name in sorted(like):
-        stop = start + like[name].size
-        tensors[name] = values[start:stop].reshape(like[name].shape)
-        start = stop
-    return tensors
 
 
 def _norm(values: NDArray[np.float64]) -> float:

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = ["RoundReport"]
+
+
+class Cohort(Protocol):
+    """What a gateway heard: :class:`pocketquery.server.federation.cohorts.cohort_sum.CohortSum`."""
+
+    @property
+    def declined(self) -> int: ...
+
+    @property
+    def quarantined(self) -> Mapping[str, int]: ...
+
+    @property
+    def figures(self) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class RoundReport:
         step_norm: L2 norm of the optimizer's step: new adapter minus old.
         aggregation, optimizer: how the step was made.
         filled_shards: how many shards had updates.
+        staleness: of a buffered round, how many releases behind the accepted changes began, their
+            mean; else None.
         stages: of a private round, how many devices came how far; empty of a plain one.
         privacy: what the season has cost with this round, where noise was added: ``season``,
             ``mode``, ``rounds``, ``epsilon``, ``delta``; else None.
@@ -63,6 +78,7 @@ class RoundReport:
     aggregation: str = "mean"
     optimizer: str = "fedavg"
     filled_shards: int = 0
+    staleness: float | None = None
     stages: Mapping[str, int] = field(default_factory=dict)
     privacy: Mapping[str, Any] | None = None
 
@@ -94,6 +110,25 @@ class RoundReport:
         }
         return replace(self, accepted=count + 1, figures={**self.figures, **mean})
 
+    def with_cohort(self, count: int, cohort: Cohort) -> RoundReport:
+        """This report after a cohort with ``count`` accepted replies; figures stay means."""
+        before = self.accepted
+        mean = {
+            name: (self.figures.get(name, value) * before + value * count) / (before + count)
+            for name, value in cohort.figures.items()
+            if count
+        }
+        counts = dict(self.quarantined)
+        for reason, number in cohort.quarantined.items():
+            counts[reason] = counts.get(reason, 0) + number
+        return replace(
+            self,
+            accepted=before + count,
+            declined=self.declined + cohort.declined,
+            quarantined=dict(sorted(counts.items())),
+            figures={**self.figures, **mean},
+        )
+
     def with_quarantined(self, reason: str) -> RoundReport:
         """This report after one more reply that was left out."""
         counts = dict(self.quarantined)
@@ -108,6 +143,7 @@ class RoundReport:
         """
         return replace(
             self,
+            asked=heard.asked,
             declined=heard.declined,
             failed=heard.failed,
             quarantined=heard.quarantined,
@@ -122,6 +158,8 @@ class RoundReport:
         found = asdict(self)
         if not self.stages:  # of a plain round there is nothing to tell
             del found["stages"], found["privacy"]
+        if self.staleness is None:
+            del found["staleness"]
         return found
 
     @classmethod

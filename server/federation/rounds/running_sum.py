@@ -9,6 +9,7 @@ half of 2**-bits a value and update, far below the 8 bits the update came in.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,10 @@ __all__ = ["LEAST_BITS", "MOST_BITS", "RunningSum", "fraction_bits"]
 MOST_BITS = 40
 LEAST_BITS = 24
 _CAPACITY = 2**63 - 1
-_BLOCK = 8192  # values at once: what lies between stays in the processor's cache
+_ROUNDED_BY_ADDING = 2**51
+_LEADING = np.float64(1.5 * 2**52)
+_LEADING_BITS = _LEADING.view(np.int64)
+_BLOCK = 32_768  # values at once: what lies between stays in the processor's cache
 
 
 def fraction_bits(largest_sum: float) -> int:
@@ -62,6 +66,39 @@ class RunningSum:
     def empty(cls, size: int, bits: int = MOST_BITS) -> RunningSum:
         """The sum of nothing, over vectors of ``size`` values."""
         return cls(np.zeros(size, np.int64), 0, 0, 0, bits)
+
+    @classmethod
+    def of(
+        cls,
+        values: NDArray[np.floating],
+        weight: float,
+        factor: float = 1.0,
+        *,
+        bits: int = MOST_BITS,
+    ) -> RunningSum:
+        """The sum of ``weight * factor * values`` alone; :meth:`add` says what these are.
+
+        Raises:
+            InvalidInputError: it might leave int64.
+        """
+        fixed = round(math.ldexp(weight, bits))
+        scale = fixed * factor
+        peak = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+        reach = cls.empty(0, bits)._checked_reach(math.ceil(peak * scale) + 1)
+        totals = np.empty(values.shape, np.int64)
+        for start in range(0, totals.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            scaled = values[part].astype(np.float64)
+            np.multiply(scaled, scale, out=scaled)
+            if reach < _ROUNDED_BY_ADDING:
+                # Adding it leaves no bit for a fraction, so rounds, half to even as rint does; and
+                # what is below its leading bits is the integer. A cast would take three times as
+                # long.
+                np.add(scaled, _LEADING, out=scaled)
+                np.subtract(scaled.view(np.int64), _LEADING_BITS, out=totals[part])
+            else:
+                totals[part] = np.rint(scaled, out=scaled)
+        return cls(totals, fixed, 1, reach, bits)
 
     @classmethod
     def of_totals(
@@ -107,17 +144,7 @@ class RunningSum:
         Raises:
             InvalidInputError: the sum might leave int64; nothing was added.
         """
-        fixed = round(math.ldexp(weight, self.bits))
-        scale = fixed * factor
-        peak = max(float(values.max(initial=0)), -float(values.min(initial=0)))
-        reach = self._checked_reach(self.reach + math.ceil(peak * scale) + 1)
-        totals = np.empty_like(self.totals)
-        for start in range(0, totals.size, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            scaled = np.multiply(values[part], scale, dtype=np.float64)
-            rounded = np.rint(scaled, out=scaled).astype(np.int64)
-            np.add(self.totals[part], rounded, out=totals[part])
-        return RunningSum(totals, self.weight + fixed, self.count + 1, reach, self.bits)
+        return self.merge(RunningSum.of(values, weight, factor, bits=self.bits))
 
     def merge(self, other: RunningSum) -> RunningSum:
         """The sum of both, as if all vectors had been added to one.
@@ -125,14 +152,21 @@ class RunningSum:
         Raises:
             InvalidInputError: the sum might leave int64, or the two differ in their bits.
         """
-        if self.bits != other.bits:
-            raise InvalidInputError(
-                f"found sums with {self.bits} and {other.bits} bits after the point, expected "
-                "the same; both must be of one round"
-            )
-        reach = self._checked_reach(self.reach + other.reach)
-        weight, count = self.weight + other.weight, self.count + other.count
-        return RunningSum(self.totals + other.totals, weight, count, reach, self.bits)
+        return self.merge_all([other])
+
+    def merge_all(self, others: Sequence[RunningSum]) -> RunningSum:
+        """The sum of this one and ``others``. Raises as :meth:`merge`."""
+        totals, weight, count, reach = self.totals, self.weight, self.count, self.reach
+        for place, other in enumerate(others):
+            if self.bits != other.bits:
+                raise InvalidInputError(
+                    f"found sums with {self.bits} and {other.bits} bits after the point, expected "
+                    "the same; both must be of one round"
+                )
+            weight, count, reach = weight + other.weight, count + other.count, reach + other.reach
+            self._checked_reach(reach)
+            totals = np.add(totals, other.totals, out=totals if place else None)
+        return RunningSum(totals, weight, count, reach, self.bits)
 
     def mean(self) -> NDArray[np.float64]:
         """The weighted mean, float64 (n,).

@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Doubles, FloatTensors
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = [
@@ -33,8 +34,7 @@ __all__ = [
     "optimizer_from_dict",
 ]
 
-Tensors = Mapping[str, NDArray[np.float32]]
-Change = Mapping[str, NDArray[np.float64]]
+Change = Mapping[str, Doubles]
 
 
 class Step(NamedTuple):
@@ -72,7 +72,7 @@ class ServerOptimizer:
                     f"{self.name}: {field.name} is {value!r}, expected {expected}"
                 )
 
-    def apply(self, tensors: Tensors, change: Change, moments: Tensors) -> Step:
+    def apply(self, tensors: FloatTensors, change: Change, moments: FloatTensors) -> Step:
         """``tensors`` after a step along ``change``.
 
         Args:
@@ -93,7 +93,7 @@ class ServerOptimizer:
             kept |= {f"{moment}.{name}": array.astype(np.float32) for moment, array in own.items()}
         return Step(after, kept)
 
-    def checked(self, moments: Tensors, tensors: Tensors) -> dict[str, NDArray[np.float64]]:
+    def checked(self, moments: FloatTensors, tensors: FloatTensors) -> dict[str, Doubles]:
         """``moments`` in float64, or the first ones where there are none.
 
         Raises:
@@ -117,9 +117,7 @@ class ServerOptimizer:
         """Name and settings as JSON values."""
         return {"name": self.name, **asdict(self)}
 
-    def _step(
-        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
+    def _step(self, change: Doubles, own: dict[str, Doubles]) -> Doubles:
         """The direction for one tensor; puts the new moments in ``own``."""
         raise NotImplementedError
 
@@ -133,9 +131,7 @@ class FedAvg(ServerOptimizer):
 
     name: ClassVar[str] = "fedavg"
 
-    def _step(
-        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
+    def _step(self, change: Doubles, own: dict[str, Doubles]) -> Doubles:
         return change
 
 
@@ -147,9 +143,7 @@ class FedAvgM(ServerOptimizer):
     moments: ClassVar[tuple[str, ...]] = ("velocity",)
     momentum: float = 0.9
 
-    def _step(
-        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
+    def _step(self, change: Doubles, own: dict[str, Doubles]) -> Doubles:
         own["velocity"] = self.momentum * own["velocity"] + change
         return own["velocity"]
 
@@ -172,17 +166,13 @@ class FedAdam(ServerOptimizer):
     def _initial(self, moment: str) -> float:
         return self.tau**2 if moment == "second_moment" else 0.0
 
-    def _step(
-        self, change: NDArray[np.float64], own: dict[str, NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
+    def _step(self, change: Doubles, own: dict[str, Doubles]) -> Doubles:
         first = self.beta1 * own["first_moment"] + (1 - self.beta1) * change
         second = self._second(own["second_moment"], np.square(change))
         own |= {"first_moment": first, "second_moment": second}
         return first / (np.sqrt(second) + self.tau)
 
-    def _second(
-        self, before: NDArray[np.float64], square: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _second(self, before: Doubles, square: Doubles) -> Doubles:
         return self.beta2 * before + (1 - self.beta2) * square
 
 
@@ -192,9 +182,7 @@ class FedYogi(FedAdam):
 
     name: ClassVar[str] = "fedyogi"
 
-    def _second(
-        self, before: NDArray[np.float64], square: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _second(self, before: Doubles, square: Doubles) -> Doubles:
         return before - (1 - self.beta2) * square * np.sign(before - square)
 
 

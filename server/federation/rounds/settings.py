@@ -16,11 +16,13 @@ from pocketquery.server.federation.rounds.server_optimizers import (
 )
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation
 
-__all__ = ["RoundSettings", "Weighting"]
+__all__ = ["Mode", "RoundSettings", "Weighting"]
 
+Mode = Literal["synchronous", "buffered"]
 Weighting = Literal["equal", "declared"]
 
 _WHOLE = ("clients_per_round", "least_replies", "shards", "remembered_rounds")
+_IN_FLIGHT = 4  # devices that train at once in buffered rounds, for each update of a step
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class RoundSettings:
         optimizer: what makes the mean change a step.
         remembered_rounds: for how many rounds accepted nonces are kept, to tell a replay.
         largest_step: L2 norm of the server's step, which is shortened to it; None: any.
+        mode: "synchronous": a round asks its devices at once and ends with them; "buffered":
+            devices train all the time, and a round is over when ``clients_per_round`` updates are
+            there, from whichever release they began; see buffered.py.
+        in_flight: of buffered rounds, how many devices train at once; 0: four times
+            ``clients_per_round``. They ask no more than that, so ``over_selection`` has no meaning.
+        most_staleness: of buffered rounds, how many releases an update may be behind.
 
     Raises:
         InvalidInputError: a setting is out of its range.
@@ -73,6 +81,9 @@ class RoundSettings:
     optimizer: ServerOptimizer = field(default_factory=FedAvg)
     remembered_rounds: int = 8
     largest_step: float | None = None
+    mode: Mode = "synchronous"
+    in_flight: int = 0
+    most_staleness: int = 8
 
     def __post_init__(self) -> None:
         """Check each setting, and those that depend on each other."""
@@ -108,13 +119,41 @@ class RoundSettings:
             self.weighting in get_args(Weighting),
             f"one of {', '.join(get_args(Weighting))}",
         )
+        self._need("mode", self.mode in get_args(Mode), f"one of {', '.join(get_args(Mode))}")
+        self._need(
+            "in_flight",
+            self.in_flight == 0 or _is_whole(self.in_flight),
+            "a whole number from 1, or 0 for four times clients_per_round",
+        )
+        if self.is_buffered:
+            self._need(
+                "most_staleness",
+                type(self.most_staleness) is int
+                and 0 <= self.most_staleness <= self.remembered_rounds,
+                f"a whole number from 0 to remembered_rounds ({self.remembered_rounds}), for so "
+                "long a replay is known",
+            )
         least = 1 if self.aggregation == "mean" else LEAST_SHARDS
         self._need("shards", self.shards >= least, f"at least {least} for {self.aggregation}")
         self.bits()
 
     def asked(self) -> int:
-        """How many devices a round asks, and so the most updates it accepts."""
+        """How many devices a round asks, and so the most updates it accepts; of a buffered one, how
+        many updates end it."""
+        if self.is_buffered:
+            return self.clients_per_round
         return math.ceil(self.clients_per_round * self.over_selection)
+
+    @property
+    def is_buffered(self) -> bool:
+        """Whether updates count whichever release they began from."""
+        return self.mode == "buffered"
+
+    def at_once(self) -> int:
+        """How many devices train at once."""
+        if self.is_buffered:
+            return self.in_flight or _IN_FLIGHT * self.clients_per_round
+        return self.asked()
 
     def bits(self) -> int:
         """Bits after the point of the round's sums: as many as cannot overflow.
@@ -126,8 +165,12 @@ class RoundSettings:
         return fraction_bits(max(1.0, self.asked() * most * self.clip_norm))
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        return {**asdict(self), "optimizer": self.optimizer.to_dict()}
+        """The settings as JSON values; of synchronous rounds those that they have."""
+        found = {**asdict(self), "optimizer": self.optimizer.to_dict()}
+        if not self.is_buffered:
+            for name in ("mode", "in_flight", "most_staleness"):
+                del found[name]
+        return found
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> RoundSettings:

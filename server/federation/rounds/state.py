@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import FloatTensors
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
@@ -18,7 +20,6 @@ from pocketquery.server.federation.rounds.nonces import NonceSet
 
 __all__ = ["FederationState"]
 
-Tensors = Mapping[str, NDArray[np.float32]]
 
 _FORMAT = "pocketquery-federation-state"
 _VERSION = "1"
@@ -39,15 +40,18 @@ class FederationState:
         encoder_sha256: hexadecimal SHA-256 of the encoder.onnx the adapter belongs to.
         optimizer: the server optimizer's moments, float32 by name; empty before its first step.
         seen: for each remembered round, the nonces it accepted.
+        bases: for each remembered round, where they are buffered, the release it offered; an update
+            that began from one of these may still count.
     """
 
     round: int
     version: str
-    adapter: Tensors
+    adapter: FloatTensors
     space_id: str
     encoder_sha256: str
-    optimizer: Tensors = field(default_factory=dict)
+    optimizer: FloatTensors = field(default_factory=dict)
     seen: Mapping[int, NonceSet] = field(default_factory=dict)
+    bases: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what no round could start from.
@@ -90,7 +94,9 @@ class FederationState:
 
         Adapter, version and moments stay those of this state, in which the round began.
         """
-        return dataclasses.replace(self, round=candidate.round, seen=candidate.seen)
+        return dataclasses.replace(
+            self, round=candidate.round, seen=candidate.seen, bases=candidate.bases
+        )
 
     def without_moments(self) -> FederationState:
         """This state for another server optimizer to go on from."""
@@ -104,6 +110,9 @@ class FederationState:
         tensors |= {f"seen:{number}": nonces.to_array() for number, nonces in self.seen.items()}
         texts = {name: getattr(self, name) for name in _TEXTS}
         metadata = {"format": _FORMAT, "format_version": _VERSION, "round": str(self.round)}
+        if self.bases:
+            named = {str(number): version for number, version in sorted(self.bases.items())}
+            metadata["bases"] = json.dumps(named)
         return serialize(tensors, metadata | texts)
 
     @classmethod
@@ -127,10 +136,11 @@ class FederationState:
                 round=int(found["round"]),
                 adapter=parts["adapter"],
                 optimizer=parts["optimizer"],
+                bases={int(n): str(v) for n, v in json.loads(found.get("bases", "{}")).items()},
                 seen={int(n): NonceSet.of_array(value) for n, value in parts["seen"].items()},
                 **{name: found[name] for name in _TEXTS},
             )
-        except (KeyError, ValueError) as error:
+        except (AttributeError, KeyError, ValueError) as error:
             raise CorruptArtifactError(f"{_SOURCE}: not a complete state: {error}") from error
 
 

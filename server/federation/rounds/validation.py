@@ -7,11 +7,12 @@ content is held against what this round sent out.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -22,7 +23,16 @@ from pocketquery.client.update import UpdateHeader, decode_update
 from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.errors import CorruptArtifactError
 
-__all__ = ["LEAST_WEIGHT", "Expected", "Quarantined", "Reason", "Valid", "validate"]
+__all__ = [
+    "LEAST_WEIGHT",
+    "ExpectedUpdate",
+    "Quarantined",
+    "Reason",
+    "Valid",
+    "known_before",
+    "read_reply",
+    "validate",
+]
 
 LEAST_WEIGHT = 2.0**-10  # below it the fixed point of the sums would round the weight visibly
 _LONGEST_DETAIL = 300
@@ -55,7 +65,7 @@ _FIELDS = ((Reason.WRONG_SPACE, "space_id"), (Reason.WRONG_ENCODER, "encoder_sha
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedUpdate:
     """What an update of this round must look like.
 
     Attributes:
@@ -63,6 +73,8 @@ class Expected:
         shapes: of the tensors by name.
         largest_norm: a longer change is quarantined.
         largest_weight: and one that claims more weight.
+        earlier: where rounds are buffered, what else its header may say: by round, the release and
+            how many releases it is behind.
     """
 
     space_id: str
@@ -72,7 +84,14 @@ class Expected:
     shapes: Mapping[str, tuple[int, ...]]
     largest_norm: float
     largest_weight: float
+    earlier: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
+    def base(self, number: int) -> tuple[str, int] | None:
+        """The release that the round ``number`` offered, and how many releases it is behind; None
+        where its updates do not count now."""
+        return (self.base_version, 0) if number == self.round else self.earlier.get(number)
+
+    @functools.cached_property
     def largest_bytes(self) -> int:
         """The most an update of these tensors can have, sent as float32, with its header."""
         values = sum(math.prod(shape) for shape in self.shapes.values())
@@ -81,27 +100,37 @@ class Expected:
 
 @dataclass(frozen=True)
 class Valid:
-    """An update that may be added: its header, its values, and their L2 norm.
+    """An update that may be added: its header, its values, their L2 norm, and how many releases
+    what it began from is behind.
 
-    ``values`` is float32 (n,), the tensors one after the other in the order of their sorted names.
+    ``values`` is float64 (n,), the tensors one after the other in the order of their sorted names;
+    each value is one of float32.
     """
 
     header: UpdateHeader
-    values: NDArray[np.float32]
+    values: NDArray[np.float64]
     norm: float
+    staleness: int = 0
 
 
 @dataclass(frozen=True)
 class Quarantined:
-    """A reply that is left out; ``detail`` says what was found and what was expected, in ASCII."""
+    """A reply that is left out.
+
+    Attributes:
+        reason: why.
+        detail: what was found and what was expected, in ASCII.
+        nonce: its own, where the header was read up to it; else empty.
+    """
 
     reason: Reason
     detail: str
+    nonce: str = ""
 
 
 def validate(
     data: bytes,
-    expected: Expected,
+    expected: ExpectedUpdate,
     *,
     seen: Container[str] = (),
     earlier: Container[str] = (),
@@ -114,51 +143,67 @@ def validate(
         seen: nonces accepted in this round.
         earlier: nonces accepted in the rounds before that are remembered.
     """
+    found = read_reply(data, expected)
+    return known_before(found, seen, earlier) or found
+
+
+def read_reply(data: bytes, expected: ExpectedUpdate) -> Valid | Quarantined:
+    """The update in ``data``, or why there is none, whatever came before it: what takes time, and
+    needs nothing of the round that changes. Never raises."""
     try:
-        return _validated(data, expected, seen, earlier)
+        return _validated(data, expected)
     except Exception as error:  # a defect of ours, which a reply must not turn into its weapon
         _log.exception("reading a reply raised")
         return _quarantined(Reason.MALFORMED, f"reading it raised {type(error).__name__}")
 
 
-def _validated(
-    data: bytes, expected: Expected, seen: Container[str], earlier: Container[str]
-) -> Valid | Quarantined:
-    if len(data) > expected.largest_bytes():
-        found = f"{len(data)} bytes, expected at most {expected.largest_bytes()}"
+def known_before(
+    found: Valid | Quarantined, seen: Container[str], earlier: Container[str]
+) -> Quarantined | None:
+    """Whether what :func:`read_reply` found came before, as :func:`validate` has it."""
+    nonce = found.header.nonce if isinstance(found, Valid) else found.nonce
+    if nonce and nonce in seen:
+        return _quarantined(Reason.DUPLICATE, f"nonce {nonce} is already in this round")
+    if nonce and nonce in earlier:
+        return _quarantined(Reason.REPLAY, f"nonce {nonce} was in an earlier round")
+    return None
+
+
+def _validated(data: bytes, expected: ExpectedUpdate) -> Valid | Quarantined:
+    if len(data) > expected.largest_bytes:
+        found = f"{len(data)} bytes, expected at most {expected.largest_bytes}"
         return _quarantined(Reason.MALFORMED, found)
     try:
         update = decode_update(data)
     except CorruptArtifactError as error:
         return _quarantined(_reason_of(data), str(error))
-    problem = _problem_of_header(update.header, expected, seen, earlier)
-    problem = problem or _problem_of_tensors(update.change, expected)
-    if problem:
-        return problem
-    values = np.concatenate([update.change[name].ravel() for name in sorted(expected.shapes)])
-    # Summed here and not by BLAS, whose result depends on its threads. float32 squared cannot
-    # overflow float64, so the norm is finite exactly where all values are.
-    norm = math.sqrt(float(np.square(values, dtype=np.float64).sum()))
-    return _problem_of_norm(norm, expected) or Valid(update.header, values, norm)
-
-
-def _problem_of_header(
-    header: UpdateHeader, expected: Expected, seen: Container[str], earlier: Container[str]
-) -> Quarantined | None:
+    header = update.header
     for reason, name in _FIELDS:
         found, wanted = getattr(header, name), getattr(expected, name)
         if found != wanted:
             return _quarantined(reason, f"found {name} {found!r}, expected {wanted!r}")
-    if header.nonce in seen:
-        return _quarantined(Reason.DUPLICATE, f"nonce {header.nonce} is already in this round")
-    if header.nonce in earlier:
-        return _quarantined(Reason.REPLAY, f"nonce {header.nonce} was in an earlier round")
-    if header.round != expected.round:
+    problem = _problem_of_header(header, expected) or _problem_of_tensors(update.shapes, expected)
+    if problem:
+        return replace(problem, nonce=header.nonce)
+    # Summed here and not by BLAS, whose result depends on its threads. float32 squared cannot
+    # overflow float64, so the norm is finite exactly where all values are.
+    values = update.values.astype(np.float64)
+    norm = math.sqrt(float(np.square(values).sum()))
+    if problem := _problem_of_norm(norm, expected):
+        return replace(problem, nonce=header.nonce)
+    base = expected.base(header.round)
+    return Valid(header, values, norm, 0 if base is None else base[1])
+
+
+def _problem_of_header(header: UpdateHeader, expected: ExpectedUpdate) -> Quarantined | None:
+    base = expected.base(header.round)
+    if base is None:
         reason = Reason.STALE_ROUND if header.round < expected.round else Reason.FUTURE_ROUND
-        return _quarantined(reason, f"found round {header.round}, expected {expected.round}")
-    if header.base_version != expected.base_version:
+        wanted = ", ".join(map(str, [*sorted(expected.earlier), expected.round]))
+        return _quarantined(reason, f"found round {header.round}, expected {wanted}")
+    if header.base_version != base[0]:
         found = f"found a change of release {header.base_version!r}"
-        return _quarantined(Reason.STALE_ROUND, f"{found}, expected {expected.base_version!r}")
+        return _quarantined(Reason.STALE_ROUND, f"{found}, expected {base[0]!r}")
     if not LEAST_WEIGHT <= header.weight <= expected.largest_weight:
         limits = f"from {LEAST_WEIGHT} to {expected.largest_weight}"
         return _quarantined(Reason.BAD_WEIGHT, f"found weight {header.weight}, expected {limits}")
@@ -166,20 +211,20 @@ def _problem_of_header(
 
 
 def _problem_of_tensors(
-    change: Mapping[str, NDArray[np.float32]], expected: Expected
+    shapes: Mapping[str, tuple[int, ...]], expected: ExpectedUpdate
 ) -> Quarantined | None:
-    if change.keys() != expected.shapes.keys():
-        more = sorted(change.keys() - expected.shapes.keys())[:3]
-        less = sorted(expected.shapes.keys() - change.keys())[:3]
+    if shapes.keys() != expected.shapes.keys():
+        more = sorted(shapes.keys() - expected.shapes.keys())[:3]
+        less = sorted(expected.shapes.keys() - shapes.keys())[:3]
         return _quarantined(Reason.WRONG_KEYS, f"tensors not expected: {more}, missing: {less}")
     for name, shape in expected.shapes.items():
-        if change[name].shape != shape:
-            found = f"{name!r} is {list(change[name].shape)}, expected {list(shape)}"
+        if shapes[name] != shape:
+            found = f"{name!r} is {list(shapes[name])}, expected {list(shape)}"
             return _quarantined(Reason.WRONG_SHAPE, found)
     return None
 
 
-def _problem_of_norm(norm: float, expected: Expected) -> Quarantined | None:
+def _problem_of_norm(norm: float, expected: ExpectedUpdate) -> Quarantined | None:
     if not math.isfinite(norm):
         return _quarantined(Reason.NOT_FINITE, "found NaN or infinity, expected finite values")
     if norm == 0:

@@ -1,4 +1,4 @@
-"""The five stages of a private round over an exchange: what rounds/driver.py asks where it may not
+"""The five stages of a private round: what rounds/driver.py asks where it may not
 see single changes.
 
 Every step is a function of values (secure_round.py, coordinator.py) and is in the journal before
@@ -17,19 +17,19 @@ from typing import Any
 
 from pocketquery.client.device import Offer
 from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.transport import SecureReply, secure_records
+from pocketquery.client.secure.transport import SecureReply
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.privacy import budget
 from pocketquery.server.federation.rounds.clock import Clock
-from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
+from pocketquery.server.federation.rounds.exchange import Arrival
 from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.secure.coordinator import Skipped
+from pocketquery.server.federation.secure.members import Members
 from pocketquery.server.federation.secure.secure_round import (
     Environment,
     SecureRound,
-    announcement,
     close_stage,
     deal,
     planned_encoding,
@@ -57,7 +57,7 @@ class SecureDriver:
     """Drives the stages of private rounds.
 
     Args:
-        exchange: how devices are asked.
+        members: how devices are asked.
         journal: what is known of the rounds.
         clock: for deadlines.
         environment: random bytes and the time of day.
@@ -66,13 +66,13 @@ class SecureDriver:
 
     def __init__(
         self,
-        exchange: Exchange,
+        members: Members,
         journal: Journal,
         clock: Clock,
         environment: Environment,
         show: Callable[[RoundReport], None],
     ) -> None:
-        self._exchange = exchange
+        self._members = members
         self._journal = journal
         self._clock = clock
         self._environment = environment
@@ -120,14 +120,11 @@ class SecureDriver:
 
     def _train(self, heard: RoundReport, offer: Offer, nodes: Sequence[int]) -> RoundReport:
         """Ask who is ready, and deal them to groups; without enough of them the round ends."""
-        opened, announced = self._opened, announcement(self._secure.settings).to_bytes()
-        content = secure_records(Stage.OFFER, announced, offer)
+        opened = self._opened
         enough = min(opened.settings.clients_per_round, opened.asked)
         if len(self._secure.ready) < enough:
-            chosen = self._exchange.drawn(offer.round, nodes, opened.asked)
-            asked = [(node, content) for node in chosen if node not in self._secure.ready]
-            self._exchange.ask_stage(asked, offer.round, 1, opened.settings.deadline_seconds)
-            for arrival in self._exchange.stage_arrivals(self._is_over):
+            self._members.offer(opened, offer, nodes)
+            for arrival in self._members.arrivals(self._is_over):
                 heard = self._take_ready(heard, arrival)
                 self._show(replace(heard, accepted=len(self._secure.ready)))
                 if len(self._secure.ready) >= enough:
@@ -181,13 +178,13 @@ class SecureDriver:
         opened = self._opened
         found, number = self._secure, opened.state.round
         messages = (
-            (group.nodes[place], secure_records(stage, group.sum.message(place)))
+            (group.nodes[place], group.sum.message(place))
             for group in found.groups.values()
             for place in group.sum.waiting
         )
         seconds = found.settings.stage_deadline * (2 if stage is Stage.UNMASK else 1)
-        self._exchange.ask_stage(messages, number, stage, seconds)
-        for arrival in self._exchange.stage_arrivals(is_over):
+        self._members.ask(messages, number, stage, seconds)
+        for arrival in self._members.arrivals(is_over):
             reply = arrival.reply
             if arrival.late or reply.body is None:
                 _log.info("round %d: in stage %d a device declined or was too late", number, stage)

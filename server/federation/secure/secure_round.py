@@ -27,6 +27,7 @@ from pocketquery.server.federation.secure.coordinator import SecureReason, Secur
 from pocketquery.server.federation.secure.settings import SecureSettings
 
 __all__ = [
+    "STAGES_LEFT",
     "Environment",
     "Group",
     "SecureRound",
@@ -41,7 +42,7 @@ __all__ = [
     "receive",
 ]
 
-_STAGES_LEFT = 8.0  # times the deadline of one: four, and the last extended, and to spare
+STAGES_LEFT = 8.0  # times the deadline of one: four, and the last extended, and to spare
 _NAMES = {Stage.INVITE: "committed", Stage.COLLECT: "survivors", Stage.CONFIRM: "confirmed"}
 _COUNTED = {"committed": "committed", "survivors": "survivors", "confirmed": "confirms"}
 
@@ -99,7 +100,7 @@ class Group:
     """Devices whose changes become one sum.
 
     Attributes:
-        nodes: their node ids, by position.
+        nodes: the members (members.py) that they are, by position.
         sum: what is known of it.
     """
 
@@ -113,8 +114,8 @@ class SecureRound:
 
     Attributes:
         settings: how it is run.
-        ready: certificates of devices that trained, by node id, in the order they came; none any
-            more once they are dealt to groups.
+        ready: certificates of devices that trained, by member (members.py), in the order they
+            came; none any more once they are dealt to groups.
         groups: those that a sum is still awaited of, by number, all in the same stage.
         declined, failed: how many devices were not ready, counted as the first stage ends.
         stages: how many devices came how far, counted as stages end: ``ready``, ``committed`` (to
@@ -160,7 +161,7 @@ def ready(
 
     Args:
         found: the round, in its first stage; it stays as it is.
-        node: the device's node id.
+        node: the device, as a member (members.py).
         body: bytes from it: its certificate.
         now: Unix seconds.
     """
@@ -190,12 +191,16 @@ def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment)
     """
     settings, source = found.settings, surroundings.source
     purpose = f"round {offer.round} "
-    ranks = {node: source.draw(f"{purpose}place of {node}", 32) for node in found.ready}
+    # By its key: where a device is reached decides nothing of what it masks.
+    ranks = {
+        node: source.draw(f"{purpose}place of {one.key.hex()}", 32)
+        for node, one in found.ready.items()
+    }
     ranked = sorted(found.ready, key=lambda node: ranks[node])
     count = min(settings.groups, len(ranked) // settings.least)
     cuts = [len(ranked) * number // count for number in range(count + 1)]
     nonce = source.draw(purpose + "nonce", 32)
-    expiry = math.ceil(surroundings.wall() + _STAGES_LEFT * settings.stage_deadline)
+    expiry = math.ceil(surroundings.wall() + STAGES_LEFT * settings.stage_deadline)
     groups = {}
     for number in range(count):
         nodes = tuple(ranked[cuts[number] : cuts[number + 1]])
@@ -230,7 +235,7 @@ def receive(
 
     Args:
         found: the round; it stays as it is.
-        node: who was asked.
+        node: the member that was asked.
         stage: that the reply says it answers.
         body: bytes from it.
     """

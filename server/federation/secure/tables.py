@@ -1,6 +1,6 @@
 """The journal's tables of private rounds, and what is erased from them when.
 
-    secure_members   devices that are ready: node id, certificate, and where they were dealt to
+    secure_members   devices that are ready: member, certificate, and where they were dealt to
     secure_round     a group a row: its binding, how far it came, and who is in it still
     secure_boxes     what devices deal to their neighbours; the boxes go as stage 3 closes
     secure_sums      the sum of a group's masked changes, from the close of stage 3 on
@@ -242,5 +242,6 @@ def _read_group(
 
 
 def _node(node: int) -> bytes:
-    """A node id, which may take all of 64 bits, as the tables have it."""
-    return node.to_bytes(_NODE_BYTES, "big")
+    """A member as the tables have it: a node's id, which may take all of 64 bits; with the seat of
+    a device behind it, as many bytes as it needs."""
+    return node.to_bytes(max(_NODE_BYTES, (node.bit_length() + 7) // 8), "big")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_public_key, public_key_of
+from pocketquery.sdk.commands import add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ examples:
 
 The bundle must carry a training step (pocketquery export --training-step). --clients has a user's
 query a line: {"client": "anna", "query": "...", "shown": ["id", ...], "opened": "id"}; the last two
-may be missing. With --queries, made-up users each get queries on a few topics, and every tenth is
+may be missing. With --queries, synthetic users each get queries on a few topics, and every tenth is
 held out. Without --gate-qrels the gate asks held-out queries mistyped, and relevant is what the
 shipped encoder finds first for the query as it was. Only what is shown to find more is released.
 
@@ -130,6 +130,9 @@ def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
     )
 
 
+_DEPLOYED = ("gateways",)  # what has no meaning where devices are simulated
+
+
 def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
     """The options of rounds, but for those named.
 
@@ -142,7 +145,7 @@ def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) ->
         raise MissingExtraError.of(error.name or "flwr", "federation") from error
     group = parser.add_argument_group("rounds and training")
     for one in OPTIONS:
-        if one.name in without:
+        if one.name in without or one.name in _DEPLOYED:
             continue
         if isinstance(one.default, bool):
             name = f"--no-{one.name}"
@@ -259,7 +262,7 @@ def files_of(arguments: argparse.Namespace) -> SimulationFiles:
 
     return SimulationFiles(
         bundle=Path(arguments.bundle),
-        public_key=public_key_of(arguments),
+        public_key=chosen_public_key(arguments),
         index=Path(arguments.index),
         clients=path("clients"),
         queries=path("queries"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedRelease
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
-from pocketquery.server.federation.simulation.users import SimulatedStore
+from pocketquery.server.federation.simulation.users import DealtStores, SimulatedStore
 
 __all__ = ["FIRST_NODE", "SimulatedDevices", "random_faults"]
 
@@ -105,9 +105,9 @@ class SimulatedDevices(Mapping[int, Client]):
         return handle_secure(message, self.enrolment.participant(device, name, place))
 
     @cached_property
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """The users', by place."""
-        return list(self.stores)
+        return self.stores.names if isinstance(self.stores, DealtStores) else list(self.stores)
 
 
 def random_faults(share: float, seed: int) -> FaultPlan:

@@ -42,11 +42,11 @@ class SimulatedEnrolment:
 
     def participant(self, device: Device, name: str, place: int) -> Participant:
         """``device``, of the user ``name`` in this place, in private rounds."""
-        key = AgreementKey(_secret(self.seed, "device", name))
+        key, certificate = self.enrolled(name)
         return Participant(
             device,
             key,
-            self._certificate(key),
+            certificate,
             self.settings.enrolment,
             rules=self._rules(),
             state=StateFile(self.folder / f"{place:06d}.secure.safetensors"),
@@ -55,13 +55,15 @@ class SimulatedEnrolment:
             draw_secret=lambda beta: self.round_secret(name, beta),
         )
 
+    def enrolled(self, name: str) -> tuple[AgreementKey, Certificate]:
+        """The key of the device of the user ``name``, and the authority's word for it."""
+        key = AgreementKey(_secret(self.seed, "device", name))
+        authority = _secret(self.seed, "authority", "")
+        return key, sign_certificate(authority, self.settings.federation_id, key.public, _EXPIRY)
+
     def round_secret(self, name: str, beta: bytes) -> bytes:
         """What the device of the user ``name`` draws for the round of a binding's digest."""
         return hashlib.sha256(_secret(self.seed, "rounds", name) + beta).digest()
-
-    def _certificate(self, key: AgreementKey) -> Certificate:
-        authority = _secret(self.seed, "authority", "")
-        return sign_certificate(authority, self.settings.federation_id, key.public, _EXPIRY)
 
     def _rules(self) -> DeviceRules:
         s = self.settings

@@ -21,7 +21,7 @@ from pocketquery.server.federation.simulation.users import SimulatedStore, by_to
 
 __all__ = ["SimulationFiles", "Users"]
 
-_HELD_OUT = 10  # every tenth query, where users are made up
+_HELD_OUT = 10  # every tenth query, where users are synthetic
 _MOST_HELD_OUT = 500
 
 
@@ -41,7 +41,7 @@ class SimulationFiles:
         bundle: what the devices have, with a training step.
         index: what they search.
         clients: users and their queries as JSON Lines, or None for
-        queries: queries that are dealt to made-up users, every tenth held out.
+        queries: queries that are dealt to synthetic users, every tenth held out.
         users: how many of those there are.
         queries_each: how many queries each of them gets.
         gate_queries: held-out queries; None for those held out of ``queries``.
@@ -79,7 +79,7 @@ class SimulationFiles:
             )
 
     def read_users(self, index: Index, encoder: Encoder) -> Users:
-        """The users; made-up ones ask about neighbouring documents of ``index``."""
+        """The users; synthetic ones ask about neighbouring documents of ``index``."""
         if self.clients is not None:
             return Users(read_clients(self.clients))
         assert self.queries is not None

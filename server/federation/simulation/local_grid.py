@@ -64,9 +64,18 @@ class LocalGrid(Grid):
     Args:
         clients: what handles a node's messages.
         faults: what goes wrong where; by default nothing.
+        keeps: whether who was not needed in one round still trains in the next, as in buffered
+            rounds.
     """
 
-    def __init__(self, clients: Mapping[int, Client], faults: FaultPlan | None = None) -> None:
+    def __init__(
+        self,
+        clients: Mapping[int, Client],
+        faults: FaultPlan | None = None,
+        *,
+        keeps: bool = False,
+    ) -> None:
+        self._keeps = keeps
         self._clients = clients
         self._faults = faults or (lambda node, group: Fault.NONE)
         self._waiting: dict[str, bytes] = {}  # messages that no device has handled yet
@@ -173,7 +182,8 @@ class LocalGrid(Grid):
         if group == self._group:
             return
         self._group = group
-        self._waiting.clear()
+        if not self._keeps:
+            self._waiting.clear()
         self._ready |= {message_id: [wire] for message_id, wire in self._late.items()}
         self._late.clear()
 

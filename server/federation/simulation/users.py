@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.server.corpus.readers.json_lines import field_name, json_objects, text_field
 from pocketquery.server.corpus.readers.lines import bad_line, identifier
 
-__all__ = ["SimulatedStore", "by_topic", "read_clients"]
+__all__ = ["DealtStores", "SimulatedStore", "by_topic", "read_clients"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_clients(path: Path | str) -> dict[str, SimulatedStore]:
 
 def by_topic(
     queries: Sequence[str], nearest: NDArray[np.intp], clients: int, each: int
-) -> dict[str, SimulatedStore]:
+) -> DealtStores:
     """Users who each ask about neighbouring documents, as people have a few interests.
 
     The queries are put in the order of the documents they are nearest to, and each user gets
@@ -84,16 +84,68 @@ def by_topic(
             "least one of each"
         )
     order = np.argsort(nearest, kind="stable")
-    starts = np.arange(clients) * len(queries) // clients
-    return {
-        f"client-{number:05d}": SimulatedStore(
-            tuple(
-                Example(queries[order[(start + step) % len(queries)]])
-                for step in range(min(each, len(queries)))
-            )
-        )
-        for number, start in enumerate(starts)
-    }
+    return DealtStores([queries[place] for place in order], Numbered("client-", clients), each)
+
+
+@dataclass(frozen=True)
+class Numbered(Sequence[str]):
+    """``prefix00000``, ``prefix00001`` and so on; a name is made when it is asked for."""
+
+    prefix: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        found = range(self.size)[place]
+        if isinstance(found, range):
+            return [self[one] for one in found]
+        return f"{self.prefix}{found:05d}"
+
+    def index(self, name: object, start: int = 0, stop: int | None = None) -> int:
+        """The place of ``name``; raises ValueError where it is none of these."""
+        digits = str(name).removeprefix(self.prefix)
+        place = int(digits) if digits.isdecimal() else -1
+        if place not in range(self.size)[start:stop] or self[place] != name:
+            raise ValueError(f"{name!r} is none of {len(self)} names")
+        return place
+
+
+@dataclass(frozen=True)
+class DealtStores(Mapping[str, SimulatedStore]):
+    """Stores of users who share a list of queries; each is made when it is asked for, so memory
+    does not grow with the users.
+
+    Attributes:
+        queries: the texts, those of neighbouring documents together.
+        names: of the users.
+        each: queries of each, who begins at the user's share of the list.
+    """
+
+    queries: Sequence[str]
+    names: Numbered
+    each: int
+
+    def __getitem__(self, name: str) -> SimulatedStore:
+        try:
+            place = self.names.index(name)
+        except ValueError as error:
+            raise KeyError(name) from error
+        count = len(self.queries)
+        start = place * count // len(self.names)
+        taken = range(start, start + min(self.each, count))
+        return SimulatedStore(tuple(Example(self.queries[one % count]) for one in taken))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 def _opened(path: Path | str, number: int, value: Any) -> str | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +16,7 @@ from pocketquery.client.device import Declined
 from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.ledger import LEDGER
 from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.state_file import Progress, SecureState, StateFile
+from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.store.file import SECURE
 from pocketquery.server.federation.secure.unmasking import Unmasked, unmask
 from tests.client.secure.group import (
@@ -34,7 +32,7 @@ from tests.client.secure.group import (
     member,
     ready_group,
 )
-from tests.killed_lines import lines_of
+from tests.kills import killed, lines_of
 
 SIZE, K, T = 4, 3, 2
 NOISE = Privacy("devices", 2.4, 2, "one", 1)
@@ -83,7 +81,7 @@ def reach(one: Member, stage: Stage) -> Member:
     return one
 
 
-def progress(folder: Path) -> Progress | None:
+def progress(folder: Path) -> SecureProgress | None:
     state = StateFile(folder / SECURE).load()
     return None if state is None else state.progress
 
@@ -97,7 +95,7 @@ def test_each_stage_is_on_disk_when_its_reply_leaves_and_only_for_the_owner(tmp_
     one = on_disk(tmp_path)
     for stage in Stage:
         assert ask(one, stage) == messages()[1][stage]
-        assert progress(tmp_path) == Progress(stage)
+        assert progress(tmp_path) == SecureProgress(stage)
         assert stat.S_IMODE((tmp_path / SECURE).stat().st_mode) == 0o600
         one.restart()  # another process goes on
 
@@ -115,7 +113,7 @@ def test_a_message_again_gets_the_stored_bytes_and_a_later_one_is_declined(tmp_p
             assert [isinstance(found, Declined) for found in again] == [True] * 4 + [False]
         later = [after for after in Stage if after > stage + 1]
         assert all(isinstance(ask(one, after), Declined) for after in later)
-        assert progress(tmp_path) == Progress(stage)
+        assert progress(tmp_path) == SecureProgress(stage)
     assert one.trainer.trained == 1
 
 
@@ -158,35 +156,26 @@ def charged(folder: Path) -> int:
 def test_killed_at_any_line_of_a_stage_a_device_goes_on_with_the_same_bytes(
     stage: Stage, tmp_path: Path
 ) -> None:
+    ask(reach(on_disk(tmp_path / "first"), stage), stage)  # what is computed once is there then
     whole = reach(on_disk(tmp_path / "whole"), stage)
     count = lines_of(lambda: ask(whole, stage), WRITING)
-    assert progress(tmp_path / "whole") == Progress(stage)
-    before = None if stage is Stage.OFFER else Progress(stage - 1)
+    assert progress(tmp_path / "whole") == SecureProgress(stage)
+    before = None if stage is Stage.OFFER else SecureProgress(stage - 1)
     seen = set()
     for point in range(POINTS):
         folder = tmp_path / str(point)
         one = reach(on_disk(folder), stage)
         line = count - (POINTS - 1 - point) * count // (2 * POINTS)  # writes come at the end
-        killed(lambda one=one: ask(one, stage), line)  # type: ignore[misc]
+        killed(lambda: lines_of(lambda: ask(one, stage), WRITING, line))  # noqa: B023
         seen.add(found := progress(folder))
-        assert found in (before, Progress(stage)), line
-        if found == Progress.MASKED:
+        assert found in (before, SecureProgress(stage)), line
+        if found == SecureProgress.MASKED:
             assert charged(folder) == 1, line
         one.restart()
         for _ in range(2):
             assert ask(one, stage) == messages()[1][stage], line
         assert charged(folder) == (stage >= Stage.COLLECT), line
-    assert seen == {before, Progress(stage)}
-
-
-def killed(action: Callable[[], object], line: int) -> None:
-    child = os.fork()
-    if child == 0:
-        try:
-            lines_of(action, WRITING, line)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+    assert seen == {before, SecureProgress(stage)}
 
 
 def test_killed_between_charge_and_masked_change_a_device_has_paid_and_pays_no_more(
@@ -197,7 +186,7 @@ def test_killed_between_charge_and_masked_change_a_device_has_paid_and_pays_no_m
     ask(one, Stage.COLLECT)
     (tmp_path / SECURE).write_bytes(state)  # as if killed right after the charge
     one.restart()
-    assert (charged(tmp_path), progress(tmp_path)) == (1, Progress.SHARED)
+    assert (charged(tmp_path), progress(tmp_path)) == (1, SecureProgress.SHARED)
     assert ask(one, Stage.COLLECT) == messages()[1][Stage.COLLECT]
     assert charged(tmp_path) == 1
 
@@ -218,7 +207,7 @@ def test_a_disk_that_is_full_after_the_charge_keeps_the_charge(tmp_path: Path) -
     one = reach(on_disk(tmp_path), Stage.COLLECT)
     with full_disk(1000):  # room for the ledger
         assert "cannot be kept" in declined(ask(one, Stage.COLLECT))
-    assert (charged(tmp_path), progress(tmp_path)) == (1, Progress.SHARED)
+    assert (charged(tmp_path), progress(tmp_path)) == (1, SecureProgress.SHARED)
     assert (tmp_path / LEDGER).stat().st_size < 1000 < (tmp_path / SECURE).stat().st_size
     assert ask(one, Stage.COLLECT) == messages()[1][Stage.COLLECT]
     assert charged(tmp_path) == 1
@@ -228,7 +217,7 @@ def test_a_damaged_ledger_declines_every_round(tmp_path: Path) -> None:
     one = reach(on_disk(tmp_path), Stage.COLLECT)
     (tmp_path / LEDGER).write_text("{}")
     assert "Private rounds are declined" in declined(ask(one, Stage.COLLECT))
-    assert progress(tmp_path) == Progress.SHARED
+    assert progress(tmp_path) == SecureProgress.SHARED
     later = replace(OFFER, round=99)
     found = one.participant.answer(Stage.OFFER, announce(NOISE), later)
     assert "Private rounds are declined" in declined(found)

@@ -20,7 +20,7 @@ from pocketquery.client.secure.messages import (
     survivors_digest,
 )
 from pocketquery.client.secure.replies import Kind, Shares
-from pocketquery.client.secure.state_file import Progress
+from pocketquery.client.secure.state_file import SecureProgress
 from pocketquery.sdk.bundle.signature import sign
 from pocketquery.sdk.errors import InvalidInputError
 from tests.client.secure.group import (
@@ -264,4 +264,4 @@ def test_an_expiry_far_away_keeps_nothing_longer_than_a_day() -> None:
     assert isinstance(group.answer(0, said.to_bytes()), bytes)
     state = members[0].file.load()
     assert state is not None
-    assert (state.progress, state.kept_until) == (Progress.SHARED, NOW + 86_400)
+    assert (state.progress, state.kept_until) == (SecureProgress.SHARED, NOW + 86_400)

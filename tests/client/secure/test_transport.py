@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery import sdk
-from pocketquery.client import app as device_app
-from pocketquery.client.app import app, open_participant
+from pocketquery.client import device_files
+from pocketquery.client.app import app
 from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device_files import open_participant
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.records import offer_records, read_reply
 from pocketquery.client.secure.binding import Privacy
@@ -33,7 +34,7 @@ from pocketquery.client.secure.keys import (
 )
 from pocketquery.client.secure.messages import Announcement, Stage
 from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.state_file import Progress, StateFile
+from pocketquery.client.secure.state_file import SecureProgress, StateFile
 from pocketquery.client.secure.transport import (
     MESSAGE_TYPE,
     SecureReply,
@@ -190,7 +191,7 @@ def test_an_enrolled_device_trains_for_private_rounds_and_declines_plain_ones(
     assert found.body == Path(supernode["certificate"]).read_bytes()
     state = StateFile(Path(supernode["state"]) / SECURE).load()
     assert state is not None
-    assert state.progress is Progress.READY
+    assert state.progress is SecureProgress.READY
     assert read_reply(ask(supernode, offer_records(offer), "train")).update is None
     allowing = {**supernode, "secure": "allowed"}
     assert read_reply(ask(allowing, offer_records(offer), "train")).update
@@ -239,5 +240,5 @@ def test_every_rule_has_its_key_in_the_documentation() -> None:
     page = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text(encoding="utf-8")
     for one in fields(DeviceRules):
         key = one.name.replace("_", "-")
-        assert f"``{key}``" in (device_app.__doc__ or ""), key
+        assert f"``{key}``" in (device_files.__doc__ or ""), key
         assert f"`{key}`" in page, key

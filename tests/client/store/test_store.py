@@ -9,8 +9,6 @@ import shutil
 import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +26,7 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
     UnsupportedVersionError,
 )
+from tests.kills import printed
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -647,10 +646,8 @@ def test_a_kill_at_any_moment_leaves_before_or_after(operation: str, tmp_path: P
 
 
 def run_killed(operation: str, folder: Path, points: int) -> None:
-    command = [sys.executable, "-m", "tests.client.store_kill_points", operation, str(folder)]
-    done = subprocess.run([*command, str(points)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    said = printed("tests.client.store_kill_points", operation, folder, points, timeout=1800)[-1]
     if operation != "make":
-        assert "before" in done.stdout, done.stdout
-        assert "after" in done.stdout, done.stdout
+        assert "before" in said, said
+        assert "after" in said, said
     shutil.rmtree(folder, ignore_errors=True)

@@ -4,18 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pocketquery.client.training.monitors import (
-    Limits,
+    MonitorLimits,
     effective_rank,
     measure,
     std_ratio,
     violation,
 )
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError
-
-Floats = NDArray[np.float32]
 
 
 def sphere(n: int, d: int, seed: int = 0) -> Floats:
@@ -64,23 +62,23 @@ def test_the_same_vectors_are_healthy() -> None:
     health = measure(points, points)
     assert health.drift == pytest.approx(0.0, abs=1e-6)
     assert (health.rank_kept, health.spread_kept) == (1.0, 1.0)
-    assert violation(health, Limits()) is None
+    assert violation(health, MonitorLimits()) is None
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_queries_can_be_judged(n: int) -> None:
     points = sphere(n, 32)
-    assert violation(measure(points, points), Limits()) is None
+    assert violation(measure(points, points), MonitorLimits()) is None
 
 
 def test_the_same_query_many_times_is_no_collapse() -> None:
     points = np.repeat(sphere(1, 32), 8, axis=0)
-    assert violation(measure(points, points), Limits()) is None
+    assert violation(measure(points, points), MonitorLimits()) is None
 
 
 def test_a_rotation_is_drift() -> None:
     points = sphere(16, 32)
-    found = violation(measure(-points, points), Limits())
+    found = violation(measure(-points, points), MonitorLimits())
     assert found is not None
     assert found.startswith("drift: queries moved 2.000")
 
@@ -91,7 +89,7 @@ def test_total_collapse_keeps_the_rank_and_loses_the_spread() -> None:
     collapsed = unit(shipped.mean(axis=0) + 0.01 * sphere(16, 32, 1))
     health = measure(collapsed, shipped)
     assert health.rank_kept > 0.9
-    found = violation(health, Limits(drift=2.0))
+    found = violation(health, MonitorLimits(drift=2.0))
     assert found is not None
     assert found.startswith("collapse: the spread")
 
@@ -101,7 +99,7 @@ def test_dimensional_collapse_keeps_the_spread_and_loses_the_rank() -> None:
     collapsed = unit(shipped[:, :2] @ sphere(2, 64, 1))
     health = measure(collapsed, shipped)
     assert health.spread_kept > 0.8
-    found = violation(health, Limits(drift=2.0))
+    found = violation(health, MonitorLimits(drift=2.0))
     assert found is not None
     assert found.startswith("collapse: the effective rank")
 
@@ -111,7 +109,7 @@ def test_what_is_not_finite_is_bad(bad: float) -> None:
     points = sphere(4, 8)
     broken = points.copy()
     broken[2, 3] = bad
-    assert violation(measure(broken, points), Limits()) == "the vectors are not finite"
+    assert violation(measure(broken, points), MonitorLimits()) == "the vectors are not finite"
 
 
 @pytest.mark.parametrize(
@@ -119,4 +117,4 @@ def test_what_is_not_finite_is_bad(bad: float) -> None:
 )
 def test_limits_out_of_range_are_refused(limits: dict[str, float]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(limits))):
-        Limits(**limits)
+        MonitorLimits(**limits)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pocketquery import sdk
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
-from pocketquery.client.training.monitors import Limits
+from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.prototypes import MatrixVectors, PrototypeSource
 from pocketquery.client.training.step import LocalStep, State
 from pocketquery.client.training.training import LocalConfig, LocalResult, train_locally
@@ -239,7 +239,7 @@ def test_an_infinite_loss_of_finite_vectors_ends_it_too(device: TrainingSetup) -
 
 
 def test_a_collapse_is_named(device: TrainingSetup) -> None:
-    strict = Limits(rank_kept=1.0, spread_kept=1.0, drift=2.0)
+    strict = MonitorLimits(rank_kept=1.0, spread_kept=1.0, drift=2.0)
     result = device.train(config=dataclasses.replace(LONG, limits=strict))
     assert result.stopped is not None
     assert "collapse" in result.stopped
@@ -255,7 +255,9 @@ def with_clicks(number: int = 24) -> list[Example]:
 
 def test_opened_results_are_learned_where_they_count(device: TrainingSetup, index: Index) -> None:
     # These clicks say nothing of meaning: to follow them the encoder must leave its place.
-    config = dataclasses.replace(LONG, opened_loss_weight=1.0, limits=Limits(spread_kept=0.1))
+    config = dataclasses.replace(
+        LONG, opened_loss_weight=1.0, limits=MonitorLimits(spread_kept=0.1)
+    )
     result = device.train(with_clicks(), config, source=index)
     opened = [loss.opened_loss for loss in result.losses]
     assert result.stopped is None

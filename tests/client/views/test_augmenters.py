@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pocketquery.client.views.augmenters import Augmenter, AugResult, Rule
+from pocketquery.client.views.augmenters import Augmenter, AugResult, RuleAugmenter
 from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.sdk.errors import InvalidInputError
 from tests.client.augmented_texts import ANYTHING, AUGMENTERS, QUERIES, SEEDS
@@ -83,7 +83,7 @@ def test_what_is_heavy_changes_queries_of_every_script(augmenter: Augmenter, que
     assert sum(changed) >= 15
 
 
-class Blank(Rule):
+class Blank(RuleAugmenter):
     """A rule that leaves nothing."""
 
     name = "blank"

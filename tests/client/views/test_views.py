@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 
-from pocketquery.client.views.augmenters import AugResult, Rule
+from pocketquery.client.views.augmenters import AugResult, RuleAugmenter
 from pocketquery.client.views.typing_noise import mistype
 from pocketquery.client.views.views import (
     DropoutView,
@@ -30,7 +30,7 @@ FOUR = ViewPlan(views=4, light=(NoiseCase(),), heavy=(Shuffle(), Typo(0.3), Word
 
 
 @dataclass(frozen=True)
-class Mark(Rule):
+class Mark(RuleAugmenter):
     """Appends a sign, so that a view shows where it came from."""
 
     sign: str
@@ -116,7 +116,7 @@ def test_f5_a_heavy_augmenter_is_refused_in_a_light_place() -> None:
     ],
 )
 def test_a_plan_that_cannot_be_followed_is_refused(
-    setting: dict[str, Sequence[Rule]], message: str
+    setting: dict[str, Sequence[RuleAugmenter]], message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         ViewPlan(**setting)  # type: ignore[arg-type]

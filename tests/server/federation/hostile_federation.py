@@ -20,7 +20,6 @@ from flwr.app import Message
 
 from pocketquery.client.records import read_reply
 from pocketquery.client.update import decode_update
-from pocketquery.server.federation.chaos.kills import in_a_fork
 from pocketquery.server.federation.chaos.lies import forged, plain_lies
 from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.clock import VirtualClock
@@ -29,7 +28,7 @@ from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
-from tests.killed_lines import lines_of
+from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.hostile_replies import BOMBS, npy, packed, reply_of
 from tests.server.federation.simulation_kill_points import MODULES
 from tests.server.federation.small_federation import Files, opened, write_federation
@@ -131,8 +130,7 @@ def main(folder: Path, kills: int) -> None:
     assert left(folder / "counted") == wanted
     for number in range(kills):
         work, line = folder / f"killed-{number}", lines * (2 * number + 1) // (2 * kills)
-        killed = in_a_fork(lambda: lines_of(lambda: run(files, work), MODULES, line))  # noqa: B023
-        assert killed is None
+        killed(lambda: lines_of(lambda: run(files, work), MODULES, line))  # noqa: B023
         in_a_fork(lambda: len(run(files, work)))  # noqa: B023
         assert left(work) == wanted, f"killed at line {line} of {lines}, the rounds differ"
     print(json.dumps(rows))

@@ -12,11 +12,7 @@ the old one or the new one, whole, and that the operation can be done again. Pri
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import hashlib
-import os
 import shutil
-import signal
 import sqlite3
 import sys
 from collections import Counter
@@ -30,19 +26,14 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.statement import Statement
 from pocketquery.sdk.errors import ArtifactNotFoundError
 from pocketquery.server.federation.releases.registry import Registry
+from tests.kills import killed_at_change
 from tests.sdk.tiny_bundle import default_adapter, trained_adapter, write_tiny_bundle
 from tests.server.federation.reports import REJECTED
-
-_TRACE_ME, _TO_NEXT_CALL = 0, 24  # PTRACE_TRACEME, PTRACE_SYSCALL
 
 KEY, NEW_KEY = bytes(range(32)), bytes(range(1, 33))
 
 Operation = Callable[[Path], object]
 State = list[tuple[str, str, int | None]]
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-_libc.ptrace.restype = ctypes.c_long
 
 
 def operations(bundle: Bundle) -> dict[str, tuple[Operation, Operation]]:
@@ -149,36 +140,6 @@ def state_of(folder: Path) -> State | None:
     return found
 
 
-def killed_at(change: int, operation: Operation, folder: Path) -> bool:
-    """Run ``operation`` and kill it at its ``change``-th change of ``folder``; False where it ends
-    before."""
-    child = os.fork()
-    if child == 0:
-        _libc.ptrace(_TRACE_ME, 0, None, None)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        operation(folder)
-        os._exit(0)
-    os.waitpid(child, 0)
-    before, changes = _fingerprint(folder), 0
-    while True:
-        _libc.ptrace(_TO_NEXT_CALL, child, None, None)
-        _, status = os.waitpid(child, 0)
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0, status
-            return False
-        after = _fingerprint(folder)
-        changes += after != before
-        before = after
-        if changes == change:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return True
-
-
-def _fingerprint(folder: Path) -> dict[str, str]:
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
-
-
 def walk(prepare: Operation, operation: Operation, folder: Path) -> Counter[str]:
     """Kill ``operation`` at each of its changes; how often the old and the new state was left."""
     prepare(folder / "old")
@@ -193,7 +154,7 @@ def walk(prepare: Operation, operation: Operation, folder: Path) -> Counter[str]
         path = folder / "killed"
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(folder / "old", path)
-        if not killed_at(change, operation, path):
+        if not killed_at_change(operation, path, change):
             assert state_of(path) == new
             return seen
         found = state_of(path)

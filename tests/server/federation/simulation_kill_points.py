@@ -1,12 +1,13 @@
 """Runs rounds many times, each time killed (SIGKILL) at another line, and resumes them.
 
-    python -m tests.server.federation.simulation_kill_points FOLDER POINTS [secure]
+    python -m tests.server.federation.simulation_kill_points FOLDER POINTS [secure|buffered]
 
-With "secure" the rounds are private ones. Every run is a forked process: a trace counts the lines
-executed in the server's and the device's code of a round and kills at the chosen one; another
-process then goes on. Releases and rows must be what a run that was not killed leaves, to the bit;
-in private rounds but for the count of copies, see ``same_rounds``. Prints how many points were
-tried.
+With "secure" the rounds are private ones, with "buffered" buffered ones. Every run is a forked
+process: a trace counts the lines executed in the server's and the device's code of a round and
+kills at the chosen one; another process then goes on. Releases and rows must be what a run that was
+not killed leaves, to the bit; in private rounds but for the count of copies, see ``same_rounds``.
+In buffered rounds who was training is lost with the server, so that other devices fill the buffer:
+there as many updates as there were must be in every release. Prints how many points were tried.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pocketquery.server.federation.chaos.kills import in_a_fork, left_by, same_rounds
+from pocketquery.server.federation.chaos.kills import left_by, same_rounds
 from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.rounds.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
-from tests.killed_lines import lines_of
+from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.small_federation import opened, write_federation
 
 MODULES = (
+    "/rounds/buffered.py",
     "/rounds/driver.py",
     "/rounds/exchange.py",
     "/rounds/federation.py",
@@ -52,10 +54,17 @@ _SECURE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def main(folder: Path, points: int, *, secure: bool = False) -> None:
+_BUFFERED: dict[str, Any] = {
+    "mode": "buffered", "clients-per-round": 3, "in-flight": 4, "rounds": 3, "steps": 1,
+}  # fmt: skip
+
+
+def main(folder: Path, points: int, kind: str = "") -> None:
     """Kill at ``points`` lines, spread evenly over the run."""
+    secure = kind == "secure"
     files = write_federation(folder / "files")
-    options, modules = (_SECURE, _SECURE_MODULES) if secure else (_OPTIONS, MODULES)
+    options = {"": _OPTIONS, "secure": _SECURE, "buffered": _BUFFERED}[kind]
+    modules = _SECURE_MODULES if secure else MODULES
 
     def run(work: Path) -> None:
         with opened(files, work, **options) as parts:
@@ -64,7 +73,7 @@ def main(folder: Path, points: int, *, secure: bool = False) -> None:
                 parts.publisher,
                 parts.first,
                 parts.options,
-                LocalGrid(parts.devices, _faults),
+                LocalGrid(parts.devices, _faults, keeps=kind == "buffered"),
                 VirtualClock(),
                 environment=simulated_environment(parts.options.seed),
             )
@@ -75,9 +84,12 @@ def main(folder: Path, points: int, *, secure: bool = False) -> None:
     for point in range(points):
         work = folder / f"killed-{point}"
         line = 1 + lines * point // points
-        killed = in_a_fork(lambda: lines_of(lambda: run(work), modules, line))  # noqa: B023
-        assert killed is None, "that line was not reached"
+        killed(lambda: lines_of(lambda: run(work), modules, line))  # noqa: B023
         in_a_fork(lambda: run(work))  # noqa: B023
+        if kind == "buffered":
+            found = [(row.round, row.accepted, row.outcome) for row in finished_rounds(work)]
+            assert found == [(n, 3, f"release {n + 2}") for n in range(3)], (line, found)
+            continue
         same = same_rounds(left_by(work), wanted, secure=secure)
         assert same, f"killed at line {line} of {lines}, the rounds differ"
     print(points)
@@ -91,4 +103,4 @@ def _faults(node: int, group: str) -> Fault:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), secure="secure" in sys.argv[3:])
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

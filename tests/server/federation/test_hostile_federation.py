@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 
 from pocketquery.sdk.bundle.adapter import parse_adapter
+from tests.kills import printed
 from tests.server.federation.hostile_federation import HONEST, KINDS, left, run
 from tests.server.federation.small_federation import Files
 
@@ -35,15 +33,8 @@ def test_every_kind_is_told_and_a_killed_server_comes_to_the_same_bits(
     tmp_path: Path, kills: int
 ) -> None:
     module = "tests.server.federation.hostile_federation"
-    result = subprocess.run(
-        [sys.executable, "-m", module, str(tmp_path), str(kills)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert result.returncode == 0, result.stderr
-    rows = json.loads(result.stdout)
+    said = printed(module, tmp_path, kills, timeout=3600)
+    rows = json.loads(said[-1])
     first, *later = rows
     assert first["quarantined"] == EVERY_ROUND
     # Accepted: the honest, who replies twice, the negated one, and the first use of a nonce.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.kills import printed
+
 PLAIN = ["first", "accept", "reject", "roll back", "file"]
 SIGNED = ["begin signing", "accept, signed", "roll back, signed", "roll out", "rotate", "follow"]
 
@@ -22,12 +22,8 @@ pytestmark = pytest.mark.skipif(
 def walked(folder: Path, names: list[str]) -> dict[str, Counter[str]]:
     """How often each operation left the old state and the new one."""
     module = "tests.server.federation.release_kill_points"
-    command = [sys.executable, "-m", module, str(folder), *names]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stderr
-    seen = {
-        found.pop("operation"): found for found in map(ast.literal_eval, done.stdout.splitlines())
-    }
+    found = map(ast.literal_eval, printed(module, folder, *names))
+    seen = {one.pop("operation"): one for one in found}
     assert list(seen) == names
     for operation, states in seen.items():
         assert states.keys() == {"old", "new"}, operation  # both were met

@@ -7,19 +7,17 @@ Prints how many points were tried, and at how many a round was charged and not y
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from pocketquery.client.secure.ledger import Ledger, cost_of
 from pocketquery.server.federation.privacy.budget import Season, charge, create, rows, set_state
-from tests.killed_lines import lines_of
+from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.privacy.bindings import noisy_binding
 
-_MODULES = ("/privacy/budget.py", "/secure/ledger.py", "/sdk/files.py", "/ledger_kill_points.py")
 _SEASON = Season("2026", "devices", rounds=4)
 _FEDERATION = bytes(range(16))
 
@@ -29,9 +27,11 @@ class Side(Protocol):
 
     Attributes:
         rounds: how many there are.
+        modules: where it is killed.
     """
 
     rounds: int
+    modules: Sequence[str]
 
     def serve(self, folder: Path) -> None:
         """Charge and send the rounds that are left."""
@@ -44,6 +44,7 @@ class Server:
     """Rounds are charged in a transaction of the journal, and sent after it."""
 
     rounds = 2
+    modules: Sequence[str] = ("/privacy/budget.py", "/ledger_kill_points.py")
 
     def serve(self, folder: Path) -> None:
         """The rounds that are left."""
@@ -79,6 +80,7 @@ class Device:
     """Rounds are charged in a file of the device, and sent after it was replaced."""
 
     rounds = 1
+    modules: Sequence[str] = ("/secure/ledger.py", "/sdk/files.py", "/ledger_kill_points.py")
 
     def serve(self, folder: Path) -> None:
         """The rounds that are left."""
@@ -111,26 +113,17 @@ def main(kind: str, folder: Path) -> None:
     side: Side = Server() if kind == "server" else Device()
     whole = folder / "whole"
     whole.mkdir()
-    lines = lines_of(lambda: side.serve(whole), _MODULES)
+    lines = lines_of(lambda: side.serve(whole), side.modules)
     waiting = 0
     for point in range(1, lines + 1):
         work = folder / f"killed-{point}"
         work.mkdir()
-        _in_child(lambda: lines_of(lambda: side.serve(work), _MODULES, point), killed=True)  # noqa: B023
+        killed(lambda: lines_of(lambda: side.serve(work), side.modules, point))  # noqa: B023
         assert sent(work) <= side.charged(work), f"line {point}: sent and not charged"
         waiting += side.charged(work) > sent(work)
-        _in_child(lambda: side.serve(work), killed=False)  # noqa: B023
+        in_a_fork(lambda: side.serve(work))  # noqa: B023
         assert side.charged(work) == sent(work) == side.rounds, f"line {point}"
     print((lines, waiting))
-
-
-def _in_child(action: Callable[[], object], *, killed: bool) -> None:
-    child = os.fork()
-    if child == 0:
-        action()
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) if killed else status == 0, status
 
 
 if __name__ == "__main__":

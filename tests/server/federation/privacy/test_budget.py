@@ -6,12 +6,7 @@ import ast
 import contextlib
 import dataclasses
 import math
-import os
-import shutil
 import sqlite3
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +34,7 @@ from pocketquery.server.federation.privacy.budget import (
     spent,
     total,
 )
+from tests.kills import by_fork, in_memory, printed
 from tests.server.federation.privacy.bindings import noisy_binding
 
 ROOT = Path(__file__).parents[4]
@@ -224,19 +220,13 @@ def test_bad_charges_are_refused() -> None:
     assert isinstance(row, Charge)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+@by_fork
 @pytest.mark.parametrize("ledger_of", ["server", "device"])
 def test_a_kill_between_charge_and_send_never_counts_less(ledger_of: str, tmp_path: Path) -> None:
     """At every line of both, on either side."""
     module = "tests.server.federation.privacy.ledger_kill_points"
-    # A killed process leaves its writes to the system: a disk in memory spares thousands of waits.
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
-    folder = tempfile.mkdtemp(dir=memory)
-    command = [sys.executable, "-m", module, ledger_of, folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
-    shutil.rmtree(folder, ignore_errors=True)
-    assert done.returncode == 0, done.stderr
-    points, waiting = ast.literal_eval(done.stdout.splitlines()[-1])
+    with in_memory(tmp_path) as folder:
+        points, waiting = ast.literal_eval(printed(module, ledger_of, folder)[-1])
     assert points > 20
     assert waiting > 1
 

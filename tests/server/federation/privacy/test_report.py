@@ -23,6 +23,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.server.federation.privacy.accounting import epsilon
 from pocketquery.server.federation.privacy.budget import Charge, charge
+from pocketquery.server.federation.privacy.page import EXPERIMENTAL
 from pocketquery.server.federation.privacy.records import (
     Federation,
     read_attacks,
@@ -30,7 +31,6 @@ from pocketquery.server.federation.privacy.records import (
 )
 from pocketquery.server.federation.privacy.report import privacy_page
 from pocketquery.server.federation.privacy.statements import (
-    EXPERIMENTAL,
     NOT_PROMISED,
     NOT_REVIEWED,
     WITHDRAWING,

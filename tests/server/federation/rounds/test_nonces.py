@@ -30,6 +30,7 @@ def test_adding_leaves_the_old_set_as_it_was(first: list[str], more: list[str]) 
         after = after.add(nonce).add(nonce)
     assert set(after) == set(map(bytes.fromhex, [*first, *more]))
     assert len(after) == len(set(after))
+    assert after == before.add_all([*more, *first, *more])
     assert set(before) == set(map(bytes.fromhex, first))
 
 

@@ -28,12 +28,22 @@ def test_every_option_arrives_where_it_belongs() -> None:
         "shards": 5, "optimizer": "fedadam", "server-learning-rate": 0.1, "steps": 4,
         "batch-size": 3, "learning-rate": 0.01, "anchor-weight": 0.25, "opened-weight": 1,
         "typo-rate": 0.2, "proximal": 0.1, "client-init": "ema", "compress": False, "seed": 8,
+        "gateways": 2, "mode": "buffered",
     }  # fmt: skip
+    buffered = {"in-flight": 9, "most-staleness": 2}
     secure = {option.name for option in OPTIONS if option.help.startswith(("secure:", "privacy:"))}
-    assert changed.keys() | secure | {"secure"} == {option.name for option in OPTIONS}
+    assert changed.keys() | buffered.keys() | secure | {"secure"} == {
+        option.name for option in OPTIONS
+    }
     before = json.dumps(FederationOptions.of({}).to_dict())
     for name, value in changed.items():
         assert json.dumps(FederationOptions.of({name: value}).to_dict()) != before, name
+    asynchronous = {"mode": "buffered"}
+    before = json.dumps(FederationOptions.of(asynchronous).to_dict())
+    for name, value in buffered.items():
+        given = {**asynchronous, name: value}
+        assert json.dumps(FederationOptions.of(given).to_dict()) != before, name
+    del changed["mode"]  # not with gateways
     found = FederationOptions.of(changed).to_dict()
     assert found["settings"]["over_selection"] == 2.0
     assert found["settings"]["optimizer"]["name"] == "fedadam"
@@ -43,11 +53,27 @@ def test_every_option_arrives_where_it_belongs() -> None:
 @pytest.mark.parametrize(
     "given",
     [{"rounds": "3"}, {"rounds": 0}, {"steps": 1.5}, {"compress": 1}, {"seed": -1},
-     {"optimizer": "sgd"}, {"aggregation": "vote"}, {"learning-rate": -1.0}],
+     {"gateways": -1}, {"optimizer": "sgd"}, {"aggregation": "vote"}, {"learning-rate": -1.0},
+     {"mode": "later"}, {"in-flight": -1}, {"mode": "buffered", "most-staleness": 9}],
 )  # fmt: skip
 def test_what_is_no_setting_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         FederationOptions.of(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"secure": "on"}, "mode is 'buffered' with secure on: masks cancel"),
+        ({"privacy": "devices"}, "set secure to on"),
+        ({"gateways": 2}, "mode is 'buffered' with 2 gateways"),
+    ],
+)
+def test_buffered_rounds_are_refused_where_devices_must_answer_together(
+    given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        FederationOptions.of({"mode": "buffered", "enrolment": "0" * 64, **given})
 
 
 def test_the_default_of_least_replies_gives_way_to_a_round_of_few() -> None:
@@ -92,6 +118,11 @@ def test_every_option_of_secure_sums_arrives() -> None:
         assert SecureSettings.from_dict(json.loads(json.dumps(found.to_dict()))["secure"]) == (
             found.secure
         )
+
+
+def test_private_rounds_go_through_gateways_too() -> None:
+    options = FederationOptions.of({**SECURE, "gateways": 2})
+    assert (options.gateways, options.secure) == (2, FederationOptions.of(SECURE).secure)
 
 
 def test_one_group_is_the_default_and_its_mean_is_taken() -> None:

@@ -14,7 +14,14 @@ from pocketquery.client.update import decode_update
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.chaos.lies import forged
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
-from pocketquery.server.federation.rounds.round import Receipt, apply, close_round, receive
+from pocketquery.server.federation.rounds.round import (
+    Receipt,
+    apply,
+    close_round,
+    prepare,
+    receive,
+    receive_all,
+)
 from pocketquery.server.federation.rounds.server_optimizers import FedAdam, FedAvgM
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.validation import Reason
@@ -56,6 +63,41 @@ def test_the_new_adapter_is_the_old_one_and_the_weighted_mean_of_the_changes() -
     assert report.weight == sum(weights)
     assert report.skipped is None
     assert report.step_norm == pytest.approx(report.change_norm, rel=1e-4)
+
+
+kinds = st.sampled_from(
+    [
+        reply(1),
+        reply(1, weight=1e9),  # the nonce of the one before, and worse
+        reply(2),
+        reply(3, clip_norm=1.05),
+        reply(3, compress=False),
+        reply(4, round=3),
+        reply(5, space_id="space-b"),
+        b"noise",
+        *replies(9)[5:],
+    ]
+)
+
+
+@given(st.lists(kinds, min_size=1, max_size=14), st.lists(st.booleans(), min_size=14, max_size=14))
+def test_replies_at_once_are_replies_one_after_the_other(
+    updates: list[bytes], are_prepared: list[bool]
+) -> None:
+    opened = open_round(STATE, dataclasses.replace(ROBUST, clients_per_round=5), now=0.0)
+    wanted, told = opened, []
+    for update in updates:
+        wanted, receipt = receive(wanted, update, 2.0)
+        told.append(receipt)
+    some = [
+        prepare(update, opened.expected, opened.settings) if is_prepared else update
+        for update, is_prepared in zip(updates, are_prepared, strict=False)
+    ]
+    found, receipts = receive_all(opened, some, 2.0)
+    assert receipts == told
+    assert opened.received == 0
+    assert close_round(found)[0].to_bytes() == close_round(wanted)[0].to_bytes()
+    assert close_round(found)[1] == close_round(wanted)[1]
 
 
 def test_a_step_is_shortened_to_the_largest_and_keeps_its_direction() -> None:

@@ -85,6 +85,45 @@ def test_no_total_is_beyond_its_reach(items: list[tuple[Vector, float]]) -> None
     assert np.abs(total.totals).max() <= total.reach
 
 
+@given(weighted)
+def test_merging_all_at_once_is_merging_one_after_the_other(
+    items: list[tuple[Vector, float]],
+) -> None:
+    parts = [RunningSum.of(values, weight) for values, weight in items]
+    first = summed(items[:1])
+    held = first.totals.copy()
+    one_by_one = first
+    for part in parts:
+        one_by_one = one_by_one.merge(part)
+    assert same(first.merge_all(parts), one_by_one)
+    assert same(first.merge_all([]), first)
+    assert (first.totals == held).all()
+
+
+@given(
+    hnp.arrays(np.float32, 40, elements=st.floats(-2, 2, width=32)),
+    st.floats(0.001, 2.0**20),
+    st.floats(0.0, 1.0),
+)
+def test_each_value_is_rounded_to_the_nearest_integer_half_to_even(
+    values: Vector, weight: float, factor: float
+) -> None:
+    found = RunningSum.of(values, weight, factor)
+    scale = found.weight * factor
+    wanted = [round(float(value) * scale) for value in values]
+    assert found.totals.tolist() == wanted
+    assert max(map(abs, wanted)) <= found.reach
+
+
+@pytest.mark.parametrize("bits", [24, 40])
+def test_halves_are_rounded_to_even(bits: int) -> None:
+    halves = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.0**23 - 0.5], np.float32)
+    for above in (0.0, 2.0**51):  # the last is beyond what is rounded by adding
+        values = np.append(halves, above).astype(np.float64)
+        found = RunningSum.of(values, 1.0, 2.0**-bits, bits=bits)
+        assert found.totals.tolist() == [0, 2, 2, 0, -2, -2, 2**23, int(above)]
+
+
 def test_adding_leaves_the_old_sum_as_it_was() -> None:
     empty = RunningSum.empty(2)
     one = empty.add(vector(1, 1), 1.0)

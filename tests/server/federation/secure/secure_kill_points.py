@@ -19,8 +19,7 @@ import os
 import signal
 import sqlite3
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,14 @@ from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.sharing import join as plain_join
 from pocketquery.client.secure.transport import read_secure_reply
 from pocketquery.sdk.sqlite_file import transaction
-from pocketquery.server.federation.releases.registry import Registry
+from pocketquery.server.federation.chaos.kills import left_by
 from pocketquery.server.federation.rounds import journal as journal_module
 from pocketquery.server.federation.rounds.clock import VirtualClock
 from pocketquery.server.federation.rounds.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.secure import unmasking
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
+from tests.kills import in_a_fork, killed
 from tests.server.federation.small_federation import Files, Parts, opened, write_federation
 
 GRAPHS: dict[str, dict[str, Any]] = {
@@ -182,31 +182,6 @@ def held_boxes(work: Path) -> bool:
     return any(piece in held for path in boxes for piece in _pieces(path.read_bytes(), 36))
 
 
-def in_a_fork(work: Callable[[], None], *, killed: bool = False) -> None:
-    """Run ``work`` in a process of its own, which must end as told."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    status = os.waitpid(child, 0)[1]
-    if killed:
-        assert os.WIFSIGNALED(status), f"the process ended by itself, status {status}"
-    else:
-        assert status == 0, f"status {status}"
-
-
-def left(work: Path) -> tuple[list[tuple[str, bytes]], bytes]:
-    registry = Registry.open(work / "releases")
-    releases = [(one.version, registry.read(one.version)) for one in registry.history()]
-    return releases, (work / "rounds.json").read_bytes()
-
-
 def main(folder: Path, graph: str, moments: list[str], chosen: list[str]) -> None:
     """Kill at one transaction of each kind that is ``chosen``, in the second round if there are."""
     options = OPTIONS | GRAPHS[graph]
@@ -218,8 +193,8 @@ def main(folder: Path, graph: str, moments: list[str], chosen: list[str]) -> Non
         run(files, folder / "whole", options)
         (folder / "kinds.json").write_text(json.dumps(killer.kinds))
 
-    in_a_fork(counted)
-    wanted = left(folder / "whole")
+    assert in_a_fork(counted) is not None
+    wanted = left_by(folder / "whole")
     search(folder / "whole", over=True)
     kinds: list[str] = json.loads((folder / "kinds.json").read_text())
     assert set(kinds) == set(KINDS), set(kinds) ^ set(KINDS)
@@ -230,16 +205,17 @@ def main(folder: Path, graph: str, moments: list[str], chosen: list[str]) -> Non
         for moment in moments:
             work = folder / f"{place}-{moment}"
 
-            def killed(work: Path = work, place: int = place, moment: str = moment) -> None:
+            def run_killed(work: Path = work, place: int = place, moment: str = moment) -> None:
                 Killer(place, moment).install()
                 run(files, work, options)
 
-            in_a_fork(killed, killed=True)
+            killed(run_killed)
             if (work / "planted").exists():
                 search(work, over=False)
             assert held_boxes(work) or (kind, moment) != ("boxes", "after")
-            in_a_fork(lambda work=work: run(files, work, options))  # type: ignore[misc]
-            assert left(work) == wanted, f"killed {moment} {kind}, the rounds differ"
+            ended = in_a_fork(lambda work=work: run(files, work, options))  # type: ignore[misc]
+            assert ended is not None
+            assert left_by(work) == wanted, f"killed {moment} {kind}, the rounds differ"
             search(work, over=True)
             tried[kind] += 1
     print(json.dumps(tried))

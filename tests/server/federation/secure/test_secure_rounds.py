@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from pocketquery.client.secure.state_file import Progress, StateFile
+from pocketquery.client.secure.state_file import SecureProgress, StateFile
 from pocketquery.client.secure.transport import read_secure_reply
 from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
@@ -206,7 +206,7 @@ def test_nothing_of_a_round_is_left_on_disk(federation: Files, tmp_path: Path) -
         for path in (parts.work / "devices").glob("*.secure.safetensors"):
             state = StateFile(path).load()
             assert state is not None
-            if state.progress > Progress.SHARED:
+            if state.progress > SecureProgress.SHARED:
                 assert (state.secret, state.change.size) == (b"", 0)
 
 

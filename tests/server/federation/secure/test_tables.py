@@ -58,7 +58,7 @@ def test_every_moment_of_a_round_is_read_as_it_was_written(
             seen[wanted.stage.name] += 1
 
     monkeypatch.setattr(Journal, "advance", copying)
-    faults = {"0.2": {3: Fault.DIES}, "0.3": {5: Fault.DIES}, "0.4": {6: Fault.TWICE}}
+    faults = {"0.2": {3: Fault.DIES}, "0.3": {4: Fault.DIES}, "0.4": {6: Fault.TWICE}}
     options = {
         **SECURE, "secure-least": 3, "secure-groups": 2, "aggregation": "mean",
         "clients-per-round": 12, "over-selection": 1.0,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ray_start import ray_environment
 from tests.server.federation.small_federation import Files
 
 ROOT = Path(__file__).parents[4]
@@ -19,6 +20,7 @@ WITHOUT = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # Ray is started twice, which takes a busy machine minutes
 def test_rounds_run_on_ray_and_its_absence_and_errors_are_told(
     federation: Files, tmp_path: Path
 ) -> None:
@@ -28,6 +30,7 @@ def test_rounds_run_on_ray_and_its_absence_and_errors_are_told(
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env=ray_environment(tmp_path / "environment"),
     )
     assert result.returncode == 0, result.stderr
     if importlib.util.find_spec("ray") is None:

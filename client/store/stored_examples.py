@@ -16,8 +16,8 @@ from pocketquery.sdk.texts import check_text
 
 __all__ = [
     "Example",
-    "Limits",
-    "Row",
+    "StoreLimits",
+    "StoredExample",
     "check_example",
     "delete_all",
     "delete_due",
@@ -55,7 +55,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Row:
+class StoredExample:
     """An example with the device's clock when it was kept (Unix seconds; None: it was not set)."""
 
     example: Example
@@ -63,7 +63,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Limits:
+class StoreLimits:
     """How much is kept: rows, bytes of text, and seconds of age."""
 
     rows: int
@@ -106,7 +106,7 @@ def get_age(connection: sqlite3.Connection) -> Age:
 
 
 def pass_time(
-    connection: sqlite3.Connection, now: float, limits: Limits, *, opening: bool = False
+    connection: sqlite3.Connection, now: float, limits: StoreLimits, *, opening: bool = False
 ) -> Age:
     """The store's age when the clock shows ``now``, noted where a minute has passed or more."""
     before = get_age(connection)
@@ -156,7 +156,7 @@ def set_opened(connection: sqlite3.Connection, query: str, opened: str) -> bool:
     return True
 
 
-def read_rows(connection: sqlite3.Connection, age: Age, limits: Limits) -> list[Row]:
+def read_rows(connection: sqlite3.Connection, age: Age, limits: StoreLimits) -> list[StoredExample]:
     """What is not expired at ``age``, oldest first.
 
     Raises:
@@ -166,10 +166,10 @@ def read_rows(connection: sqlite3.Connection, age: Age, limits: Limits) -> list[
         "SELECT query, shown, opened, time FROM queries WHERE age >= ? ORDER BY number",
         (age.seconds - limits.age,),
     )
-    return [Row(Example(row[0], _load(row[1]), row[2]), row[3]) for row in found]
+    return [StoredExample(Example(row[0], _load(row[1]), row[2]), row[3]) for row in found]
 
 
-def delete_due(connection: sqlite3.Connection, age: Age, limits: Limits) -> int:
+def delete_due(connection: sqlite3.Connection, age: Age, limits: StoreLimits) -> int:
     """Delete what is expired or beyond the limits, the oldest first.
 
     Returns:

@@ -1,0 +1,296 @@
+"""What a gateway answers: its cohort's sums, shard by shard, in the round's own fixed point.
+
+A gateway takes updates exactly as a server does (rounds/round.py): it validates, clips, deals each
+to the shard that the server's seed names, and adds integers. Integers add in any order to the same
+sum, so what the server merges is what it would have summed from the devices themselves, to the bit,
+and medians and trimmed means across shards mean what they meant.
+
+No update can be told from a sum; a gateway is trusted as the server is. What can be checked of a
+sum, is: that it is of this round and these settings, of no more devices than were asked for, and no
+longer than so many clipped changes can be. It carries one nonce, the cohort's, and no device's: the
+gateway tells replays among its devices, the server those of a whole sum.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.fields import Fields
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.server.federation.rounds.open_round import OpenRound
+from pocketquery.server.federation.rounds.round import Receipt
+from pocketquery.server.federation.rounds.running_sum import RunningSum
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.validation import Reason
+
+__all__ = ["CohortSum", "add_cohort", "settings_digest", "shares"]
+
+_FORMAT = "pocketquery-cohort-sum"
+_VERSION = "1"
+_SOURCE = "cohort sum"
+_NORM_BITS = 40  # of OpenRound.norms
+_SLACK = 1e-6  # of a norm that was computed in float64
+_MOST_REPLIES = 10**9
+_LARGEST_FIGURE = 1e6
+
+
+@dataclass(frozen=True)
+class CohortSum:
+    """One cohort's part of a round.
+
+    Attributes:
+        space_id, encoder_sha256, base_version, round: of the updates in it.
+        settings_sha256: of the round's settings, see :func:`settings_digest`.
+        nonce: 32 hexadecimal digits, drawn for this cohort alone.
+        shards: the sums by number; those with no update are left out.
+        norms: sum of the accepted norms x 2**40.
+        clipped: how many were clipped.
+        quarantined: replies left out, by reason code.
+        declined: devices that took the offer and said that they decline.
+        figures: means over the accepted replies, see RoundReport.
+    """
+
+    space_id: str
+    encoder_sha256: str
+    base_version: str
+    round: int
+    settings_sha256: str
+    nonce: str
+    shards: Mapping[int, RunningSum]
+    norms: int = 0
+    clipped: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    declined: int = 0
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many updates are in it."""
+        return sum(one.count for one in self.shards.values())
+
+    @classmethod
+    def of_round(
+        cls, opened: OpenRound, nonce: str, *, declined: int, figures: Mapping[str, float]
+    ) -> CohortSum:
+        """What a gateway's open round has taken so far."""
+        expected = opened.expected
+        return cls(
+            space_id=expected.space_id,
+            encoder_sha256=expected.encoder_sha256,
+            base_version=expected.base_version,
+            round=expected.round,
+            settings_sha256=settings_digest(opened.settings),
+            nonce=nonce,
+            shards={number: one for number, one in enumerate(opened.shards) if one.count},
+            norms=opened.norms,
+            clipped=opened.clipped,
+            quarantined=dict(opened.quarantined),
+            declined=declined,
+            figures=dict(figures),
+        )
+
+    def to_bytes(self) -> bytes:
+        """One safetensors file; equal sums give equal bytes."""
+        body = {
+            "space_id": self.space_id,
+            "encoder_sha256": self.encoder_sha256,
+            "base_version": self.base_version,
+            "round": self.round,
+            "settings_sha256": self.settings_sha256,
+            "nonce": self.nonce,
+            "norms": str(self.norms),
+            "clipped": self.clipped,
+            "quarantined": dict(sorted(self.quarantined.items())),
+            "declined": self.declined,
+            "figures": dict(sorted(self.figures.items())),
+            "shards": {
+                str(number): [str(one.weight), one.count, str(one.reach), one.bits]
+                for number, one in sorted(self.shards.items())
+            },
+        }
+        tensors = {str(number): one.totals for number, one in sorted(self.shards.items())}
+        if not tensors:  # a file of this format holds a tensor
+            tensors = {"none": np.zeros(0, np.int64)}
+        metadata = {"format": _FORMAT, "version": _VERSION}
+        return serialize(tensors, metadata | {"body": json.dumps(body, sort_keys=True)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CohortSum:
+        """The sum in ``data``, bytes from a gateway; whether it fits a round is
+        :func:`add_cohort`'s to say.
+
+        Raises:
+            CorruptArtifactError: not what :meth:`to_bytes` writes.
+        """
+        tensors, found = parse_whole(data, _SOURCE)
+        if (found.get("format"), found.get("version")) != (_FORMAT, _VERSION):
+            raise CorruptArtifactError(
+                f"{_SOURCE}: found format {found.get('format')!r:.80}, version "
+                f"{found.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}"
+            )
+        fields = Fields.of_json(found.get("body", "").encode(), _SOURCE, most_bytes=1 << 20)
+        try:
+            values = dict(fields.items())
+            shards = {
+                int(number): _sum(tensors[number], row) for number, row in values["shards"].items()
+            }
+            made = cls(
+                space_id=fields.text("space_id"),
+                encoder_sha256=fields.text("encoder_sha256"),
+                base_version=fields.text("base_version"),
+                round=_count(values["round"]),
+                settings_sha256=fields.text("settings_sha256"),
+                nonce=bytes.fromhex(fields.text("nonce", 32)).hex(),
+                shards=shards,
+                norms=int(fields.text("norms", 40)),
+                clipped=_count(values["clipped"]),
+                quarantined={
+                    Reason(name).value: _count(n) for name, n in values["quarantined"].items()
+                },
+                declined=_count(values["declined"]),
+                figures={str(name): _figure(one) for name, one in values["figures"].items()},
+            )
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise CorruptArtifactError(f"{_SOURCE}: {error!s:.200}") from error
+        if made.to_bytes() != data:  # one way to write it, so that equal sums are equal bytes
+            raise CorruptArtifactError(f"{_SOURCE}: written in another way than this release does")
+        return made
+
+
+def settings_digest(settings: RoundSettings) -> str:
+    """Hexadecimal SHA-256 of all that decides how a round sums."""
+    return sha256_bytes(json.dumps(settings.to_dict(), sort_keys=True).encode())
+
+
+def shares(total: int, parts: int) -> list[int]:
+    """``total`` devices over ``parts`` gateways, as evenly as whole numbers allow."""
+    return [total // parts + (number < total % parts) for number in range(parts)]
+
+
+def add_cohort(
+    opened: OpenRound, data: bytes, now: float
+) -> tuple[OpenRound, Receipt, CohortSum | None]:
+    """``opened`` with the cohort's sum in ``data``, or why it is left out. No bytes raise.
+
+    Args:
+        opened: the server's round; it stays as it is.
+        data: a gateway's answer.
+        now: the clock's reading.
+
+    Returns:
+        The round, what became of the answer, and the sum where it was taken.
+    """
+    opened = replace(opened, elapsed=opened.elapsed_at(now), last_now=now)
+    try:
+        cohort = CohortSum.from_bytes(data)
+        problem = _problem(cohort, opened)
+        merged = None if problem else _merged(opened.shards, cohort)
+    except CorruptArtifactError as error:
+        problem, cohort, merged = (Reason.MALFORMED, str(error)), None, None
+    except InvalidInputError as error:  # the sums would leave int64
+        problem, cohort, merged = (Reason.NORM_OUT_OF_BOUNDS, str(error)), None, None
+    if problem or cohort is None or merged is None:
+        reason, detail = problem or (Reason.MALFORMED, "")
+        counts = {**opened.quarantined, reason.value: opened.quarantined.get(reason.value, 0) + 1}
+        return replace(opened, quarantined=counts), Receipt(False, reason, detail[:300]), None
+    counts = dict(opened.quarantined)
+    for name, number in cohort.quarantined.items():
+        counts[name] = counts.get(name, 0) + number
+    after = replace(
+        opened,
+        shards=merged,
+        nonces=opened.nonces.add(cohort.nonce),
+        quarantined=counts,
+        clipped=opened.clipped + cohort.clipped,
+        norms=opened.norms + cohort.norms,
+    )
+    return after, Receipt(True, nonce=cohort.nonce), cohort
+
+
+def _merged(shards: Sequence[RunningSum], cohort: CohortSum) -> tuple[RunningSum, ...]:
+    empty = {number: one for number, one in enumerate(shards) if number not in cohort.shards}
+    merged = {number: shards[number].merge(one) for number, one in cohort.shards.items()}
+    both = empty | merged
+    return tuple(both[number] for number in range(len(shards)))
+
+
+def _problem(cohort: CohortSum, opened: OpenRound) -> tuple[Reason, str] | None:
+    """Why ``cohort`` cannot be part of ``opened``; None where it can."""
+    expected, settings = opened.expected, opened.settings
+    named = (
+        (Reason.WRONG_SPACE, "space_id", expected.space_id),
+        (Reason.WRONG_ENCODER, "encoder_sha256", expected.encoder_sha256),
+        (Reason.STALE_ROUND, "round", expected.round),
+        (Reason.STALE_ROUND, "base_version", expected.base_version),
+        (Reason.WRONG_SCHEMA, "settings_sha256", settings_digest(settings)),
+    )
+    for reason, name, wanted in named:
+        if (found := getattr(cohort, name)) != wanted:
+            return reason, f"found {name} {found!r:.80}, expected {wanted!r}"
+    if cohort.nonce in opened.nonces:
+        return Reason.DUPLICATE, "this cohort's sum is already in this round"
+    if any(cohort.nonce in seen for seen in opened.state.seen.values()):
+        return Reason.REPLAY, "this cohort's sum was in an earlier round"
+    if opened.elapsed > settings.deadline_seconds:
+        return Reason.TOO_LATE, f"the round has been open for {opened.elapsed:.0f} s"
+    if cohort.count > (left := opened.asked - opened.accepted):
+        return Reason.TOO_LATE, f"found {cohort.count} updates, expected at most {left}"
+    return _problem_of_sums(cohort, opened)
+
+
+def _problem_of_sums(cohort: CohortSum, opened: OpenRound) -> tuple[Reason, str] | None:
+    settings, bits = opened.settings, opened.settings.bits()
+    size = opened.shards[0].totals.size
+    largest = settings.largest_weight if settings.weighting == "declared" else 1.0
+    for number, one in cohort.shards.items():
+        if not 0 <= number < settings.shards or one.totals.shape != (size,) or one.bits != bits:
+            found = f"found shard {number} of {one.totals.size} values with {one.bits} bits"
+            wanted = f"{settings.shards} shards of {size} values with {bits} bits"
+            return Reason.WRONG_SHAPE, f"{found}, expected {wanted}"
+        equal = settings.weighting == "equal" and one.weight != one.count << bits
+        if equal or not 0 < one.weight <= one.count * math.ldexp(largest, bits):
+            return Reason.BAD_WEIGHT, f"found weight {one.weight} of {one.count} updates"
+        # Each of its changes was clipped, so their sum is no longer than so many of them.
+        bound = one.weight * settings.clip_norm * (1 + _SLACK) + one.count * math.sqrt(size)
+        if math.sqrt(float(np.square(one.totals, dtype=np.float64).sum())) > bound:
+            return Reason.NORM_OUT_OF_BOUNDS, f"found a sum longer than {one.count} changes can be"
+        peak = max(int(one.totals.max(initial=0)), -int(one.totals.min(initial=0)))
+        if not peak <= one.reach <= bound + 2 * one.count:
+            return Reason.NORM_OUT_OF_BOUNDS, f"found a reach of {one.reach}, largest is {peak}"
+    longest = cohort.count * opened.expected.largest_norm * (1 + _SLACK)
+    if not 0 <= math.ldexp(cohort.norms, -_NORM_BITS) <= longest or cohort.clipped > cohort.count:
+        return Reason.NORM_OUT_OF_BOUNDS, "found counts of norms or clipping beyond what can be"
+    return None
+
+
+def _sum(totals: NDArray[np.int64], row: Sequence[object]) -> RunningSum:
+    weight, count, reach, bits = row
+    if totals.dtype != np.int64 or totals.ndim != 1:
+        raise ValueError(f"a sum is {totals.dtype} {list(totals.shape)}, expected int64 [n]")
+    return RunningSum(totals, _integer(weight), _count(count), _integer(reach), _count(bits))
+
+
+def _integer(found: object) -> int:
+    if not isinstance(found, str) or not found.isdecimal() or len(found) > 40:
+        raise ValueError(f"found {found!r:.80}, expected a whole number as text")
+    return int(found)
+
+
+def _count(found: object) -> int:
+    if type(found) is not int or not 0 <= found <= _MOST_REPLIES:
+        raise ValueError(f"found {found!r:.80}, expected a whole number from 0")
+    return found
+
+
+def _figure(found: object) -> float:
+    if not isinstance(found, int | float) or not abs(found) < _LARGEST_FIGURE:
+        raise ValueError(f"found the figure {found!r:.80}, expected a number")
+    return float(found)
