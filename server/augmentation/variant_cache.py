@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from pocketquery.client.views.augmenters import Augmenter, Strength
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
@@ -82,12 +81,7 @@ class VariantCache:
     def __enter__(self) -> VariantCache:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketquery.client.views.augmenters import Rule, check_share
+from pocketquery.client.views.augmenters import RuleAugmenter, check_share
 from pocketquery.client.views.stopwords import STOPWORDS
 from pocketquery.client.views.text_units import cut
 from pocketquery.client.views.word_edges import bare, dressed
@@ -26,7 +26,7 @@ _EXCEPTIONS = tuple(f"{part}.exc" for part in _PARTS)
 
 
 @dataclass(frozen=True)
-class WordNet(Rule):
+class WordNet(RuleAugmenter):
     """Each word that WordNet has, replaced with probability ``rate`` by a synonym of any sense.
 
     Heavy, because the senses of a word are mixed up. English. Stop words stay: to WordNet, "a" is

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.calibration.csls import mutual_neighbours
 
 __all__ = ["AdversarialConfig", "adversarial_start", "discriminator", "orthogonalized"]
-
-FloatArray = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def orthogonalized(rotation: torch.Tensor, strength: float) -> torch.Tensor:
 
 
 def adversarial_start(
-    source: FloatArray, target: FloatArray, config: AdversarialConfig, *, seed: int
+    source: AnyFloats, target: AnyFloats, config: AdversarialConfig, *, seed: int
 ) -> NDArray[np.float64]:
     """A rotation after which a discriminator cannot tell the two languages apart.
 

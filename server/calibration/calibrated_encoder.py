@@ -24,7 +24,7 @@ from pocketquery.server.calibration.calibration_files import (
     write_calibration,
 )
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.layout import check_replaceable
+from pocketquery.server.modeling.layout import check_model_replaceable
 
 __all__ = ["CalibratedEncoder", "calibrate", "without"]
 
@@ -67,7 +67,7 @@ class CalibratedEncoder:
         Raises:
             InvalidInputError: ``folder`` holds something that is not such a model.
         """
-        check_replaceable(Path(folder))
+        check_model_replaceable(Path(folder))
         with replace_folder(folder) as inside:
             self.encoder.save(inside)
             write_calibration(inside, self.calibration)

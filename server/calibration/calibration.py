@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, one_of, whole
 from pocketquery.server.calibration.adversarial import AdversarialConfig, adversarial_start
@@ -21,7 +22,6 @@ from pocketquery.server.calibration.statistics import Statistics, fit_statistics
 
 __all__ = ["STAGES", "Calibration", "CalibrationConfig", "LanguageCalibration", "Stage", "fit"]
 
-FloatArray = NDArray[np.floating]
 Stage = Literal["raw", "shift", "scale", "rotate"]
 
 STAGES: tuple[Stage, ...] = ("raw", "shift", "scale", "rotate")
@@ -101,7 +101,7 @@ class Calibration:
         return len(self.languages[self.pivot].statistics.mean)
 
     def apply(
-        self, vectors: FloatArray, language: str, stage: Stage = "rotate"
+        self, vectors: AnyFloats, language: str, stage: Stage = "rotate"
     ) -> NDArray[np.float32]:
         """Calibrated vectors.
 
@@ -129,7 +129,7 @@ class Calibration:
         return _applied(vectors, fitted, stage).astype(np.float32)
 
 
-def _applied(vectors: FloatArray, fitted: LanguageCalibration, stage: Stage) -> FloatArray:
+def _applied(vectors: AnyFloats, fitted: LanguageCalibration, stage: Stage) -> AnyFloats:
     if stage == "raw":
         return unit_rows(vectors)
     if stage == "shift":
@@ -140,7 +140,7 @@ def _applied(vectors: FloatArray, fitted: LanguageCalibration, stage: Stage) -> 
     return unit_rows(scaled @ fitted.rotation.T)
 
 
-def fit(vectors: Mapping[str, FloatArray], config: CalibrationConfig) -> Calibration:
+def fit(vectors: Mapping[str, AnyFloats], config: CalibrationConfig) -> Calibration:
     """Fit the calibration of several languages.
 
     Args:
@@ -167,7 +167,7 @@ def fit(vectors: Mapping[str, FloatArray], config: CalibrationConfig) -> Calibra
 
 
 def _fit_one(
-    source: FloatArray, target: FloatArray, statistics: Statistics, config: CalibrationConfig
+    source: AnyFloats, target: AnyFloats, statistics: Statistics, config: CalibrationConfig
 ) -> LanguageCalibration:
     start = None
     if config.rotation == "adversarial":
@@ -176,12 +176,12 @@ def _fit_one(
     return LanguageCalibration(statistics, found.rotation, len(source), found.pairs, found.cosine)
 
 
-def _default_pivot(vectors: Mapping[str, FloatArray]) -> str:
+def _default_pivot(vectors: Mapping[str, AnyFloats]) -> str:
     english = [language for language in ("en", "eng") if language in vectors]
     return english[0] if english else max(sorted(vectors), key=lambda name: len(vectors[name]))
 
 
-def _check(vectors: Mapping[str, FloatArray], config: CalibrationConfig) -> None:
+def _check(vectors: Mapping[str, AnyFloats], config: CalibrationConfig) -> None:
     if not vectors:
         raise InvalidInputError("there is no language to calibrate; expected one or more")
     for language, found in vectors.items():

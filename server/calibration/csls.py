@@ -7,14 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Matches", "mean_nearest", "mutual_neighbours"]
+from pocketquery.sdk.arrays import AnyFloats
 
-FloatArray = NDArray[np.floating]
+__all__ = ["NearestPairs", "mean_nearest", "mutual_neighbours"]
+
 
 _BLOCK = 1024  # rows scored at once: bounds the memory to _BLOCK x targets
 
 
-class Matches(NamedTuple):
+class NearestPairs(NamedTuple):
     """Rows of two matrices that are each other's nearest."""
 
     left: NDArray[np.int64]
@@ -23,7 +24,7 @@ class Matches(NamedTuple):
     """Mean cosine of the pairs, -1 where there are none: an unsupervised measure of the fit."""
 
 
-def mean_nearest(left: FloatArray, right: FloatArray, neighbours: int = 10) -> FloatArray:
+def mean_nearest(left: AnyFloats, right: AnyFloats, neighbours: int = 10) -> AnyFloats:
     """Mean cosine of every left row to its nearest right rows, (n,), the r of CSLS.
 
     Args:
@@ -40,7 +41,7 @@ def mean_nearest(left: FloatArray, right: FloatArray, neighbours: int = 10) -> F
     return means
 
 
-def mutual_neighbours(left: FloatArray, right: FloatArray, neighbours: int = 10) -> Matches:
+def mutual_neighbours(left: AnyFloats, right: AnyFloats, neighbours: int = 10) -> NearestPairs:
     r"""The pairs that choose each other by CSLS, never holding all scores at once.
 
     .. math:: 2\cos(x, y) - r_T(x) - r_S(y)
@@ -69,4 +70,4 @@ def mutual_neighbours(left: FloatArray, right: FloatArray, neighbours: int = 10)
     rows = np.flatnonzero(chooser[chosen] == np.arange(len(left)))
     columns = chosen[rows]
     pairs = np.einsum("ij,ij->i", left[rows], right[columns])
-    return Matches(rows, columns, float(pairs.mean()) if len(rows) else -1.0)
+    return NearestPairs(rows, columns, float(pairs.mean()) if len(rows) else -1.0)

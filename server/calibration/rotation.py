@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.server.calibration.csls import mutual_neighbours
 
 __all__ = ["Refinement", "procrustes", "refine"]
-
-FloatArray = NDArray[np.floating]
 
 
 class Refinement(NamedTuple):
@@ -25,7 +24,7 @@ class Refinement(NamedTuple):
     """Their mean cosine: to compare rotations with, where nothing parallel is known."""
 
 
-def procrustes(source: FloatArray, target: FloatArray) -> NDArray[np.float64]:
+def procrustes(source: AnyFloats, target: AnyFloats) -> NDArray[np.float64]:
     r"""The orthogonal W that brings the rows of ``source`` nearest to those of ``target``.
 
     .. math:: M = Y^T X,\quad U S V^T = \mathrm{svd}(M),\quad W = U V^T
@@ -45,10 +44,10 @@ def procrustes(source: FloatArray, target: FloatArray) -> NDArray[np.float64]:
 
 
 def refine(
-    source: FloatArray,
-    target: FloatArray,
+    source: AnyFloats,
+    target: AnyFloats,
     *,
-    start: FloatArray | None = None,
+    start: AnyFloats | None = None,
     rounds: int = 5,
     neighbours: int = 10,
     least_pairs: int | None = None,

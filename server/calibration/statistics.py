@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import AnyFloats
+
 __all__ = ["Statistics", "fit_statistics", "unit_rows"]
 
-FloatArray = NDArray[np.floating]
 
 _FLOOR = 0.05  # of the median spread: a dimension that hardly varies is noise, not to be blown up
 
@@ -26,16 +27,16 @@ class Statistics:
     mean: NDArray[np.float64]
     spread: NDArray[np.float64]
 
-    def shifted(self, vectors: FloatArray) -> FloatArray:
+    def shifted(self, vectors: AnyFloats) -> AnyFloats:
         """Vectors (n, dim) less the mean, rows of unit length."""
         return unit_rows(vectors - self.mean)
 
-    def scaled(self, vectors: FloatArray) -> FloatArray:
+    def scaled(self, vectors: AnyFloats) -> AnyFloats:
         """Vectors (n, dim) less the mean, over the spread, rows of unit length."""
         return unit_rows((vectors - self.mean) / self.spread)
 
 
-def fit_statistics(vectors: FloatArray, divisor: str = "std") -> Statistics:
+def fit_statistics(vectors: AnyFloats, divisor: str = "std") -> Statistics:
     """The statistics of one language's sentences.
 
     Args:
@@ -44,15 +45,15 @@ def fit_statistics(vectors: FloatArray, divisor: str = "std") -> Statistics:
             and without that bound, which serves to compare: it has the wrong unit, and dimensions
             that hardly vary come to outweigh all others.
     """
-    wide = vectors.astype(np.float64)
-    spread = wide.std(axis=0) if divisor == "std" else wide.var(axis=0)
+    doubles = vectors.astype(np.float64)
+    spread = doubles.std(axis=0) if divisor == "std" else doubles.var(axis=0)
     least = _FLOOR * float(np.median(spread)) if divisor == "std" else 0.0
     spread = np.maximum(spread, max(least, 1e-12))
-    return Statistics(wide.mean(axis=0), spread)
+    return Statistics(doubles.mean(axis=0), spread)
 
 
-def unit_rows(vectors: FloatArray) -> FloatArray:
+def unit_rows(vectors: AnyFloats) -> AnyFloats:
     """Rows of unit length; a zero row stays zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: FloatArray = vectors / np.maximum(norms, 1e-12)
+    unit: AnyFloats = vectors / np.maximum(norms, 1e-12)
     return unit

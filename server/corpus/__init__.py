@@ -2,6 +2,11 @@
 
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
+from pocketquery.server.corpus.readers.candidates import (
+    read_askubuntu,
+    read_askubuntu_texts,
+    read_candidate_table,
+)
 from pocketquery.server.corpus.readers.collection import (
     Collection,
     CollectionFiles,
@@ -12,8 +17,8 @@ from pocketquery.server.corpus.readers.documents import read_documents
 from pocketquery.server.corpus.readers.judgements import Judgements, read_judgements, read_pairs
 from pocketquery.server.corpus.readers.passages import Passages
 from pocketquery.server.corpus.readers.queries import Query, read_queries
-from pocketquery.server.corpus.readers.reading import Reading, open_source, read_groups
-from pocketquery.server.corpus.readers.rows import Columns
+from pocketquery.server.corpus.readers.reading import ReadOptions, open_source, read_groups
+from pocketquery.server.corpus.readers.tables import Columns
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text import split_sentences
 from pocketquery.server.corpus.text_store import TextStore
@@ -26,6 +31,9 @@ __all__ = [
     "read_pairs",
     "read_collection",
     "find_files",
+    "read_askubuntu",
+    "read_askubuntu_texts",
+    "read_candidate_table",
     "split_sentences",
     "Collection",
     "CollectionFiles",
@@ -40,7 +48,7 @@ __all__ = [
     "Passages",
     "open_source",
     "read_groups",
-    "Reading",
+    "ReadOptions",
     "Columns",
     "TokenizerConfig",
     "train_tokenizer",

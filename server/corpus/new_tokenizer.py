@@ -100,7 +100,11 @@ def train_tokenizer(
     with replace_folder(folder) as place:
         if config.kind == "wordpiece":
             tokenizer = wordpiece_tokenizer(
-                texts, size, config.coverage, config.lowercase, config.max_length
+                texts,
+                size,
+                coverage=config.coverage,
+                lowercase=config.lowercase,
+                max_length=config.max_length,
             )
         else:
             model = train_sentencepiece(texts, size - 2, config)  # <pad> and <mask> are beside it

@@ -13,7 +13,7 @@ from typing import BinaryIO, get_args
 import numpy as np
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.files import check_replaceable, replace_folder
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.corpus.text_store import FILES, FORMAT, MANIFEST, VERSION, TextStore
 
@@ -39,7 +39,7 @@ def write_text_store(path: Path | str, groups: Iterable[Group], kind: Kind) -> T
     path = Path(path)
     if kind not in get_args(Kind):
         raise InvalidInputError(f"kind is {kind!r}; expected one of {', '.join(get_args(Kind))}")
-    check_replaceable(path)
+    check_store_replaceable(path)
     # The files close, and so hold all that is buffered, before the folder is synced and published.
     with replace_folder(path) as folder, contextlib.ExitStack() as stack:
         files = {
@@ -54,19 +54,13 @@ def write_text_store(path: Path | str, groups: Iterable[Group], kind: Kind) -> T
     return TextStore.open(path)
 
 
-def check_replaceable(path: Path) -> None:
+def check_store_replaceable(path: Path) -> None:
     """A store may replace a store or an empty folder, and nothing else.
 
     Raises:
         InvalidInputError: ``path`` holds something else.
     """
-    if not path.exists() or (path / MANIFEST).is_file():
-        return
-    if not path.is_dir() or any(path.iterdir()):
-        raise InvalidInputError(
-            f"{path} exists and is not a text store; it is left alone. Name another place or "
-            "remove it"
-        )
+    check_replaceable(path, MANIFEST, "a text store")
 
 
 class _Writer:

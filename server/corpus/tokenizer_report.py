@@ -1,4 +1,4 @@
-"""How a tokenizer treats each language: pieces per word, unknown pieces, truncated texts."""
+"""How a tokenizer treats each language: subword tokens per word, unknown ones, truncated texts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class LanguageReport:
         texts: in the sample.
         words: between spaces; in scripts without spaces every character is one.
         spaced: whether its script writes spaces, so that words are words.
-        pieces: of the texts, special tokens left out.
-        unknown: pieces that are the unknown token.
-        bytes: pieces that are one byte of a character the vocabulary has not.
+        pieces: subword tokens of the texts, special tokens left out.
+        unknown: those that are the unknown token.
+        bytes: those that are one byte of a character the vocabulary has not.
         truncated: texts longer than the maximum length.
     """
 
@@ -43,17 +43,17 @@ class LanguageReport:
 
     @property
     def pieces_per_word(self) -> float:
-        """Mean number of pieces of a word."""
+        """Mean number of subword tokens of a word."""
         return self.pieces / max(self.words, 1)
 
     @property
     def unknown_rate(self) -> float:
-        """Share of the pieces that are unknown."""
+        """Share of the subword tokens that are unknown."""
         return self.unknown / max(self.pieces, 1)
 
     @property
     def byte_rate(self) -> float:
-        """Share of the pieces that are bytes."""
+        """Share of the subword tokens that are bytes."""
         return self.bytes / max(self.pieces, 1)
 
     @property
@@ -102,7 +102,7 @@ def _report(tokenizer: Any, language: str, texts: list[str], max_length: int) ->
     rows: list[list[int]] = tokenizer(texts, **options)["input_ids"] if texts else []
     names = tokenizer.convert_ids_to_tokens([id for row in rows for id in row])
     written = "".join("".join(texts).split())
-    room = max_length - tokenizer.num_special_tokens_to_add()
+    limit = max_length - tokenizer.num_special_tokens_to_add()
     return LanguageReport(
         language=language,
         texts=len(texts),
@@ -111,5 +111,5 @@ def _report(tokenizer: Any, language: str, texts: list[str], max_length: int) ->
         pieces=len(names),
         unknown=names.count(tokenizer.unk_token),
         bytes=sum(_BYTE.fullmatch(name) is not None for name in names),
-        truncated=sum(len(row) > room for row in rows),
+        truncated=sum(len(row) > limit for row in rows),
     )

@@ -14,7 +14,7 @@ _WORD_BEGINS = "\u2581"
 
 
 def wordpiece_tokenizer(
-    texts: Iterable[str], size: int, coverage: float, lowercase: bool, max_length: int
+    texts: Iterable[str], size: int, *, coverage: float, lowercase: bool, max_length: int
 ) -> Any:
     """BERT's fast tokenizer with a vocabulary of at most ``size`` ids.
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_public_key, public_key_of
+from pocketquery.sdk.commands import add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
     files = _files(arguments)
     bundle = None
     if arguments.bundle:
-        bundle = sdk.load(arguments.bundle, public_key=public_key_of(arguments))
+        bundle = sdk.load(arguments.bundle, public_key=chosen_public_key(arguments))
     collection = read_collection(files)
     teacher = SentenceEncoder.load(arguments.teacher or "demo")
     if bundle is not None:  # before the documents are encoded

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pocketquery.sdk.arrays import Doubles
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.evaluation.duplicate_pairs import DuplicatePair
 
@@ -27,7 +28,6 @@ __all__ = [
     "score_duplicates",
 ]
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 
@@ -56,13 +56,13 @@ class DuplicateReport:
     trivial_f1: float
 
 
-class Encoder(Protocol):
+class PairEncoder(Protocol):
     """Whatever turns texts into unit vectors, float (n, dim)."""
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]: ...
 
 
-def pair_scores(encoder: Encoder, pairs: Sequence[DuplicatePair]) -> tuple[FloatArray, BoolArray]:
+def pair_scores(encoder: PairEncoder, pairs: Sequence[DuplicatePair]) -> tuple[Doubles, BoolArray]:
     """Cosines of the pairs' vectors, float64 (n,), and whether they are duplicates, bool (n,)."""
     first = encoder.encode([pair.first for pair in pairs])
     second = encoder.encode([pair.second for pair in pairs])
@@ -101,14 +101,14 @@ def score_duplicates(
     )
 
 
-def f1(scores: FloatArray, labels: BoolArray, threshold: float) -> float:
+def f1(scores: Doubles, labels: BoolArray, threshold: float) -> float:
     """2 TP / (2 TP + FP + FN) of calling what scores above ``threshold`` a duplicate."""
     called = scores > threshold
     right = int((called & labels).sum())
     return 2 * right / max(int(called.sum()) + int(labels.sum()), 1)
 
 
-def best_threshold(scores: FloatArray, labels: BoolArray) -> float:
+def best_threshold(scores: Doubles, labels: BoolArray) -> float:
     """The threshold of the highest F1, the lowest of several.
 
     Candidates are the midpoints of neighbouring distinct scores; where all scores are equal, one
@@ -122,7 +122,7 @@ def best_threshold(scores: FloatArray, labels: BoolArray) -> float:
     return float((ends[best] + ends[best + 1]) / 2)
 
 
-def roc_auc(scores: FloatArray, labels: BoolArray) -> float:
+def roc_auc(scores: Doubles, labels: BoolArray) -> float:
     """Chance that a duplicate scores above another pair; equal scores count a half."""
     _, right, called = _counts(scores, labels)
     hits = np.diff(right, prepend=0)
@@ -131,22 +131,22 @@ def roc_auc(scores: FloatArray, labels: BoolArray) -> float:
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
 
 
-def average_precision(scores: FloatArray, labels: BoolArray) -> float:
+def average_precision(scores: Doubles, labels: BoolArray) -> float:
     """Sum over distinct scores of precision times the gain in recall; equal scores count as one."""
     _, right, called = _counts(scores, labels)
     gains = np.diff(right, prepend=0) / right[-1]
     return float((gains * right / called).sum())
 
 
-def _counts(scores: FloatArray, labels: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _counts(scores: Doubles, labels: BoolArray) -> tuple[Doubles, Doubles, Doubles]:
     """Distinct scores, highest first; how many duplicates, and pairs, score as much or more."""
     distinct, place = np.unique(-scores, return_inverse=True)
-    right: FloatArray = np.cumsum(np.bincount(place, weights=labels))
-    called: FloatArray = np.cumsum(np.bincount(place)).astype(np.float64)
+    right: Doubles = np.cumsum(np.bincount(place, weights=labels))
+    called: Doubles = np.cumsum(np.bincount(place)).astype(np.float64)
     return -distinct, right, called
 
 
-def _checked(name: str, scores: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, BoolArray]:
+def _checked(name: str, scores: ArrayLike, labels: ArrayLike) -> tuple[Doubles, BoolArray]:
     found, true = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
     if found.shape != true.shape or found.ndim != 1:
         raise InvalidInputError(

@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["Geometry", "alignment", "hubness", "measure_geometry", "partner_recall"]
 
-Vectors = NDArray[np.floating]
 
 _NEIGHBOURS = 10
 _TIE = 1e-6  # of cosines: equal texts in batches of different widths differ in the last digits
@@ -81,7 +81,7 @@ class Geometry:
         return {name: value for name, value in asdict(self).items() if name not in sizes}
 
 
-def measure_geometry(vectors: Vectors) -> Geometry:
+def measure_geometry(vectors: AnyFloats) -> Geometry:
     """The geometry of some vectors, which are normalised here.
 
     Args:
@@ -114,7 +114,7 @@ def measure_geometry(vectors: Vectors) -> Geometry:
     )
 
 
-def alignment(first: Vectors, second: Vectors) -> float:
+def alignment(first: AnyFloats, second: AnyFloats) -> float:
     """Mean squared distance of positive pairs, row by row, after normalisation; 0 to 4.
 
     Args:
@@ -125,7 +125,7 @@ def alignment(first: Vectors, second: Vectors) -> float:
     return float((difference**2).sum(axis=1).mean())
 
 
-def partner_recall(first: Vectors, second: Vectors, neighbours: int = _NEIGHBOURS) -> float:
+def partner_recall(first: AnyFloats, second: AnyFloats, neighbours: int = _NEIGHBOURS) -> float:
     """Share of the first whose partner is among their nearest; ties count against it.
 
     Args:
@@ -138,7 +138,7 @@ def partner_recall(first: Vectors, second: Vectors, neighbours: int = _NEIGHBOUR
     return float(((cosines >= own - _TIE).sum(axis=1) <= neighbours).mean())
 
 
-def hubness(queries: Vectors, documents: Vectors, neighbours: int = _NEIGHBOURS) -> float:
+def hubness(queries: AnyFloats, documents: AnyFloats, neighbours: int = _NEIGHBOURS) -> float:
     """Skewness of how many queries have each document among their nearest.
 
     Args:
@@ -149,9 +149,11 @@ def hubness(queries: Vectors, documents: Vectors, neighbours: int = _NEIGHBOURS)
     return _occurrence_skewness(_unit(queries) @ _unit(documents).T, neighbours)
 
 
-def _unit(vectors: Vectors) -> NDArray[np.float64]:
-    wide = np.asarray(vectors, dtype=np.float64)
-    unit: NDArray[np.float64] = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-8)
+def _unit(vectors: AnyFloats) -> NDArray[np.float64]:
+    doubles = np.asarray(vectors, dtype=np.float64)
+    unit: NDArray[np.float64] = doubles / np.maximum(
+        np.linalg.norm(doubles, axis=1, keepdims=True), 1e-8
+    )
     return unit
 
 

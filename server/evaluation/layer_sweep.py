@@ -15,12 +15,12 @@ from pocketquery.server.evaluation.translation import TwoWay, two_way
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
 
-__all__ = ["Reading", "encoder_at", "layer_sweep", "layer_vectors"]
+__all__ = ["LayerAndPooling", "encoder_at", "layer_sweep", "layer_vectors"]
 
 _POOLINGS = ("mean", "cls")
 
 
-class Reading(NamedTuple):
+class LayerAndPooling(NamedTuple):
     """Where vectors are read from."""
 
     layer: int
@@ -31,12 +31,12 @@ class Reading(NamedTuple):
 
 def layer_vectors(
     encoder: SentenceEncoder, texts: Sequence[str], *, batch_size: int = 64
-) -> dict[Reading, NDArray[np.float32]]:
+) -> dict[LayerAndPooling, NDArray[np.float32]]:
     """Vectors of every layer and pooling, each float32 (n, hidden_size), not normalised.
 
     The encoder's head plays no part.
     """
-    collected: dict[Reading, list[NDArray[np.float32]]] = {}
+    collected: dict[LayerAndPooling, list[NDArray[np.float32]]] = {}
     for start in range(0, len(texts), batch_size):
         for reading, vectors in _batch(encoder, texts[start : start + batch_size]):
             collected.setdefault(reading, []).append(vectors)
@@ -45,7 +45,7 @@ def layer_vectors(
 
 def layer_sweep(
     encoder: SentenceEncoder, left: Sequence[str], right: Sequence[str], *, batch_size: int = 64
-) -> dict[Reading, TwoWay]:
+) -> dict[LayerAndPooling, TwoWay]:
     """Two-way accuracy by layer and pooling, on one development pair of languages.
 
     The choice is made on that pair alone and then fixed for all others.
@@ -61,7 +61,7 @@ def layer_sweep(
     return {reading: two_way(one[reading], other[reading]) for reading in one}
 
 
-def encoder_at(encoder: SentenceEncoder, reading: Reading) -> SentenceEncoder:
+def encoder_at(encoder: SentenceEncoder, reading: LayerAndPooling) -> SentenceEncoder:
     """The encoder cut off after a layer, without its head: what ships once a layer is chosen.
 
     Args:
@@ -93,7 +93,7 @@ def encoder_at(encoder: SentenceEncoder, reading: Reading) -> SentenceEncoder:
 
 def _batch(
     encoder: SentenceEncoder, texts: Sequence[str]
-) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+) -> Iterator[tuple[LayerAndPooling, NDArray[np.float32]]]:
     batch = encoder.tokenize(texts).to(encoder.device)
     ids, mask = batch["input_ids"], batch["attention_mask"]
     with torch.inference_mode():
@@ -101,4 +101,4 @@ def _batch(
         for layer, found in enumerate(states):
             for pooling in _POOLINGS:
                 vectors = pool(found, mask, pooling).float().cpu().numpy()
-                yield Reading(layer, pooling), vectors
+                yield LayerAndPooling(layer, pooling), vectors

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["TRIPLES", "Margin", "margin"]
@@ -19,9 +19,6 @@ TRIPLES = 2**15
 """Triples a margin is the mean of."""
 
 _SLICE = 200  # resamples drawn at once: bounds the memory to _SLICE x queries
-
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,8 @@ class Margin:
 
 
 def margin(
-    queries: FloatArray,
-    documents: FloatArray,
+    queries: Floats,
+    documents: Floats,
     positives: Sequence[Sequence[int]],
     negatives: Sequence[Sequence[int]],
     *,
@@ -95,8 +92,8 @@ def margin(
 
 
 def _check(
-    queries: FloatArray,
-    documents: FloatArray,
+    queries: Floats,
+    documents: Floats,
     positives: Sequence[Sequence[int]],
     negatives: Sequence[Sequence[int]],
 ) -> None:
@@ -112,23 +109,23 @@ def _check(
         )
 
 
-def _one_each(lists: Sequence[Sequence[int]], rows: IntArray, rng: np.random.Generator) -> IntArray:
+def _one_each(lists: Sequence[Sequence[int]], rows: Integers, rng: np.random.Generator) -> Integers:
     """One entry of ``lists[row]`` for each row, uniformly."""
     sizes = np.array([len(entries) for entries in lists])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     flat = np.array([entry for entries in lists for entry in entries], dtype=np.int64)
-    drawn: IntArray = flat[starts[rows] + rng.integers(sizes[rows])]
+    drawn: Integers = flat[starts[rows] + rng.integers(sizes[rows])]
     return drawn
 
 
-def _unit(vectors: FloatArray) -> FloatArray:
+def _unit(vectors: Floats) -> Floats:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: FloatArray = vectors / np.maximum(norms, 1e-8)
+    unit: Floats = vectors / np.maximum(norms, 1e-8)
     return unit
 
 
-def _cosines(q: FloatArray, d: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
-    found: FloatArray = np.concatenate(
+def _cosines(q: Floats, d: Floats, rows: Integers, columns: Integers) -> Floats:
+    found: Floats = np.concatenate(
         [
             np.einsum("ij,ij->i", q[rows[i : i + 4096]], d[columns[i : i + 4096]])
             for i in range(0, len(rows), 4096)
@@ -138,7 +135,7 @@ def _cosines(q: FloatArray, d: FloatArray, rows: IntArray, columns: IntArray) ->
 
 
 def _standard_error(
-    values: FloatArray, rows: IntArray, queries: int, samples: int, rng: np.random.Generator
+    values: Floats, rows: Integers, queries: int, samples: int, rng: np.random.Generator
 ) -> float:
     """Standard deviation of the mean over resamples of the queries, each with all its triples."""
     counts = np.bincount(rows, minlength=queries).astype(np.float64)

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from pocketquery.client import mistype
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import SpaceMismatchError
 from pocketquery.sdk.index.index import Index, create_index, open_index
+from pocketquery.sdk.index.query import Mode
 from pocketquery.server.corpus import Collection, Query
 from pocketquery.server.evaluation.document_vectors import encode_documents
 from pocketquery.server.evaluation.metrics import DEPTH, Scores, score_rankings
@@ -40,7 +41,7 @@ __all__ = ["Evaluation", "QueryEncoder", "evaluate", "mistyped", "temporary_inde
 QueryEncoder = Callable[[list[str]], NDArray[np.float32]]
 """Query texts to float32 (queries, dimension) in the documents' space."""
 
-Mode = Literal["dense", "lexical", "hybrid"]
+
 _INDEX_MODES: dict[str, Mode] = {"bundle": "dense", "bm25": "lexical", "hybrid": "hybrid"}
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.calibration.calibration import STAGES, Calibration
 from pocketquery.server.calibration.statistics import unit_rows
 
 __all__ = ["TwoWay", "calibration_stages", "language_probe", "relational_similarity", "two_way"]
 
-FloatArray = NDArray[np.floating]
 
 _BLOCK = 1024  # rows scored at once
 
@@ -42,7 +42,7 @@ class TwoWay:
         return halves
 
 
-def two_way(left: FloatArray, right: FloatArray, *, seed: int = 0) -> TwoWay:
+def two_way(left: AnyFloats, right: AnyFloats, *, seed: int = 0) -> TwoWay:
     """Nearest neighbours by cosine among all sentences of the other language.
 
     Row i of one side translates row i of the other; only that row counts as right. Equal scores are
@@ -70,8 +70,8 @@ def two_way(left: FloatArray, right: FloatArray, *, seed: int = 0) -> TwoWay:
 
 def calibration_stages(
     calibration: Calibration,
-    left: FloatArray,
-    right: FloatArray,
+    left: AnyFloats,
+    right: AnyFloats,
     left_language: str,
     right_language: str,
 ) -> dict[str, TwoWay]:
@@ -93,7 +93,7 @@ def calibration_stages(
     }
 
 
-def language_probe(vectors: Mapping[str, FloatArray]) -> float:
+def language_probe(vectors: Mapping[str, AnyFloats]) -> float:
     """How often a sentence lies nearest to its own language's centroid, mean over the languages.
 
     Centroids of the even rows, asked of the odd ones. 1 / languages where no language shows; close
@@ -116,7 +116,7 @@ def language_probe(vectors: Mapping[str, FloatArray]) -> float:
     return float(np.mean(shares))
 
 
-def relational_similarity(left: FloatArray, right: FloatArray) -> float:
+def relational_similarity(left: AnyFloats, right: AnyFloats) -> float:
     """Pearson correlation of the two languages' within-language cosines, RSIM, in [-1, 1].
 
     How isomorphic the spaces are, wherever they lie: shifts along a rotation do not change it.
@@ -138,7 +138,7 @@ def relational_similarity(left: FloatArray, right: FloatArray) -> float:
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def _right(queries: FloatArray, candidates: FloatArray) -> NDArray[np.bool_]:
+def _right(queries: AnyFloats, candidates: AnyFloats) -> NDArray[np.bool_]:
     right = np.empty(len(queries), dtype=bool)
     for start in range(0, len(queries), _BLOCK):
         scores = queries[start : start + _BLOCK] @ candidates.T  # (block, n)
@@ -147,7 +147,7 @@ def _right(queries: FloatArray, candidates: FloatArray) -> NDArray[np.bool_]:
     return right
 
 
-def _check(left: FloatArray, right: FloatArray) -> None:
+def _check(left: AnyFloats, right: AnyFloats) -> None:
     if left.shape != right.shape or left.ndim != 2 or not len(left):
         raise InvalidInputError(
             f"the two sides have shapes {left.shape} and {right.shape}; expected the same number "

@@ -28,15 +28,15 @@ from torch import nn
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
-    InvalidInputError,
     UnknownModelError,
 )
+from pocketquery.sdk.files import check_replaceable
 
 __all__ = [
     "ACTIVATIONS",
     "CALIBRATION",
     "Layout",
-    "check_replaceable",
+    "check_model_replaceable",
     "read_layout",
     "write_layout",
 ]
@@ -136,19 +136,13 @@ def write_layout(folder: Path, layout: Layout, hidden_size: int) -> None:
         _write_json(folder / "pocketquery.json", dict(layout.pocketquery))
 
 
-def check_replaceable(folder: Path) -> None:
+def check_model_replaceable(folder: Path) -> None:
     """Saving replaces the whole folder: only one of this layout, or an empty one, may be.
 
     Raises:
         InvalidInputError: ``folder`` holds something else.
     """
-    if not folder.exists() or (folder / "modules.json").is_file():
-        return
-    if not folder.is_dir() or any(folder.iterdir()):
-        raise InvalidInputError(
-            f"{folder} exists and is not a sentence-transformers folder; it is left alone. Name "
-            "another place or remove it"
-        )
+    check_replaceable(folder, "modules.json", "a sentence-transformers folder")
 
 
 def _pooling_of(config: Mapping[str, Any], place: Path) -> str:

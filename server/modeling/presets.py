@@ -57,7 +57,7 @@ def new_encoder(
     pre_norm: bool = False,
     seed: int = 0,
 ) -> SentenceEncoder:
-    """An encoder with drawn weights; one seed gives the same weights every time.
+    """A randomly initialised encoder; one seed gives the same weights every time.
 
     Args:
         preset: a name of :data:`PRESETS`.

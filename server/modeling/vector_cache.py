@@ -8,16 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 
 __all__ = ["cached_vectors", "texts_sha256"]
 
-FloatArray = npt.NDArray[np.float32]
 
 _PART = 2048  # texts encoded between two writes: what a kill can cost
 
@@ -30,7 +29,7 @@ def cached_vectors(
     *,
     bfloat16: bool = False,
     show_progress_bar: bool = False,
-) -> FloatArray:
+) -> Floats:
     """Vectors of ``texts``, float32 (texts, dim); one file for each 2,048 of them in ``cache``.
 
     A file is named by a hash of the space id, the length texts are truncated to, the prompt, the
@@ -81,7 +80,7 @@ def texts_sha256(texts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path, shape: tuple[int, int]) -> FloatArray | None:
+def _read(path: Path, shape: tuple[int, int]) -> Floats | None:
     try:
         vectors = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from pocketquery.client.views.text_units import cut
+from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.progress import progress
@@ -30,9 +31,6 @@ __all__ = ["Word2VecConfig", "WordVectors", "skip_gram_loss", "train_word2vec", 
 _CHUNK = 50_000  # tokens whose pairs are made, and shuffled, at once
 
 _EDGES = string.punctuation + "¿¡…“”‘’«»–—·、。，？！：；（）「」『』،؟।"
-
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,13 @@ class WordVectors:
     """
 
     words: tuple[str, ...]
-    vectors: FloatArray
+    vectors: Floats
 
     def rows(self, text: str) -> list[int]:
         """Rows of the words of ``text`` that are known, in their order."""
         return [self._place[word] for word in words_of(text) if word in self._place]
 
-    def averages(self, texts: Sequence[str]) -> tuple[FloatArray, int]:
+    def averages(self, texts: Sequence[str]) -> tuple[Floats, int]:
         """Mean vectors of texts, float32 (texts, dim), and how many had no known word.
 
         Those have the vector 0, whose cosine to everything is 0.
@@ -245,7 +243,7 @@ def _batches(
     counts: NDArray[np.float64],
     config: Word2VecConfig,
     rng: np.random.Generator,
-) -> Iterator[tuple[float, IntArray]]:
+) -> Iterator[tuple[float, Integers]]:
     """Share of the epoch that is done, and pairs of word and neighbour, int64 (batch, 2)."""
     kept = np.minimum(np.sqrt(config.subsampling * counts.sum() / counts), 1.0)
     order, start = rng.permutation(len(sentences)), 0
@@ -265,7 +263,7 @@ def _pairs(
     kept: NDArray[np.float64],
     window: int,
     rng: np.random.Generator,
-) -> IntArray:
+) -> Integers:
     """All pairs (word, neighbour) of sub-sampled sentences, shuffled, int64 (pairs, 2)."""
     flat = np.array([word for sentence in sentences for word in sentence], dtype=np.int64)
     owner = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])

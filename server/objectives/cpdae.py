@@ -139,7 +139,7 @@ class Cpdae(Objective[str]):
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
         self.mlm_head = MlmHead(encoder)
-        self.decoder = BagDecoder(encoder, self.config.tied)
+        self.decoder = BagDecoder(encoder, tied=self.config.tied)
         self.register_buffer("counts", torch.zeros(len(self.decoder.bias), dtype=torch.int64))
         self.register_buffer("texts", torch.tensor(0))
         self.register_buffer("progress", torch.tensor(0.0))

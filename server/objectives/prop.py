@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn.utils.rnn import pad_sequence
 
+from pocketquery.sdk.arrays import Doubles, Integers
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
@@ -32,14 +32,12 @@ from pocketquery.server.objectives.objective import (
     surrounding_specials,
     tokenize,
 )
-from pocketquery.server.objectives.shared.bag_of_words import sampled_texts
+from pocketquery.server.objectives.shared.bag_of_words import spread_texts
 from pocketquery.server.objectives.shared.losses import unit
 from pocketquery.server.objectives.shared.masking import bert_mask, special_mask
 
 __all__ = ["Prop", "PropConfig", "WordModel", "preference_hinge"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _TRIES = 50  # draws a word, before a set stays smaller
 
@@ -101,17 +99,17 @@ class WordModel:
             only min(1, sqrt(t / f)) of its probability.
     """
 
-    counts: IntArray
+    counts: Integers
     smoothing: float
     threshold: float = 1e-4
 
     @cached_property
-    def collection(self) -> FloatArray:
+    def collection(self) -> Doubles:
         """p_C, float64 (words,)."""
-        shares: FloatArray = self.counts / max(int(self.counts.sum()), 1)
+        shares: Doubles = self.counts / max(int(self.counts.sum()), 1)
         return shares
 
-    def log_likelihood(self, words: IntArray, document: IntArray) -> float:
+    def log_likelihood(self, words: Integers, document: Integers) -> float:
         """The sum of log p(w | D) over a set; minus infinity where a word occurs nowhere.
 
         Args:
@@ -123,7 +121,7 @@ class WordModel:
         with np.errstate(divide="ignore"):
             return float(np.log(smoothed / (len(document) + self.smoothing)).sum())
 
-    def draw(self, document: IntArray, size: int, rng: np.random.Generator) -> IntArray:
+    def draw(self, document: Integers, size: int, rng: np.random.Generator) -> Integers:
         """Distinct words from the document's sub-sampled model, one after another.
 
         The model is a mixture of the document's own words and the collection's, so that a draw
@@ -155,12 +153,12 @@ class WordModel:
         return np.fromiter(found, np.int64)
 
     @cached_property
-    def _kept(self) -> FloatArray:
+    def _kept(self) -> Doubles:
         share = np.maximum(self.collection, 1e-300)
         return np.minimum(1.0, np.sqrt(self.threshold / share))
 
     @cached_property
-    def _background(self) -> FloatArray:
+    def _background(self) -> Doubles:
         """Running sum of the sub-sampled p_C, float64 (words,)."""
         return np.cumsum(self._kept * self.collection)
 
@@ -215,7 +213,7 @@ class Prop(Objective[str]):
         if self._collection is not None:
             return
         counts, documents = np.zeros(len(tokenizer), np.int64), 0
-        for texts in sampled_texts(source, self.config.statistics_texts):
+        for texts in spread_texts(source, self.config.statistics_texts):
             documents += len(texts)
             for words in self._documents(tokenize(tokenizer, texts, self.max_length)[0]):
                 np.add.at(counts, words, 1)
@@ -266,18 +264,18 @@ class Prop(Objective[str]):
             found = np.array(counts).astype(np.int64)
             self._collection = WordModel(found, smoothing, self.config.subsampling)
 
-    def _model(self, counts: IntArray, documents: int) -> WordModel:
+    def _model(self, counts: Integers, documents: int) -> WordModel:
         smoothing = self.config.smoothing or float(counts.sum()) / max(documents, 1)
         return WordModel(counts, smoothing, self.config.subsampling)
 
-    def _documents(self, ids: torch.Tensor) -> list[IntArray]:
+    def _documents(self, ids: torch.Tensor) -> list[Integers]:
         """The ids of every row without the special ones."""
         ordinary = ~special_mask(ids, self.tokenizer).numpy()
         return [row[kept] for row, kept in zip(ids.numpy(), ordinary, strict=True)]
 
     def _set_pairs(
-        self, documents: list[IntArray], rng: np.random.Generator
-    ) -> tuple[list[IntArray], list[IntArray], list[int]]:
+        self, documents: list[Integers], rng: np.random.Generator
+    ) -> tuple[list[Integers], list[Integers], list[int]]:
         """Likelier sets, the others, and the row of their document; ties are left out."""
         counts = np.bincount(np.concatenate(documents), minlength=len(self.tokenizer))
         model = self._collection or self._model(counts, len(documents))

@@ -77,6 +77,8 @@ class QueryBertConfig:
         light: augmenters of light views: names with commas, or a JSON list with parameters.
         heavy: augmenters of heavy views.
         heavy_source: whether a heavy view is made of its ``light`` one or of the ``original``.
+        slots: ``drawn``: each view draws one of its kind's augmenters; ``fixed``: the two of a kind
+            have one each, in the order given, as the report's have.
         projector: ``attention``, ``mlp`` or ``none``.
         projector_input: attention over feature ``groups`` of the pooled vector, or over ``tokens``.
         projection: width of the projections; 0 is the encoder's.
@@ -104,6 +106,7 @@ class QueryBertConfig:
     light: str = "dropout_view,noise_case"
     heavy: str = "shuffle,typo"
     heavy_source: str = "light"
+    slots: str = "drawn"
     projector: str = "attention"
     projector_input: str = "groups"
     projection: int = 0
@@ -129,6 +132,7 @@ class QueryBertConfig:
             views=one_of(*SCHEMES),
             reverse_weight=number(0, 1),
             heavy_source=one_of("light", "original"),
+            slots=one_of("drawn", "fixed"),
             projector=one_of("attention", "mlp", "none"),
             projector_input=one_of("groups", "tokens"),
             projection=whole(0),
@@ -177,6 +181,7 @@ class QueryBert(Objective[Views]):
             augmenters_of(config.light, plugins),
             augmenters_of(config.heavy, plugins),
             cast(Literal["light", "original"], config.heavy_source),
+            config.slots,
         )
         width = config.projection or encoder.hidden_size
         self.projector = _projector(encoder, config, width)
@@ -187,14 +192,16 @@ class QueryBert(Objective[Views]):
             self.rates = {"predictor": rate}
         self.target: _Target | None = None
         if config.framework != "simsiam":
-            self.target = _Target(encoder, self.projector, config.target_dropout)
+            self.target = _Target(encoder, self.projector, dropout=config.target_dropout)
         self.tokenizer = encoder.tokenizer
         self.max_length = min(config.max_length, encoder.max_length)
 
     def record(self) -> dict[str, Any]:
         """Who makes the views: files and models by their content, not by their place."""
-        plan = self.views.plan
-        made = {"light": plan.light, "heavy": plan.heavy}
+        made = {
+            "light": [one for plan in self.views.plans for one in plan.light],
+            "heavy": [one for plan in self.views.plans for one in plan.heavy],
+        }
         return {"views": {kind: [[*Identity.of(one)] for one in by] for kind, by in made.items()}}
 
     def draw(self, group: Group, rng: random.Random) -> Views | None:
@@ -265,7 +272,7 @@ class QueryBert(Objective[Views]):
 class _Target(nn.Module):
     """A copy of encoder and projector without gradient."""
 
-    def __init__(self, encoder: SentenceEncoder, projector: nn.Module, dropout: bool) -> None:
+    def __init__(self, encoder: SentenceEncoder, projector: nn.Module, *, dropout: bool) -> None:
         super().__init__()
         backbone = copy.deepcopy(encoder.backbone)
         self.encoder = SentenceEncoder(backbone, encoder.tokenizer, pooling=encoder.pooling)

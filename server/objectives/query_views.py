@@ -38,6 +38,12 @@ class QueryViews:
         light: augmenters of the light views.
         heavy: augmenters of the heavy ones.
         heavy_source: whether a heavy view is made of its light one or of the query.
+        slots: each view draws one of its kind's augmenters (``"drawn"``), or the first view of a
+            kind is made by the first of them and the second by the second (``"fixed"``, as in the
+            report, which has a paraphraser, a back-translation, word order and style).
+
+    Raises:
+        InvalidInputError: ``fixed``, and there are not two augmenters of each kind.
     """
 
     def __init__(
@@ -46,14 +52,25 @@ class QueryViews:
         light: list[Augmenter],
         heavy: list[Augmenter],
         heavy_source: Literal["light", "original"] = "light",
+        slots: str = "drawn",
     ) -> None:
         self.scheme = scheme
-        self.plan = ViewPlan(
-            views=2 if scheme == "clean_noisy" else 4,
-            light=light,
-            heavy=heavy,
-            heavy_source=heavy_source,
-        )
+        if slots == "fixed" and not (len(light) == len(heavy) == 2):
+            raise InvalidInputError(
+                f"slots are fixed and there are {len(light)} light and {len(heavy)} heavy "
+                "augmenters; expected two of each, one a view"
+            )
+        chosen = zip(light, heavy, strict=True) if slots == "fixed" else []
+        kinds = [([one], [other]) for one, other in chosen] or [(light, heavy)]  # a plan each
+        self.plans = [
+            ViewPlan(
+                views=2 if scheme == "clean_noisy" else 4,
+                light=light,
+                heavy=heavy,
+                heavy_source=heavy_source,
+            )
+            for light, heavy in kinds
+        ]
 
     def draw(self, group: Group, rng: random.Random) -> tuple[View, ...] | None:
         """The views of a group, light ones first; None where a text of it is blank."""
@@ -61,7 +78,10 @@ class QueryViews:
             return None
         if len(group.texts) == 2:
             return tuple(View(text, _PAIR, changed=True) for text in group.texts)
-        views = draw_views(group.texts[0], rng, self.plan, group.lang or None)
+        drawn = [draw_views(group.texts[0], rng, plan, group.lang or None) for plan in self.plans]
+        views = drawn[0]
+        if len(drawn) > 1 and self.scheme != "clean_noisy":
+            views = (*(four[0] for four in drawn), *(four[2] for four in drawn))
         if self.scheme == "light":
             return views[:2]
         return tuple(rng.sample(views, 2)) if self.scheme == "all_regular" else views

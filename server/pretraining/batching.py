@@ -10,15 +10,14 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Integers
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.pretraining.round_robin import WeightedRoundRobin
 
 __all__ = ["BatchPlan"]
 
-IntArray = NDArray[np.int64]
 
 # Batches are cut from windows of this many batches sorted by cost: little padding, and still
 # another company for every group in every epoch.
@@ -47,7 +46,7 @@ class BatchPlan:
     def __init__(
         self,
         source: Source,
-        costs: IntArray,
+        costs: Integers,
         *,
         batch_size: int,
         budget: int = 0,
@@ -78,7 +77,7 @@ class BatchPlan:
         sizes = [len(stream) ** _LANGUAGE_EXPONENT for stream in self._streams]
         self._turns = WeightedRoundRobin(sizes, (seed, 1))
 
-    def rows(self, number: int) -> IntArray:
+    def rows(self, number: int) -> Integers:
         """Rows of batch ``number``, int64 (groups of the batch,)."""
         turn = self._turns[number]
         return self._streams[turn.who].batch(turn.before)
@@ -89,8 +88,8 @@ class _Stream:
 
     def __init__(
         self,
-        rows: IntArray,
-        costs: IntArray,
+        rows: Integers,
+        costs: Integers,
         batch_size: int,
         budget: int,
         least: int,
@@ -100,12 +99,12 @@ class _Stream:
         self._size = min(batch_size, len(rows))
         self._budget, self._least = budget, least
         self._ends: list[int] = []  # batches up to the end of every epoch that was looked at
-        self._current: tuple[int, list[IntArray]] | None = None
+        self._current: tuple[int, list[Integers]] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def batch(self, number: int) -> IntArray:
+    def batch(self, number: int) -> Integers:
         epoch, place = self._find(number)
         return self._epoch(epoch)[place]
 
@@ -118,7 +117,7 @@ class _Stream:
         epoch = int(np.searchsorted(self._ends, number, side="right"))
         return epoch, number - (self._ends[epoch - 1] if epoch else 0)
 
-    def _epoch(self, epoch: int) -> list[IntArray]:
+    def _epoch(self, epoch: int) -> list[Integers]:
         if self._current is None or self._current[0] != epoch:
             rng = np.random.default_rng([*self._key, epoch])
             batches = self._batches(rng.permutation(len(self._rows)))
@@ -126,19 +125,19 @@ class _Stream:
             self._current = (epoch, [self._rows[batches[place]] for place in order])
         return self._current[1]
 
-    def _batches(self, order: IntArray) -> list[IntArray]:
+    def _batches(self, order: Integers) -> list[Integers]:
         if self._budget:
             return [b for part in self._sorted_windows(order) for b in self._cut_by_cost(part)]
         # What makes no whole batch is left out before sorting: after it, it would be the longest.
         whole = order[: len(order) // self._size * self._size]
         return list(np.concatenate(self._sorted_windows(whole)).reshape(-1, self._size))
 
-    def _sorted_windows(self, order: IntArray) -> list[IntArray]:
+    def _sorted_windows(self, order: Integers) -> list[Integers]:
         window = _WINDOW * self._size
         parts = [order[start : start + window] for start in range(0, len(order), window)]
         return [part[np.argsort(self._costs[part], kind="stable")] for part in parts]
 
-    def _cut_by_cost(self, part: IntArray) -> list[IntArray]:
+    def _cut_by_cost(self, part: Integers) -> list[Integers]:
         """Cut ascending costs where the largest, the last, times the groups exceeds the budget."""
         batches, start = [], 0
         for end in range(1, len(part) + 1):

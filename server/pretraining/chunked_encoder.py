@@ -20,7 +20,7 @@ from pocketquery.server.modeling.sentence_encoder import pool
 
 __all__ = ["ChunkedEncoder"]
 
-Encode = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+EncodeBatch = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class ChunkedEncoder(SentenceEncoder):
@@ -75,7 +75,7 @@ class ChunkedEncoder(SentenceEncoder):
     def _pooled(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         return pool(self._states(input_ids, attention_mask), attention_mask, self.pooling)
 
-    def _run(self, encode: Encode, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def _run(self, encode: EncodeBatch, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if not (self.twice and torch.is_grad_enabled()):
             return encode(ids, mask)
         found: torch.Tensor = checkpoint(encode, ids, mask, use_reentrant=False)

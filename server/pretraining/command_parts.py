@@ -11,7 +11,7 @@ from typing import Any, get_args
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
-from pocketquery.server.corpus import GroupList, Kind, Reading, Source
+from pocketquery.server.corpus import GroupList, Kind, ReadOptions, Source
 from pocketquery.server.corpus.readers.reading import open_source, read_all
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.presets import PRESETS, new_encoder
@@ -81,7 +81,7 @@ def open_sources(arguments: argparse.Namespace) -> dict[Kind, Source]:
         InvalidInputError: none was named, or several stores of a kind.
         CorpusError: a file cannot be read.
     """
-    reading = Reading(lang=arguments.lang, sentence_lines=arguments.sentence_lines)
+    reading = ReadOptions(lang=arguments.lang, sentence_lines=arguments.sentence_lines)
     named = {kind: getattr(arguments, kind) for kind in _KINDS if getattr(arguments, kind)}
     if not named:
         options = ", ".join(f"--{kind}" for kind in _KINDS)
@@ -89,7 +89,7 @@ def open_sources(arguments: argparse.Namespace) -> dict[Kind, Source]:
     return {kind: _source(paths, kind, reading) for kind, paths in named.items()}
 
 
-def _source(paths: Sequence[str], kind: Kind, reading: Reading) -> Source:
+def _source(paths: Sequence[str], kind: Kind, reading: ReadOptions) -> Source:
     if len(paths) == 1:
         return open_source(paths[0], kind, reading)
     if any(Path(path).is_dir() for path in paths):

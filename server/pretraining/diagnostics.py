@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.evaluation.geometry import (
     Geometry,
@@ -29,7 +30,6 @@ _FATAL = ("std_ratio", "eff_rank")
 _BATCH = 64
 _LEAST = 20  # texts of a language, or pairs, below which figures of them say nothing
 
-Vectors = NDArray[np.float32]
 Project = Callable[[SentenceEncoder, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -91,7 +91,7 @@ def _of_partners(
     encoder: SentenceEncoder,
     held_out: HeldOut,
     look: Project,
-    vectors: Vectors,
+    vectors: Floats,
     rows: Mapping[str, NDArray[np.int64]],
 ) -> dict[str, float]:
     """Alignment, and the recall of partners, mean over the languages."""
@@ -107,7 +107,7 @@ def _of_partners(
 
 
 @torch.no_grad()
-def _vectors(encoder: SentenceEncoder, texts: Sequence[str], look: Project) -> Vectors:
+def _vectors(encoder: SentenceEncoder, texts: Sequence[str], look: Project) -> Floats:
     """Texts of like length together, the rows in the order of the texts."""
     found = []
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
@@ -115,7 +115,7 @@ def _vectors(encoder: SentenceEncoder, texts: Sequence[str], look: Project) -> V
         batch = [texts[row] for row in order[start : start + _BATCH]]
         ids, mask = tokenize(encoder.tokenizer, batch, encoder.max_length)
         found.append(look(encoder, ids.to(encoder.device), mask.to(encoder.device)).float().cpu())
-    vectors: Vectors = torch.cat(found).numpy()[np.argsort(order)]
+    vectors: Floats = torch.cat(found).numpy()[np.argsort(order)]
     return vectors
 
 
@@ -136,7 +136,7 @@ class Watch:
 
         Args:
             found: by view.
-            counts: towards the patience; that of drawn weights, before the first step, does not.
+            counts: towards the patience; the random start, before the first step, does not.
         """
         pairs = [(view, name) for view, one in found.items() for name in one.geometry.alarms()]
         fatal = [(view, name) for view, name in pairs if name in _FATAL]

@@ -36,7 +36,6 @@ from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
 from pocketquery.server.pretraining.distributed import Processes
-from pocketquery.server.pretraining.finite import check_finite
 from pocketquery.server.pretraining.gradient_norms import gradient_norms, states_given
 from pocketquery.server.pretraining.held_out import HeldOut
 from pocketquery.server.pretraining.mixture import (
@@ -46,6 +45,7 @@ from pocketquery.server.pretraining.mixture import (
     SkippedBatches,
     name_left_out,
 )
+from pocketquery.server.pretraining.not_finite import check_finite
 from pocketquery.server.pretraining.run_state import RunState, run_identity
 from pocketquery.server.training.log import Meter, append_line
 from pocketquery.server.training.optimizer import (

@@ -16,7 +16,7 @@ from typing import Any
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.layout import check_replaceable
+from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.mlm_head import save_mlm_head
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.distributed import Processes
@@ -86,7 +86,7 @@ def pretrain_to_folder(
     work = work_folder(output)
     identity = json.loads(json.dumps(run_identity(encoder, parts, config, processes)))
     if processes.first:
-        check_replaceable(output)
+        check_model_replaceable(output)
     finished = processes.share(_saved(output).get("identity") == identity)
     resumed = finished or (work / "checkpoint.pt").exists()
     if not finished:

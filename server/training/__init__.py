@@ -1,1 +1,1 @@
-"""What every training loop stands on: optimizer and learning rates, checkpoints, log and meter."""
+"""What every training loop stands on: optimizer, learning-rate schedule, checkpoints, log."""

@@ -1,4 +1,4 @@
-"""The optimizer of every training loop, and its learning rates."""
+"""The optimizer of every training loop, and its schedule of learning rates."""
 
 from __future__ import annotations
 

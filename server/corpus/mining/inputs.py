@@ -10,10 +10,10 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.progress import progress
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.readers.plain_text import Unit
-from pocketquery.server.corpus.readers.reading import Reading, open_source, read_all
-from pocketquery.server.corpus.readers.rows import Columns
+from pocketquery.server.corpus.readers.reading import ReadOptions, open_source, read_all
+from pocketquery.server.corpus.readers.tables import Columns
 
-__all__ = ["add_inputs", "named_groups", "named_input", "named_source"]
+__all__ = ["add_inputs", "named_groups", "named_input", "named_reading", "named_source"]
 
 _WHAT: dict[Kind, str] = {
     "documents": "JSON Lines (title, text / sentences / paragraphs), a table, or plain text",
@@ -60,19 +60,20 @@ def named_input(arguments: argparse.Namespace) -> tuple[Kind, list[str]]:
 def named_groups(arguments: argparse.Namespace) -> tuple[Kind, Iterator[Group]]:
     """The kind that was named, and its groups, one in memory at a time."""
     kind, paths = named_input(arguments)
-    return kind, _shown(read_all(paths, kind, _reading(arguments)), kind)
+    return kind, progress(read_all(paths, kind, named_reading(arguments)), "read", kind)
 
 
 def named_source(arguments: argparse.Namespace) -> Source:
     """The groups that were named, to be read in any order; raw files are held in memory."""
     kind, paths = named_input(arguments)
     if len(paths) == 1:
-        return open_source(paths[0], kind, _reading(arguments))
+        return open_source(paths[0], kind, named_reading(arguments))
     return GroupList(list(named_groups(arguments)[1]), kind)
 
 
-def _reading(arguments: argparse.Namespace) -> Reading:
-    return Reading(
+def named_reading(arguments: argparse.Namespace) -> ReadOptions:
+    """How raw files are to be read."""
+    return ReadOptions(
         lang=arguments.lang,
         columns=_columns(arguments),
         join_titles=getattr(arguments, "join_titles", False),
@@ -92,8 +93,3 @@ def _columns(arguments: argparse.Namespace) -> Columns | None:
     if not (texts or where or arguments.id_column or arguments.lang_column):
         return None
     return Columns(texts, arguments.id_column, arguments.lang_column, where)
-
-
-def _shown(groups: Iterator[Group], kind: Kind) -> Iterator[Group]:
-    """The groups, with a counter."""
-    return progress(groups, "read", kind)

@@ -26,7 +26,11 @@ from pocketquery.server.corpus.mining.matching_text import (
     matching_form,
 )
 from pocketquery.server.corpus.mining.named_streams import named_seed
-from pocketquery.server.corpus.mining.suffix_automaton import Matches, TextBlock, match_block
+from pocketquery.server.corpus.mining.suffix_automaton import (
+    CommonSubstrings,
+    TextBlock,
+    match_block,
+)
 
 __all__ = ["CANDIDATES", "LcsConfig", "heavy_enough", "mine_document", "mine_pairs"]
 
@@ -132,7 +136,7 @@ def _paired(forms: list[str], title: bool, name: str, config: LcsConfig) -> list
 
 def _matched(
     block: TextBlock, kinds: NDArray[np.uint8], title: bool, config: LcsConfig
-) -> tuple[Ints, Ints, Matches]:
+) -> tuple[Ints, Ints, CommonSubstrings]:
     """Candidate pairs, those that cannot be heavy enough left out, and what they share."""
     last = _last_partners(len(block.starts) - 1, title, config)
     anchors = np.arange(len(last), dtype=np.int32)
@@ -143,7 +147,7 @@ def _matched(
     partners = np.cumsum(last - anchors - 1)  # (texts,), of this anchor and those before it
     first = np.searchsorted(partners, pairs, side="right")
     second = last[first] - (partners[first] - pairs)
-    kept = Matches(*(values[pairs] for values in found))
+    kept = CommonSubstrings(*(values[pairs] for values in found))
     return first.astype(np.int32), second.astype(np.int32), kept
 
 
@@ -179,7 +183,7 @@ def _weights(config: LcsConfig) -> Ints:
 
 
 def _near_duplicates(
-    block: TextBlock, first: Ints, second: Ints, found: Matches, config: LcsConfig
+    block: TextBlock, first: Ints, second: Ints, found: CommonSubstrings, config: LcsConfig
 ) -> Flags:
     """Pairs that share nearly all of both texts, as far as they are compared."""
     sizes = np.diff(block.starts)
@@ -188,7 +192,11 @@ def _near_duplicates(
 
 
 def _sharing_enough(
-    block: TextBlock, kinds: NDArray[np.uint8], longer: Ints, found: Matches, config: LcsConfig
+    block: TextBlock,
+    kinds: NDArray[np.uint8],
+    longer: Ints,
+    found: CommonSubstrings,
+    config: LcsConfig,
 ) -> Flags:
     """Pairs whose common substring is heavy enough."""
     starts = found.ends - found.lengths

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.server.corpus.mining.inputs import add_inputs, named_groups
+from pocketquery.server.corpus.mining.inputs import add_inputs, named_input
 from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, report_store
+from pocketquery.server.corpus.shards.options import add_engine
 
 if TYPE_CHECKING:
     from pocketquery.server.corpus.groups import Group
@@ -20,6 +22,7 @@ examples:
   pocketquery mine pairs --documents articles.jsonl.gz --output pairs
   pocketquery mine pairs --documents articles --candidates title --no-lcs --output titles
   pocketquery mine pairs --sessions train.jsonl.gz --policy adjacent --output turns
+  pocketquery mine pairs --documents 'articles/*.jsonl.gz' --engine ray --output pairs
 
 From documents: texts of one document that share a long enough string (GUR): three ideographs or ten
 letters, two ideographs between short texts; in letter case and spelling made one. From sessions: a
@@ -84,33 +87,37 @@ def add_pairs(modes: Any) -> None:
         default="all",
         help="all (default), short (below 64 characters) or long",
     )
+    add_engine(parser)
     add_memory(parser)
     add_output(parser, _pairs)
 
 
 def _pairs(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.mining.length_classes import of_length
+    from pocketquery.server.corpus.mining.sharded import mined_groups
     from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
-    from pocketquery.server.corpus.store_writer import check_replaceable, write_text_store
+    from pocketquery.server.corpus.store_writer import check_store_replaceable, write_text_store
 
     output = Path(arguments.output)
-    check_replaceable(output)
-    pairs = of_length(_mined(arguments), arguments.length)
-    unique = unique_groups(pairs, arguments.seed, output, memory=arguments.memory << 20)
-    return report_store(write_text_store(output, unique, "pairs"), arguments)
+    check_store_replaceable(output)
+    mine = _mine(arguments)
+    with mined_groups(arguments, output, mine, "pairs", repr(mine.keywords)) as mined:
+        pairs = of_length(mined, arguments.length)
+        unique = unique_groups(pairs, arguments.seed, output, memory=arguments.memory << 20)
+        return report_store(write_text_store(output, unique, "pairs"), arguments)
 
 
-def _mined(arguments: argparse.Namespace) -> Iterator[Group]:
+def _mine(arguments: argparse.Namespace) -> partial[Iterator[Group]]:
     from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_pairs
     from pocketquery.server.corpus.mining.session_pairs import (
         SessionPairsConfig,
         mine_session_pairs,
     )
 
-    kind, groups = named_groups(arguments)
+    kind, _ = named_input(arguments)
     if kind == "sessions":
         turns = SessionPairsConfig(arguments.policy, arguments.per_session, seed=arguments.seed)
-        return mine_session_pairs(groups, turns)
+        return partial(mine_session_pairs, config=turns)
     config = LcsConfig(
         candidates=arguments.candidates,
         max_gap=arguments.max_gap,
@@ -121,4 +128,4 @@ def _mined(arguments: argparse.Namespace) -> Iterator[Group]:
         repeat=arguments.repeat,
         seed=arguments.seed,
     )
-    return mine_pairs(groups, config)
+    return partial(mine_pairs, config=config)

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pocketquery.server.corpus.mining.inputs import add_inputs, named_groups
+from pocketquery.server.corpus.mining.inputs import add_inputs, named_input
 from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, report_store
+from pocketquery.server.corpus.shards.options import add_engine
 
 __all__ = ["add_store"]
 
@@ -18,6 +19,7 @@ examples:
   pocketquery mine store --sessions train.jsonl.gz --output sessions
   pocketquery mine store --pairs table.tsv --columns question,answer --output pairs
   pocketquery mine store --queries log.tsv --unique --output queries
+  pocketquery mine store --documents 'articles/*.parquet' --engine ray --output articles
 
 A store is a folder that is mapped into memory: a corpus larger than memory trains from it. Raw
 files are read one group at a time. A store that is there is replaced in one step, at the end.
@@ -30,18 +32,21 @@ def add_store(modes: Any) -> None:
     add_inputs(parser, "documents", "sessions", "pairs", "triples", "queries")
     parser.add_argument("--unique", action="store_true", help="equal groups once, in random order")
     parser.add_argument("--shuffle", action="store_true", help="random order, also of equal ones")
+    add_engine(parser)
     add_memory(parser)
     add_output(parser, _store)
 
 
 def _store(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.corpus.mining.sharded import as_they_are, mined_groups
     from pocketquery.server.corpus.mining.shuffled_groups import shuffle_groups, unique_groups
-    from pocketquery.server.corpus.store_writer import check_replaceable, write_text_store
+    from pocketquery.server.corpus.store_writer import check_store_replaceable, write_text_store
 
     output = Path(arguments.output)
-    check_replaceable(output)  # before hours of work
-    kind, groups = named_groups(arguments)
-    if arguments.unique or arguments.shuffle:
-        ordered = unique_groups if arguments.unique else shuffle_groups
-        groups = ordered(groups, arguments.seed, output, memory=arguments.memory << 20)
-    return report_store(write_text_store(output, groups, kind), arguments)
+    check_store_replaceable(output)  # before hours of work
+    kind, _ = named_input(arguments)
+    with mined_groups(arguments, output, as_they_are, kind, "") as groups:
+        if arguments.unique or arguments.shuffle:
+            ordered = unique_groups if arguments.unique else shuffle_groups
+            groups = ordered(groups, arguments.seed, output, memory=arguments.memory << 20)
+        return report_store(write_text_store(output, groups, kind), arguments)

@@ -16,8 +16,8 @@ examples:
   pocketquery mine tokenizer --documents articles --vocabulary 8000 --output tokenizer
   pocketquery mine tokenizer --documents en fr ko --kind wordpiece --output tokenizer
 
-The result is a Hugging Face tokenizer. The table says, language by language, how many pieces a word
-takes, and how many pieces are unknown or single bytes.
+The result is a Hugging Face tokenizer. The table says, language by language, how many subword
+tokens a word takes, and how many of them are unknown or single bytes.
 """
 
 

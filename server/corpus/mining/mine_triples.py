@@ -65,10 +65,10 @@ def add_triples(modes: Any) -> None:
 
 def _triples(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.mining.hard_negatives import NegativesConfig, mine_triples
-    from pocketquery.server.corpus.store_writer import check_replaceable, write_text_store
+    from pocketquery.server.corpus.store_writer import check_store_replaceable, write_text_store
 
     output = Path(arguments.output)
-    check_replaceable(output)
+    check_store_replaceable(output)
     config = NegativesConfig(
         arguments.negatives, arguments.depth, arguments.skip, seed=arguments.seed
     )

@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25, create_postings, document_lengths, insert_postings
 
 __all__ = ["Bm25Ranker", "DenseRanker", "Encode", "Ranker"]
 
-Floats = NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Floats]
 """Texts to vectors of unit length, float32 (texts, dimension)."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 __all__ = [
-    "Matches",
+    "CommonSubstrings",
     "TextBlock",
     "code_points",
     "match_block",
@@ -67,7 +67,7 @@ class TextBlock:
         return sums
 
 
-class Matches(NamedTuple):
+class CommonSubstrings(NamedTuple):
     """The longest common substrings of pairs, int32 (pairs,) each."""
 
     lengths: Ints  # 0 where there is none
@@ -77,7 +77,7 @@ class Matches(NamedTuple):
 
 def match_block(
     block: TextBlock, weights: Ints, anchors: Ints, first: Ints, last: Ints, least: int = 1
-) -> Matches:
+) -> CommonSubstrings:
     """The longest common substring of every anchor with its partners ``first`` to ``last - 1``.
 
     Args:
@@ -90,6 +90,6 @@ def match_block(
         least: shorter substrings are not looked for, at least 1.
     """
     match_pairs = kernels().match_pairs
-    return Matches(
+    return CommonSubstrings(
         *match_pairs(block.characters, block.starts, weights, anchors, first, last, least)
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.server.corpus.groups import Group
-from pocketquery.server.corpus.readers.json_lines import json_objects, text_field
-from pocketquery.server.corpus.readers.lines import bad_line, identifier
+from pocketquery.server.corpus.readers.json_lines import id_and_language, json_objects, text_field
+from pocketquery.server.corpus.readers.lines import bad_line
 from pocketquery.server.corpus.text import split_sentences
 
 __all__ = ["document_group", "read_document_groups"]
@@ -47,11 +47,9 @@ def document_group(id: str, title: str, sentences: Iterable[str], lang: str) -> 
 
 
 def _group(path: Path | str, number: int, entry: dict[str, Any], lang: str) -> Group:
-    name = next((name for name in ("_id", "id") if name in entry), None)
-    id = identifier(path, number, entry[name], name) if name else str(number)
-    own = text_field(path, number, entry.get("lang", entry.get("language")), "lang")
+    id, own = id_and_language(path, number, entry, lang)
     title = text_field(path, number, entry.get("title"), "title")
-    return document_group(id, title, _sentences(path, number, entry), own or lang)
+    return document_group(id, title, _sentences(path, number, entry), own)
 
 
 def _sentences(path: Path | str, number: int, entry: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.corpus.readers.document_groups import document_group
-from pocketquery.server.corpus.readers.rows import Columns, read_rows
+from pocketquery.server.corpus.readers.tables import Columns, read_rows
 from pocketquery.server.corpus.text import split_sentences
 
 __all__ = ["read_document_rows"]

@@ -1,4 +1,4 @@
-"""Documents of a corpus in BEIR's layout: corpus.jsonl, plain or gzip."""
+"""Documents of a corpus in BEIR's layout: corpus.jsonl, plain or gzip, or the same as Parquet."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["read_documents"]
 
 
 def read_documents(path: Path | str) -> Iterator[Document]:
-    """Yield the documents of a JSON Lines file in their order, one in memory at a time.
+    """Yield the documents of a JSON Lines or Parquet file in their order, one in memory at a time.
 
-    Each line has ``_id`` or ``id``, and ``text`` or ``sentences`` (a list, joined with blanks).
-    Its ``title``, its other fields and those of a BEIR ``metadata`` object become metadata.
+    The file is a path or an fsspec URL. Each line has ``_id`` or ``id``, and ``text`` or
+    ``sentences`` (a list, joined with blanks). Its ``title``, its other fields and those of a BEIR
+    ``metadata`` object become metadata.
 
     Raises:
         ArtifactNotFoundError: there is no such file.
@@ -50,7 +51,7 @@ def _metadata(path: Path | str, number: int, entry: dict[str, Any], name: str) -
     title = text_field(path, number, metadata.pop("title", None), "title")
     try:
         written = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:  # Parquet has dates and bytes, too
         found = f"fields that cannot be stored ({error})"
         raise bad_line(path, number, found, "finite numbers and shallow nesting") from error
     encodable(path, number, written, "metadata")

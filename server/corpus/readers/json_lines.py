@@ -1,24 +1,29 @@
-"""JSON objects of a JSON Lines file, one a line."""
+"""JSON objects of a JSON Lines file, one a line, or of a Parquet file, one a row."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pocketquery.server.corpus.readers.lines import bad_line, encodable, numbered_lines
+from pocketquery.server.corpus.readers.lines import bad_line, encodable, identifier, numbered_lines
+from pocketquery.server.corpus.readers.parquet import is_parquet, parquet_objects
 
-__all__ = ["json_objects", "field_name", "text_field"]
+__all__ = ["field_name", "id_and_language", "json_objects", "text_field"]
 
 
 def json_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) of a JSON Lines file, plain or gzip.
+    """Yield (line number, object) of a JSON Lines file, plain or gzip, or (row number, values) of a
+    Parquet file; both are known by their first bytes.
 
     Raises:
         ArtifactNotFoundError: there is no such file.
         CorpusError: a line is not JSON, or not an object.
     """
+    if is_parquet(path):
+        yield from parquet_objects(path)
+        return
     for number, line in numbered_lines(path):
         try:
             value = json.loads(line, parse_constant=_refuse)
@@ -46,6 +51,29 @@ def field_name(path: Path | str, number: int, entry: dict[str, Any], *names: str
             return name
     found = f"no field {' or '.join(map(repr, names))} among {sorted(entry)}"
     raise bad_line(path, number, found, "it in every line")
+
+
+def id_and_language(
+    path: Path | str,
+    number: int,
+    entry: dict[str, Any],
+    lang: str,
+    *,
+    ids: Sequence[str] = ("_id", "id"),
+    langs: Sequence[str] = ("lang", "language"),
+) -> tuple[str, str]:
+    """A line's id, its number where it has none, and its language, ``lang`` where it has none.
+
+    Args:
+        ids, langs: the fields that may say them; the first that is there does.
+
+    Raises:
+        CorpusError: the id is no identifier, or the language no text.
+    """
+    name = next((name for name in ids if name in entry), None)
+    id = identifier(path, number, entry[name], name) if name else str(number)
+    own = next((entry[name] for name in langs if name in entry), None)
+    return id, text_field(path, number, own, "lang") or lang
 
 
 def text_field(path: Path | str, number: int, value: object, field: str) -> str:

@@ -8,9 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from pocketquery.sdk.errors import ArtifactNotFoundError, CorpusError
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorpusError,
+    InvalidInputError,
+    MissingExtraError,
+)
 
-__all__ = ["all_lines", "numbered_lines", "bad_line", "identifier", "encodable"]
+__all__ = [
+    "all_lines",
+    "bad_line",
+    "encodable",
+    "identifier",
+    "is_url",
+    "numbered_lines",
+    "open_bytes",
+]
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -24,7 +37,7 @@ def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
 
 def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end) of a UTF-8 file.
+    """Yield (line number from 1, line without its end) of a UTF-8 file, at a path or an fsspec URL.
 
     Gzip is known by its first two bytes, not by the file's name. A byte order mark is dropped.
 
@@ -32,7 +45,6 @@ def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
         ArtifactNotFoundError: there is no such file.
         CorpusError: the bytes are not UTF-8, or the gzip stream is cut or damaged.
     """
-    path = Path(path)
     number = 0
     try:
         with _open(path) as file:
@@ -43,20 +55,50 @@ def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
         raise bad_line(path, number, found, "a whole gzip file; copy it again") from error
 
 
-def _open(path: Path) -> BinaryIO:
+def is_url(path: Path | str) -> bool:
+    """Whether ``path`` is for fsspec: ``s3://bucket/corpus.jsonl``, ``file:///corpus.jsonl``."""
+    return isinstance(path, str) and "://" in path
+
+
+def open_bytes(path: Path | str) -> BinaryIO:
+    """The file at a path or an fsspec URL, to be read from anywhere in it.
+
+    Raises:
+        ArtifactNotFoundError: there is no such file.
+        InvalidInputError: a URL that fsspec has no way to open; names what to install.
+        MissingExtraError: fsspec is not installed (extra "shards").
+    """
     try:
-        file = path.open("rb")
-    except (FileNotFoundError, IsADirectoryError, ValueError) as error:
+        if not is_url(path):
+            return Path(path).open("rb")
+        import fsspec
+
+        return cast("BinaryIO", fsspec.open(path, "rb").open())
+    except ModuleNotFoundError as error:
+        if error.name == "fsspec":
+            raise MissingExtraError.of("fsspec", "shards") from error
+        raise InvalidInputError(f"{path} cannot be opened: {error}") from error
+    except (FileNotFoundError, IsADirectoryError) as error:
         raise ArtifactNotFoundError(f"{path}: there is no such file") from error
+    except (ImportError, ValueError) as error:  # of fsspec: no such protocol, or its package
+        if is_url(path):
+            raise InvalidInputError(f"{path} cannot be opened: {error}") from error
+        raise ArtifactNotFoundError(f"{path}: there is no such file") from error
+
+
+def _open(path: Path | str) -> BinaryIO:
+    file = open_bytes(path)
     packed = file.read(2) == _GZIP_MAGIC
     file.seek(0)
     if not packed:
         return file
+    if is_url(path):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
     file.close()
     return cast("BinaryIO", gzip.open(path, "rb"))
 
 
-def _decode(path: Path, number: int, raw: bytes) -> str:
+def _decode(path: Path | str, number: int, raw: bytes) -> str:
     try:
         line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:

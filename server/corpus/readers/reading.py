@@ -11,16 +11,17 @@ from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.readers.document_groups import read_document_groups
 from pocketquery.server.corpus.readers.document_rows import read_document_rows
 from pocketquery.server.corpus.readers.lines import numbered_lines
+from pocketquery.server.corpus.readers.parquet import is_parquet
 from pocketquery.server.corpus.readers.plain_text import Unit, read_plain_text, read_sentence_lines
-from pocketquery.server.corpus.readers.rows import Columns, read_rows
 from pocketquery.server.corpus.readers.sessions import read_sessions
+from pocketquery.server.corpus.readers.tables import Columns, read_rows
 from pocketquery.server.corpus.text_store import TextStore
 
-__all__ = ["Reading", "open_source", "read_all", "read_groups"]
+__all__ = ["ReadOptions", "open_source", "read_all", "read_groups", "read_numbered"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How a raw file is read; each setting matters to the kinds and layouts that it names.
 
     Attributes:
@@ -51,7 +52,7 @@ class Reading:
             )
 
 
-def open_source(path: Path | str, kind: Kind, reading: Reading | None = None) -> Source:
+def open_source(path: Path | str, kind: Kind, reading: ReadOptions | None = None) -> Source:
     """The groups at ``path``: a text store mapped, a raw file read into memory.
 
     Raises:
@@ -65,7 +66,7 @@ def open_source(path: Path | str, kind: Kind, reading: Reading | None = None) ->
 
 
 def read_all(
-    paths: Sequence[Path | str], kind: Kind, reading: Reading | None = None
+    paths: Sequence[Path | str], kind: Kind, reading: ReadOptions | None = None
 ) -> Iterator[Group]:
     """Yield the groups of stores and raw files, one place after the other.
 
@@ -78,11 +79,21 @@ def read_all(
         CorpusError: a line cannot be read; names file and line.
     """
     for number, path in enumerate(paths):
-        for group in _groups(path, kind, reading):
-            yield group if len(paths) == 1 else replace(group, id=f"{number}/{group.id}")
+        yield from read_numbered(path, kind, reading, None if len(paths) == 1 else number)
 
 
-def _groups(path: Path | str, kind: Kind, reading: Reading | None) -> Iterator[Group]:
+def read_numbered(
+    path: Path | str, kind: Kind, reading: ReadOptions | None, number: int | None
+) -> Iterator[Group]:
+    """Yield the groups of a store or raw file as those of place ``number``; None: the only one.
+
+    Errors as :func:`read_all`.
+    """
+    for group in _groups(path, kind, reading):
+        yield group if number is None else replace(group, id=f"{number}/{group.id}")
+
+
+def _groups(path: Path | str, kind: Kind, reading: ReadOptions | None) -> Iterator[Group]:
     if not Path(path).is_dir():
         return read_groups(path, kind, reading)
     store = _store(path, kind)
@@ -96,7 +107,9 @@ def _store(path: Path | str, kind: Kind) -> TextStore:
     return store
 
 
-def read_groups(path: Path | str, kind: Kind, reading: Reading | None = None) -> Iterator[Group]:
+def read_groups(
+    path: Path | str, kind: Kind, reading: ReadOptions | None = None
+) -> Iterator[Group]:
     """Yield the groups of a raw file, plain or gzip; the layout is known by its first character.
 
     Raises:
@@ -104,7 +117,7 @@ def read_groups(path: Path | str, kind: Kind, reading: Reading | None = None) ->
         ArtifactNotFoundError: there is no such file.
         CorpusError: a line cannot be read; names file and line.
     """
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     if kind == "documents":
         return _documents(path, reading)
     if kind == "sessions":
@@ -112,11 +125,10 @@ def read_groups(path: Path | str, kind: Kind, reading: Reading | None = None) ->
     return read_rows(path, kind, reading.columns, lang=reading.lang)
 
 
-def _documents(path: Path | str, reading: Reading) -> Iterator[Group]:
+def _documents(path: Path | str, reading: ReadOptions) -> Iterator[Group]:
     if reading.columns is not None:
         return read_document_rows(path, reading.columns, lang=reading.lang)
-    first = next(numbered_lines(path), (0, ""))[1]
-    is_json = first.lstrip().startswith("{")
+    is_json = is_parquet(path) or _begins_as_json(path)
     if reading.sentence_lines and is_json:
         raise InvalidInputError(
             f"{path} is JSON Lines, and its lines are to be read as sentences; expected plain text "
@@ -128,3 +140,7 @@ def _documents(path: Path | str, reading: Reading) -> Iterator[Group]:
     if is_json:
         return read_document_groups(path, lang=reading.lang, join_titles=reading.join_titles)
     return read_plain_text(path, reading.document, lang=reading.lang)
+
+
+def _begins_as_json(path: Path | str) -> bool:
+    return next(numbered_lines(path), (0, ""))[1].lstrip().startswith("{")

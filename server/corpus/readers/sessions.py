@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.server.corpus.groups import Group
-from pocketquery.server.corpus.readers.json_lines import field_name, json_objects, text_field
-from pocketquery.server.corpus.readers.lines import bad_line, identifier
+from pocketquery.server.corpus.readers.json_lines import (
+    field_name,
+    id_and_language,
+    json_objects,
+    text_field,
+)
+from pocketquery.server.corpus.readers.lines import bad_line
 
 __all__ = ["read_sessions", "roles_of"]
 
@@ -65,9 +70,7 @@ def roles_of(speakers: Sequence[str]) -> list[str]:
 
 
 def _session(path: Path | str, number: int, entry: dict[str, Any], lang: str, merge: bool) -> Group:
-    name = next((name for name in ("id", "_id") if name in entry), None)
-    id = identifier(path, number, entry[name], name) if name else str(number)
-    own = text_field(path, number, entry.get("lang", entry.get("language")), "lang")
+    id, own = id_and_language(path, number, entry, lang, ids=("id", "_id"))
     turns = entry[field_name(path, number, entry, "turns")]
     if not isinstance(turns, list):
         raise bad_line(path, number, f"turns is {type(turns).__name__}", "a list")
@@ -77,7 +80,7 @@ def _session(path: Path | str, number: int, entry: dict[str, Any], lang: str, me
     texts = [text for _, text in said]
     if merge:
         roles, texts = _merged(roles, texts)
-    return Group(id, tuple(texts), tuple(roles), own or lang)
+    return Group(id, tuple(texts), tuple(roles), own)
 
 
 def _turn(path: Path | str, number: int, place: int, turn: object) -> tuple[str, str]:

@@ -30,7 +30,7 @@ __all__ = [
     "multi_hot",
     "rare_recall",
     "reconstruction_loss",
-    "sampled_texts",
+    "spread_texts",
 ]
 
 _AT_ONCE = 1024  # texts
@@ -45,7 +45,7 @@ class BagDecoder(nn.Module):
             with what MLM taught it); otherwise a matrix of its own, as in the paper.
     """
 
-    def __init__(self, encoder: SentenceEncoder, tied: bool = True) -> None:
+    def __init__(self, encoder: SentenceEncoder, *, tied: bool = True) -> None:
         super().__init__()
         table = encoder.backbone.get_input_embeddings().weight
         self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
@@ -168,7 +168,7 @@ def document_frequency(
     """
     counts = np.zeros(vocabulary, dtype=np.int64)
     looked_at = 0
-    for texts in sampled_texts(source, most):
+    for texts in spread_texts(source, most):
         looked_at += len(texts)
         found = tokenizer(
             texts,
@@ -204,7 +204,7 @@ def idf_weights(counts: torch.Tensor, texts: int) -> torch.Tensor:
     return (idf / idf.mean()).float()
 
 
-def sampled_texts(source: Source, most: int) -> Iterator[list[str]]:
+def spread_texts(source: Source, most: int) -> Iterator[list[str]]:
     """Joined groups, in lists of at most 1,024: ``most`` of them, evenly spread over the source.
 
     Raises:

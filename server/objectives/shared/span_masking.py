@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Doubles, Integers
 from pocketquery.sdk.validation import check, one_of
 from pocketquery.server.modeling import SentenceEncoder
 
@@ -32,8 +32,6 @@ __all__ = [
     "span_lengths",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LENGTHS = ("hump", "geometric")
 
@@ -43,7 +41,7 @@ _LEAST_TOKENS = 4  # shorter sequences are not masked
 _FORMS = ("<extra_id_{}>", "[unused{}]")
 
 
-def length_probabilities(kind: str = "hump") -> FloatArray:
+def length_probabilities(kind: str = "hump") -> Doubles:
     r"""P(k) for spans of k = 1..10 tokens, float64 (10,), sum 1.
 
     .. math:: P(k) \propto 0.66^{|k - 3|} \quad (\text{hump}), \qquad P(k) \propto 0.8^k \quad
@@ -59,8 +57,8 @@ def length_probabilities(kind: str = "hump") -> FloatArray:
     """
     check("span_lengths", kind, one_of(*LENGTHS))
     lengths = np.arange(1.0, _LONGEST + 1)
-    weights: FloatArray = 0.66 ** np.abs(lengths - 3) if kind == "hump" else 0.8**lengths
-    share: FloatArray = weights / weights.sum()
+    weights: Doubles = 0.66 ** np.abs(lengths - 3) if kind == "hump" else 0.8**lengths
+    share: Doubles = weights / weights.sum()
     return share
 
 
@@ -69,7 +67,7 @@ def span_budget(tokens: int, rate: float) -> int:
     return max(1, round(rate * tokens)) if tokens >= _LEAST_TOKENS else 0
 
 
-def span_lengths(budget: int, probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
+def span_lengths(budget: int, probabilities: Doubles, rng: np.random.Generator) -> Integers:
     """Lengths drawn until they add up to ``budget``, the last one truncated; in random order.
 
     Args:
@@ -88,7 +86,7 @@ def span_lengths(budget: int, probabilities: FloatArray, rng: np.random.Generato
     return np.asarray(rng.permutation(lengths[lengths > 0]), dtype=np.int64)
 
 
-def place_spans(tokens: int, lengths: IntArray, rng: np.random.Generator) -> IntArray:
+def place_spans(tokens: int, lengths: Integers, rng: np.random.Generator) -> Integers:
     """Where spans of the given lengths start; every layout without contact is equally likely.
 
     Between two spans at least one token stays visible, or their sentinels would stand for one
@@ -111,7 +109,7 @@ def place_spans(tokens: int, lengths: IntArray, rng: np.random.Generator) -> Int
     return np.stack([starts, lengths], axis=1).astype(np.int64)
 
 
-def _merged(lengths: IntArray, most: int) -> IntArray:
+def _merged(lengths: Integers, most: int) -> Integers:
     while len(lengths) > most:
         at = int(np.argmin(lengths[:-1] + lengths[1:]))
         lengths = np.delete(lengths, at + 1) + np.where(
@@ -161,7 +159,7 @@ def _add_tokens(encoder: SentenceEncoder, names: Sequence[str]) -> None:
 
 
 def hide_spans(
-    ids: Sequence[int], spans: IntArray, sentinels: Sequence[int]
+    ids: Sequence[int], spans: Integers, sentinels: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """The source and the target of a sequence whose spans are hidden.
 

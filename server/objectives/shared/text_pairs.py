@@ -19,7 +19,7 @@ from pocketquery.server.objectives.shared.losses import plain_text
 __all__ = [
     "Neighbours",
     "TextPair",
-    "Turn",
+    "SessionTurn",
     "draw_adjacent",
     "draw_neighbours",
     "draw_pair",
@@ -44,14 +44,14 @@ class TextPair(NamedTuple):
     agent: str = ""
 
 
-class Turn(NamedTuple):
+class SessionTurn(NamedTuple):
     """Consecutive messages of one side of a session, joined by single blanks."""
 
     by_user: bool
     text: str
 
 
-def session_turns(group: Group, user_role: str = "") -> list[Turn]:
+def session_turns(group: Group, user_role: str = "") -> list[SessionTurn]:
     """The turns of a session, sides alternating; empty messages are left out.
 
     Args:
@@ -62,12 +62,12 @@ def session_turns(group: Group, user_role: str = "") -> list[Turn]:
     """
     users = _users(group.roles, user_role)
     said = [
-        Turn(role in users, text.strip())
+        SessionTurn(role in users, text.strip())
         for role, text in zip(group.roles, group.texts, strict=True)
         if text.strip()
     ]
     return [
-        Turn(by_user, " ".join(turn.text for turn in turns))
+        SessionTurn(by_user, " ".join(turn.text for turn in turns))
         for by_user, turns in groupby(said, key=lambda turn: turn.by_user)
     ]
 
@@ -109,7 +109,7 @@ def draw_adjacent(group: Group, rng: random.Random) -> tuple[str, str] | None:
 
 
 def _from_session(
-    group: Group, turns: Sequence[Turn], rng: random.Random, adjacent: bool
+    group: Group, turns: Sequence[SessionTurn], rng: random.Random, adjacent: bool
 ) -> TextPair | None:
     if not turns:
         return None

@@ -8,17 +8,14 @@ filling gives. Prints how many batches were there after the kills.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
 from pocketquery.client.views.typing_augmenters import Typo
 from pocketquery.server.augmentation import VariantCache, fill
 from pocketquery.server.augmentation.identity import Identity
-from tests.killed_lines import lines_of
+from tests.kills import killed, lines_of, spread
 from tests.tiny_models import sentences
 
 MODULES = ("augmentation/variant_cache.py", "augmentation/fill.py")
@@ -41,20 +38,16 @@ def main() -> None:
     folder, points = Path(sys.argv[1]), int(sys.argv[2])
     lines = lines_of(lambda: make(folder / "whole"), MODULES)
     expected, seen = content(folder / "whole"), Counter[int]()
-    for kill_at in np.linspace(1, lines, points, dtype=int).tolist():
-        path = folder / f"killed-{kill_at}"
-        child = os.fork()
-        if child == 0:
-            lines_of(lambda: make(path), MODULES, kill_at)  # noqa: B023 - called at once
-            os._exit(0)
-        os.waitpid(child, 0)
+    for line in spread(lines, points):
+        path = folder / f"killed-{line}"
+        killed(lambda: lines_of(lambda: make(path), MODULES, line))  # noqa: B023
         found = content(path)
         batches = [TEXTS[start : start + BATCH] for start in range(0, len(TEXTS), BATCH)]
         sizes = [{len(found[text]) for text in batch} for batch in batches]
-        assert all(size in ({0}, {2}) for size in sizes), (kill_at, sizes)
+        assert all(size in ({0}, {2}) for size in sizes), (line, sizes)
         seen[sum(size == {2} for size in sizes)] += 1
         make(path)
-        assert content(path) == expected, kill_at
+        assert content(path) == expected, line
     print(dict(seen))
 
 

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation import Filled, VariantCache, fill
 from pocketquery.server.augmentation.contextual import Contextual
 from pocketquery.server.augmentation.identity import Identity
+from tests.kills import by_fork, printed
 from tests.tiny_models import sentences
 
 ROOT = Path(__file__).parents[3]
@@ -91,9 +89,7 @@ def test_what_cannot_be_had_or_kept_is_refused(tmp_path: Path) -> None:
             fill(cache, Shuffle(), ["a b"], batch_size=0)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+@by_fork
 def test_killed_at_many_lines(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.server.augmentation.fill_kill_points", str(tmp_path)]
-    done = subprocess.run([*command, "12"], cwd=ROOT, capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stderr
-    assert set(ast.literal_eval(done.stdout.splitlines()[-1])) == {0, 1, 2, 3, 4}
+    said = printed("tests.server.augmentation.fill_kill_points", tmp_path, 12)
+    assert set(ast.literal_eval(said[-1])) == {0, 1, 2, 3, 4}

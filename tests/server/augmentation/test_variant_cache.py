@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery.client.views.augmenter_choice import choose
-from pocketquery.client.views.augmenters import Rule
+from pocketquery.client.views.augmenters import RuleAugmenter
 from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import Typo
 from pocketquery.client.views.word_augmenters import Shuffle, WordDrop
@@ -29,7 +29,7 @@ from tests.tiny_models import sentences
 
 
 @dataclass(frozen=True)
-class Loud(Rule):
+class Loud(RuleAugmenter):
     """A plug-in with a version."""
 
     marks: int = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.calibration.adversarial import (
     AdversarialConfig,
@@ -19,16 +19,15 @@ from pocketquery.server.calibration.statistics import unit_rows
 from pocketquery.server.evaluation.translation import two_way
 from tests.server.calibration.test_rotation import turned
 
-FloatArray = NDArray[np.floating]
 SHORT = AdversarialConfig(hidden=8, epochs=1, steps=3)
 
 
-def clouds(dimension: int, seed: int) -> tuple[FloatArray, FloatArray]:
+def clouds(dimension: int, seed: int) -> tuple[AnyFloats, AnyFloats]:
     """Clusters of unequal size, and the same ones turned too far for the refinement alone."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(12, dimension))
     rows = rng.choice(12, 1000, p=np.arange(1, 13) / 78)
-    first: FloatArray = centres[rows] + 0.4 * rng.normal(size=(1000, dimension))
+    first: AnyFloats = centres[rows] + 0.4 * rng.normal(size=(1000, dimension))
     first = unit_rows((first - first.mean(axis=0)) / first.std(axis=0))
     noise = 0.02 * rng.normal(size=first.shape)
     return first, unit_rows(first @ turned(dimension, 0.6, rng) + noise)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Doubles
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -36,11 +36,10 @@ from pocketquery.server.modeling import SentenceEncoder
 from tests.server.calibration.test_rotation import turned
 from tests.tiny_models import bert_teacher, sentences
 
-Vectors = NDArray[np.float64]
 SMALL = CalibrationConfig(least_sentences=50)
 
 
-def worlds(seed: int = 0) -> dict[str, tuple[Vectors, Vectors]]:
+def worlds(seed: int = 0) -> dict[str, tuple[Doubles, Doubles]]:
     """For English and French 1,500 sentences to fit on, and 400 pairs: offset, scaled, rotated."""
     rng = np.random.default_rng(seed)
     scale, offset = np.exp(0.8 * rng.normal(size=24)), 3 * rng.normal(size=24)
@@ -145,7 +144,7 @@ def test_a_calibration_that_was_changed_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_calibrated_is_said(
-    vectors: dict[str, Vectors], config: CalibrationConfig, message: str
+    vectors: dict[str, Doubles], config: CalibrationConfig, message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         fit(vectors, config)
@@ -166,7 +165,7 @@ def test_other_languages_widths_and_settings_are_refused() -> None:
 
 
 def small_corpus() -> dict[str, list[str]]:
-    """Two languages of made-up sentences; the second has every word reversed."""
+    """Two languages of synthetic sentences; the second has every word reversed."""
     english = sentences(120)
     return {"en": english, "fr": [" ".join(w[::-1] for w in text.split()) for text in english]}
 

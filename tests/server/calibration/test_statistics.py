@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Doubles
 from pocketquery.server.calibration.statistics import Statistics, fit_statistics, unit_rows
 from pocketquery.server.evaluation.translation import two_way
 
-Vectors = NDArray[np.float64]
 
-
-def simulated(seed: int) -> tuple[Vectors, Vectors, Vectors, Vectors]:
+def simulated(seed: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     """1,000 pairs, and 2,000 other sentences of either language to fit on, 32 dimensions.
 
     The second language is a noisy copy with a scale for every dimension and an offset.
@@ -21,8 +19,8 @@ def simulated(seed: int) -> tuple[Vectors, Vectors, Vectors, Vectors]:
     scale = np.exp(1.2 * rng.normal(size=32))
     offset = 8 * scale * rng.normal(size=32)
 
-    def second(first: Vectors) -> Vectors:
-        moved: Vectors = (first + 0.5 * rng.normal(size=first.shape)) * scale + offset
+    def second(first: Doubles) -> Doubles:
+        moved: Doubles = (first + 0.5 * rng.normal(size=first.shape)) * scale + offset
         return moved
 
     left, fitting, other = (rng.normal(size=(rows, 32)) for rows in (1000, 2000, 2000))

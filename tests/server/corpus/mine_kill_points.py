@@ -8,24 +8,21 @@ what the dead process left beside it does no harm. Prints how often which was me
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
 from pocketquery.sdk.files import present_folder
 from pocketquery.server.corpus import Group, TextStore, write_text_store
 from pocketquery.server.corpus.mining.lcs_pairs import mine_pairs
 from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
-from tests.killed_lines import lines_of
+from tests.kills import killed, lines_of, spread
 
 MODULES = (
-    "corpus/external_sort.py",
-    "corpus/shuffled_groups.py",
-    "corpus/lcs_pairs.py",
+    "mining/external_sort.py",
+    "mining/shuffled_groups.py",
+    "mining/lcs_pairs.py",
     "corpus/store_writer.py",
     "sdk/files.py",
 )
@@ -45,15 +42,6 @@ def mine(path: Path, count: int) -> None:
     write_text_store(path, unique_groups(pairs, 0, path, memory=800), "pairs")
 
 
-def mine_killed(path: Path, kill_at: int) -> None:
-    """Mine in a forked process that ends at line ``kill_at``."""
-    child = os.fork()
-    if child == 0:
-        lines_of(lambda: mine(path, 6), MODULES, kill_at)
-        os._exit(0)
-    os.waitpid(child, 0)
-
-
 def main() -> None:
     folder, points = Path(sys.argv[1]), int(sys.argv[2])
     mine(folder / "old", 3)
@@ -61,11 +49,11 @@ def main() -> None:
     known = {TextStore.open(folder / name).fingerprint: name for name in ("old", "new")}
     lines = lines_of(lambda: mine(folder / "once", 6), MODULES)
     seen: Counter[str] = Counter()
-    for kill_at in np.unique(np.linspace(1, lines, points).astype(int)):
+    for line in spread(lines, points):
         path = folder / "work" / "pairs"
         path.parent.mkdir()
         shutil.copytree(folder / "old", path)
-        mine_killed(path, int(kill_at))
+        killed(lambda: lines_of(lambda: mine(path, 6), MODULES, line))  # noqa: B023
         store = TextStore.open(present_folder(path))
         assert len([store[row] for row in range(len(store))]) == len(store)
         seen[known[store.fingerprint]] += 1

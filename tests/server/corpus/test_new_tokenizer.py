@@ -26,7 +26,7 @@ KANJI = "水城地質岩教師学校薬帝国貿易放送日本語中"
 
 
 def corpus() -> GroupList:
-    """Made-up English and Japanese, and eight lines of Russian."""
+    """Synthetic English and Japanese, and eight lines of Russian."""
     rng = random.Random(0)
     english = [" ".join(rng.choices(WORDS, k=6)) + "." for _ in range(300)]
     japanese = ["".join(rng.choices(KANJI, k=12)) + "。" for _ in range(300)]

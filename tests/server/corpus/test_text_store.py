@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -23,7 +22,8 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.server.corpus import Group, GroupList, TextStore, write_text_store
-from tests.server.corpus.made_up_groups import every, group_lists
+from tests.kills import by_fork, printed
+from tests.server.corpus.synthetic_groups import every, group_lists
 
 ROOT = Path(__file__).parents[3]
 GROUPS = [
@@ -155,10 +155,7 @@ def test_a_corpus_larger_than_memory_is_written_and_read(tmp_path: Path) -> None
     assert done.stdout.split() == ["done", "MemoryError"], done.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+@by_fork
 def test_killed_at_many_lines(tmp_path: Path) -> None:
-    path = str(tmp_path / "here" / "s")
-    command = "-m", "tests.server.corpus.text_store_kill_points", path, "24"
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert set(ast.literal_eval(done.stdout.splitlines()[-1])) == {"old", "new"}
+    said = printed("tests.server.corpus.text_store_kill_points", tmp_path / "here" / "s", 24)
+    assert set(ast.literal_eval(said[-1])) == {"old", "new"}

@@ -8,14 +8,13 @@ or the new one, whole, and that writing can be done again. Prints how many were 
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections import Counter
 from pathlib import Path
 
 from pocketquery.server.corpus import Group, TextStore, write_text_store
-from tests.killed_lines import lines_of
+from tests.kills import killed, lines_of, spread
 
 OLD = [Group(f"old-{i}", (f"text {i}", "and another")) for i in range(3)]
 NEW = [Group(f"new-{i}", (f"text {i}",), lang="en") for i in range(5)]
@@ -25,31 +24,22 @@ _LAST_LINES = 40  # the renames are at the end, where old and new change places
 
 def main(path: Path, points: int) -> None:
     """Kill at ``points`` lines, half of them among the last."""
-    lines = lines_of(lambda: write_text_store(path, NEW, "documents"), _MODULES)
-    half = points // 2
-    chosen = {1 + lines * i // half for i in range(half)}
-    chosen |= {lines - _LAST_LINES * i // half for i in range(half)}
+
+    def write() -> None:
+        write_text_store(path, NEW, "documents")
+
+    lines = lines_of(write, _MODULES)
     seen: Counter[str] = Counter()
-    for line in sorted(chosen):
+    for line in spread(lines, points, last=_LAST_LINES):
         shutil.rmtree(path.parent)
         write_text_store(path, OLD, "documents")
-        killed_at(line, path)
+        killed(lambda: lines_of(write, _MODULES, line))  # noqa: B023
         store = TextStore.open(path)
         found = [store[row] for row in range(len(store))]
         assert found in (OLD, NEW), found
         seen["old" if found == OLD else "new"] += 1
         assert len(write_text_store(path, NEW, "documents")) == len(NEW)
     print(dict(seen))
-
-
-def killed_at(line: int, path: Path) -> None:
-    """Write the new store in a forked process that is killed at ``line``, counted from 1."""
-    child = os.fork()
-    if child == 0:
-        lines_of(lambda: write_text_store(path, NEW, "documents"), _MODULES, line)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), f"line {line} was not reached"
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def test_only_the_order_counts(rows: list[tuple[int, bool]]) -> None:
 
 
 def test_askubuntus_first_stage_is_measured_from_its_annotations_alone(tmp_path: Path) -> None:
-    """A made-up file in its format: the candidates are not in the order of their scores."""
+    """A synthetic file in its format: the candidates are not in the order of their scores."""
     annotations = tmp_path / "dev.txt"
     lines = [
         "1\t12 15\t11 12 13 14 15 16\t9.5 30.25 7.0 8.0 9.0 10.0",  # ranks 1 and 4 of 6

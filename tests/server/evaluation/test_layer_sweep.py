@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.evaluation.layer_sweep import (
-    Reading,
+    LayerAndPooling,
     encoder_at,
     layer_sweep,
     layer_vectors,
@@ -27,8 +27,10 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def test_the_last_layer_is_the_encoder_itself() -> None:
     encoder = bert_teacher(layers=2)
     found = layer_vectors(encoder, TEXTS, batch_size=4)
-    assert set(found) == {Reading(k, p) for k in range(3) for p in ("mean", "cls")}
-    np.testing.assert_allclose(unit(found[Reading(2, "mean")]), encoder.encode(TEXTS), atol=1e-5)
+    assert set(found) == {LayerAndPooling(k, p) for k in range(3) for p in ("mean", "cls")}
+    np.testing.assert_allclose(
+        unit(found[LayerAndPooling(2, "mean")]), encoder.encode(TEXTS), atol=1e-5
+    )
 
 
 def test_padding_does_not_reach_any_layer() -> None:
@@ -42,15 +44,15 @@ def test_padding_does_not_reach_any_layer() -> None:
 def test_the_sweep_scores_each_reading() -> None:
     encoder = bert_teacher(layers=1)
     scores = layer_sweep(encoder, TEXTS, TEXTS)
-    assert scores[Reading(1, "mean")].accuracy == 1
-    assert scores[Reading(0, "cls")].accuracy == pytest.approx(1 / len(TEXTS))  # one vector for all
+    assert scores[LayerAndPooling(1, "mean")].accuracy == 1
+    assert scores[LayerAndPooling(0, "cls")].accuracy == pytest.approx(1 / len(TEXTS))
 
 
 @pytest.mark.parametrize("family", ["bert", "electra", "xlmr"])
 def test_an_encoder_cut_at_a_layer_gives_that_layers_vectors(family: str, tmp_path: Path) -> None:
     made = {"bert": bert_teacher, "electra": electra_teacher}
     encoder = made[family]() if family in made else xlmr_teacher(tmp_path / "xlmr")
-    for reading in (Reading(1, "mean"), Reading(2, "cls")):
+    for reading in (LayerAndPooling(1, "mean"), LayerAndPooling(2, "cls")):
         cut = encoder_at(encoder, reading)
         expected = unit(layer_vectors(encoder, TEXTS)[reading])
         np.testing.assert_allclose(cut.encode(TEXTS), expected, atol=1e-5)
@@ -61,6 +63,6 @@ def test_an_encoder_cut_at_a_layer_gives_that_layers_vectors(family: str, tmp_pa
 
 def test_there_is_no_such_layer() -> None:
     with pytest.raises(InvalidInputError, match="one of its 3 layers"):
-        encoder_at(bert_teacher(), Reading(4, "mean"))
+        encoder_at(bert_teacher(), LayerAndPooling(4, "mean"))
     with pytest.raises(InvalidInputError, match="layer 0"):
-        encoder_at(bert_teacher(), Reading(0, "mean"))
+        encoder_at(bert_teacher(), LayerAndPooling(0, "mean"))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.evaluation.margin import TRIPLES, margin
 
-FloatArray = NDArray[np.float32]
 
-
-def vectors(*shape: int, seed: int = 0) -> FloatArray:
+def vectors(*shape: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def unit(rows: FloatArray) -> FloatArray:
-    scaled: FloatArray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+def unit(rows: Floats) -> Floats:
+    scaled: Floats = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     return scaled
 
 

@@ -82,6 +82,20 @@ def test_what_is_no_augmenter_is_refused(choices: str, message: str) -> None:
         augmenters_of(choices)
 
 
+def test_fixed_slots_have_an_augmenter_each() -> None:
+    light, heavy = augmenters_of("template,noise_case"), augmenters_of("shuffle,typo")
+    fixed = QueryViews("all_directional", light, heavy, slots="fixed")
+    for seed in range(10):
+        drawn = fixed.draw(QUERY, random.Random(seed))
+        assert drawn is not None
+        assert [view.made_by for view in drawn] == ["template", "noise_case", "shuffle", "typo"]
+    two = QueryViews("light", light, heavy, slots="fixed").draw(QUERY, random.Random(0))
+    assert two is not None
+    assert [view.made_by for view in two] == ["template", "noise_case"]
+    with pytest.raises(InvalidInputError, match="1 light and 2 heavy"):
+        QueryViews("light", light[:1], heavy, slots="fixed")
+
+
 def test_heavy_augmenters_make_no_targets() -> None:
     with pytest.raises(InvalidInputError, match="expected a light augmenter"):
         QueryViews("light", augmenters_of("shuffle"), augmenters_of("shuffle"))

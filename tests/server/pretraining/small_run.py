@@ -25,7 +25,7 @@ class Killed(Exception):
 
 
 def documents(count: int = 60, lang: str = "", texts: int = 1) -> GroupList:
-    """Documents of consecutive made-up sentences."""
+    """Documents of consecutive synthetic sentences."""
     found = sentences(count * texts)
     groups = [
         Group(f"{lang}{i}", tuple(found[i * texts : (i + 1) * texts]), lang=lang)

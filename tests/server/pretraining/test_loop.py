@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +19,7 @@ from pocketquery.server.objectives.mlm import Mlm
 from pocketquery.server.objectives.objective import Batch, LossParts
 from pocketquery.server.pretraining import Part, pretrain
 from pocketquery.server.training.log import read_log
+from tests.kills import killed_process
 from tests.server.pretraining.small_run import (
     CONFIG,
     documents,
@@ -73,13 +70,7 @@ def test_a_killed_process_is_continued_to_the_same_weights(tmp_path: Path) -> No
         "_train(Path(sys.argv[1]))\n"
     )
     run = tmp_path / "killed"
-    command = [sys.executable, "-c", script, str(run), str(torch.get_num_threads())]
-    with subprocess.Popen(command, cwd=ROOT) as process:
-        while not (run / "checkpoint.pt").exists():
-            assert process.poll() is None
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    killed_process(script, run, torch.get_num_threads(), until=run / "checkpoint.pt")
     assert _train(run) == whole
 
 

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +7,7 @@ import torch
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
+from tests.kills import killed_process
 
 
 def test_a_checkpoint_returns_what_was_saved(tmp_path: Path) -> None:
@@ -52,14 +49,7 @@ while True:
 
 def test_a_kill_during_a_write_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.pt"
-    command = [sys.executable, "-c", _WRITER, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        while not path.exists():
-            time.sleep(0.01)
-        time.sleep(0.137)
-        process.send_signal(signal.SIGKILL)
+    killed_process(_WRITER, path, lines=1, until=path, delay=0.137)
     state = load_checkpoint(path, {})
     assert state is not None
     assert (state["weights"] == state["step"]).all()

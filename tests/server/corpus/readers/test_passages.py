@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus import Group, GroupList, Passages, write_text_store
-from tests.server.corpus.made_up_groups import every, group_lists
+from tests.server.corpus.synthetic_groups import every, group_lists
 
 
 def packed(group: Group, most: int, least: int) -> list[Group]:

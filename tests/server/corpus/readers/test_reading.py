@@ -9,7 +9,7 @@ from pocketquery.server.corpus import (
     Columns,
     Group,
     Kind,
-    Reading,
+    ReadOptions,
     TextStore,
     open_source,
     read_groups,
@@ -23,18 +23,18 @@ from pocketquery.server.corpus.readers.reading import read_all
     [
         ("documents", '{"title": "T", "text": "A. B."}', None, ("T", "A. B.")),
         ("documents", "One\nhere. Two.", None, ("One here.", "Two.")),
-        ("documents", "One.\n\nTwo.", Reading(document="file"), ("One.", "Two.")),
-        ("documents", "One\nTwo", Reading(sentence_lines=True), ("One", "Two")),
-        ("documents", "t\nA b.\n", Reading(columns=Columns(("t",))), ("A b.",)),
+        ("documents", "One.\n\nTwo.", ReadOptions(document="file"), ("One.", "Two.")),
+        ("documents", "One\nTwo", ReadOptions(sentence_lines=True), ("One", "Two")),
+        ("documents", "t\nA b.\n", ReadOptions(columns=Columns(("t",))), ("A b.",)),
         ("sessions", '{"turns": [["U", "a"], ["U", "b"]]}', None, ("a b",)),
-        ("sessions", '{"turns": [["U", "a"], ["U", "b"]]}', Reading(merge=False), ("a", "b")),
+        ("sessions", '{"turns": [["U", "a"], ["U", "b"]]}', ReadOptions(merge=False), ("a", "b")),
         ("pairs", "a\tb", None, ("a", "b")),
         ("triples", "a\tb\tc", None, ("a", "b", "c")),
         ("queries", "what?", None, ("what?",)),
     ],
 )
 def test_the_layout_is_known_by_kind_and_first_character(
-    tmp_path: Path, kind: Kind, content: str, reading: Reading | None, texts: tuple[str, ...]
+    tmp_path: Path, kind: Kind, content: str, reading: ReadOptions | None, texts: tuple[str, ...]
 ) -> None:
     (tmp_path / "a").write_text(content)
     (group,) = read_groups(tmp_path / "a", kind, reading)
@@ -43,12 +43,12 @@ def test_the_layout_is_known_by_kind_and_first_character(
 
 def test_a_source_is_a_store_or_a_raw_file(tmp_path: Path) -> None:
     (tmp_path / "raw").write_text("a\tb\nc\td\n")
-    groups = read_groups(tmp_path / "raw", "pairs", Reading(lang="en"))
+    groups = read_groups(tmp_path / "raw", "pairs", ReadOptions(lang="en"))
     write_text_store(tmp_path / "store", groups, "pairs")
     store = open_source(tmp_path / "store", "pairs")
     assert isinstance(store, TextStore)
     assert store[1] == Group("2", ("c", "d"), lang="en")
-    raw = open_source(tmp_path / "raw", "pairs", Reading(lang="en"))
+    raw = open_source(tmp_path / "raw", "pairs", ReadOptions(lang="en"))
     assert raw.fingerprint == store.fingerprint
     with pytest.raises(InvalidInputError, match="holds pairs, and sessions are asked for"):
         open_source(tmp_path / "store", "sessions")
@@ -60,13 +60,13 @@ def test_a_source_is_a_store_or_a_raw_file(tmp_path: Path) -> None:
 
 def test_settings_that_do_not_go_together() -> None:
     with pytest.raises(InvalidInputError, match="document_ids are given without"):
-        Reading(document_ids="ids.txt")
+        ReadOptions(document_ids="ids.txt")
 
 
 def test_json_is_not_read_as_sentences(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"text": "A. B."}\n')
     with pytest.raises(InvalidInputError, match="without --sentence-lines"):
-        list(read_groups(tmp_path / "a", "documents", Reading(sentence_lines=True)))
+        list(read_groups(tmp_path / "a", "documents", ReadOptions(sentence_lines=True)))
 
 
 def test_first_lines_of_two_files_are_two_documents(tmp_path: Path) -> None:

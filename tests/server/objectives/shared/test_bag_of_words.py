@@ -94,7 +94,7 @@ def test_figures_by_hand() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_decoder_is_the_formula(tied: bool) -> None:
     encoder = bert_teacher()
-    decoder = BagDecoder(encoder, tied)
+    decoder = BagDecoder(encoder, tied=tied)
     h = torch.randn(4, encoder.hidden_size)
     x = torch.nn.functional.gelu(h @ decoder.dense.weight.T + decoder.dense.bias)
     x = (x - x.mean(dim=1, keepdim=True)) / (

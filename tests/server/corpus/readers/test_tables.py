@@ -7,7 +7,7 @@ import pytest
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.server.corpus import Columns, Group, Kind
-from pocketquery.server.corpus.readers.rows import read_rows
+from pocketquery.server.corpus.readers.tables import read_rows
 
 PAIRS = "label\tq1\tq2\tid\n1\tWhat  is?\tWhat's?\t17\n0\tWho?\tHow?\t18\n1\t\tWhy?\t19\n"
 

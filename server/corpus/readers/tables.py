@@ -9,7 +9,7 @@ from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind
-from pocketquery.server.corpus.readers.json_lines import json_objects, text_field
+from pocketquery.server.corpus.readers.json_lines import id_and_language, json_objects, text_field
 from pocketquery.server.corpus.readers.lines import bad_line, identifier, numbered_lines
 from pocketquery.server.corpus.readers.queries import ID_HEADERS
 
@@ -84,10 +84,12 @@ def _from_json(path: Path | str, kind: Kind, columns: Columns, lang: str) -> Ite
         if not _wanted({name: str(value) for name, value in entry.items()}, columns):
             continue
         texts = _entry_texts(path, number, entry, _fields(path, number, entry, kind, columns))
-        name = columns.id or next((name for name in ("_id", "id") if name in entry), "")
-        id = identifier(path, number, entry.get(name), name) if name else str(number)
-        own = text_field(path, number, entry.get(columns.lang or "lang"), "lang")
-        yield _row_group(path, number, id, texts, kind, own or lang)
+        ids = () if columns.id else ("_id", "id")
+        langs = [columns.lang or "lang"]
+        id, own = id_and_language(path, number, entry, lang, ids=ids, langs=langs)
+        if columns.id:
+            id = identifier(path, number, entry.get(columns.id), columns.id)
+        yield _row_group(path, number, id, texts, kind, own)
 
 
 def _fields(

@@ -1,0 +1,86 @@
+"""Mining shard by shard: what each shard gives is a store of its own, joined at the end.
+
+The groups come in the order of the shards, as if they had been read one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.corpus.mining.inputs import named_groups, named_input, named_reading
+from pocketquery.server.corpus.readers.reading import ReadOptions, read_numbered
+from pocketquery.server.corpus.shards.engine import run_parts
+from pocketquery.server.corpus.shards.listing import list_shards
+from pocketquery.server.corpus.shards.options import chosen_engine
+from pocketquery.server.corpus.shards.parts import Part, open_parts
+from pocketquery.server.corpus.store_writer import write_text_store
+from pocketquery.server.corpus.text_store import TextStore
+
+__all__ = ["Mine", "as_they_are", "mined_groups"]
+
+Mine: TypeAlias = Callable[[Iterable[Group]], Iterable[Group]]
+
+
+def as_they_are(groups: Iterable[Group]) -> Iterable[Group]:
+    """The :data:`Mine` of a store."""
+    return groups
+
+
+@dataclass(frozen=True)
+class _Mining:
+    """The work: a shard's groups, and what is made of them as a store."""
+
+    kind: Kind
+    reading: ReadOptions
+    alone: bool
+    mine: Mine
+    made: Kind
+
+    def open(self) -> Callable[[Part], None]:
+        return self._make
+
+    def _make(self, part: Part) -> None:
+        number = None if self.alone else part.number
+        groups = read_numbered(part.source, self.kind, self.reading, number)
+        write_text_store(part.folder, self.mine(groups), self.made)
+
+
+@contextlib.contextmanager
+def mined_groups(
+    arguments: argparse.Namespace, output: Path, mine: Mine, made: Kind, settings: str
+) -> Iterator[Iterable[Group]]:
+    """Yield what ``mine`` makes of the groups that the command line names.
+
+    With ``--engine``, what was made of each shard is kept beside ``output`` until the caller is
+    done: a killed run goes on with the shards that are missing.
+
+    Args:
+        arguments: of :func:`~pocketquery.server.corpus.mining.inputs.add_inputs` and
+            :func:`~pocketquery.server.corpus.shards.options.add_engine`.
+        output: what is written of them.
+        mine: from groups to groups, one after the other; workers get it pickled.
+        made: the kind that it makes.
+        settings: what ``mine`` depends on: parts of other settings are made anew.
+
+    Raises:
+        InvalidInputError, CorpusError, ArtifactError, MissingExtraError: as
+            :func:`~pocketquery.server.corpus.shards.engine.run_parts` and the readers do.
+    """
+    engine = chosen_engine(arguments)
+    if engine is None:
+        yield mine(named_groups(arguments)[1])
+        return
+    kind, paths = named_input(arguments)
+    reading = named_reading(arguments)
+    shards = list_shards(paths)
+    work = _Mining(kind, reading, len(shards) == 1, mine, made)
+    with open_parts(output, shards, {"made": made, "of": repr((kind, reading, settings))}) as parts:
+        run_parts(parts, work, engine, "mine", show=True)
+        stores = (TextStore.open(part.folder) for part in parts)
+        yield (store[row] for store in stores for row in range(len(store)))

@@ -1,0 +1,76 @@
+"""``pocketquery encode-corpus``: documents and their vectors, encoded once for any index."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from pocketquery.server.corpus.shards.options import (
+    add_encoder,
+    add_engine,
+    chosen_encoder,
+    chosen_engine,
+)
+
+__all__ = ["encode_corpus_command"]
+
+_EPILOG = """\
+examples:
+  pocketquery encode-corpus --corpus 'corpus/*.jsonl.gz' --output encoded
+  pocketquery encode-corpus --corpus corpus/ --engine ray --workers 8 --output encoded
+  pocketquery encode-corpus --corpus s3://bucket/corpus --teacher BAAI/bge-small-en-v1.5 \\
+      --engine ray --output encoded
+  pocketquery index --encoded encoded --output index
+
+Each shard becomes a part of its own (Parquet: id, text, metadata, vector). Killed and run again, it
+goes on with the shards that are missing; both engines write the same bytes.
+"""
+
+
+def encode_corpus_command(subparsers: Any) -> None:
+    """Add ``pocketquery encode-corpus`` to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "encode-corpus",
+        help="encode a corpus of many files, shard by shard",
+        description="Encode the documents of many files into Parquet, shard by shard.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--corpus",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="JSON Lines (plain or gzip) or Parquet: files, patterns, folders, fsspec URLs",
+    )
+    add("--output", required=True, metavar="FOLDER", help="the encoded corpus; one is replaced")
+    add_encoder(parser)
+    add_engine(parser)
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=_encode_corpus)
+
+
+def _encode_corpus(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.corpus.shards.encoding import encode_corpus
+
+    report = encode_corpus(
+        arguments.corpus,
+        chosen_encoder(arguments).absolute().open,
+        arguments.output,
+        batch_size=arguments.batch_size,
+        engine=chosen_engine(arguments),
+        show_progress_bar=True,
+    )
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(report)))
+        return 0
+    size = f"{report.bytes / 1e6:.1f} MB"
+    print(f"{report.path}: {report.documents} documents of {report.shards} shards, {size}")
+    print(f"  space      {report.space_id}, {report.dimension} dimensions")
+    if report.resumed:
+        print(f"  resumed    {report.resumed} shards were encoded by an earlier run")
+    print(f"  time       {report.seconds:.1f} s")
+    return 0

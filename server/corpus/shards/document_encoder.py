@@ -1,0 +1,100 @@
+"""Which encoder makes a corpus's vectors: a teacher, or a bundle's own light encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.errors import MissingExtraError, SpaceMismatchError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["DocumentEncoder", "EncoderSource"]
+
+
+@dataclass(frozen=True)
+class DocumentEncoder:
+    """An opened one.
+
+    Attributes:
+        space_id: of its vectors.
+        dimension: of its vectors.
+        encode: texts to float (n, dimension).
+        name: where it is not the encoder that the space is named after.
+    """
+
+    space_id: str
+    dimension: int
+    encode: Callable[[list[str]], NDArray[Any]]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class EncoderSource:
+    """Where it is opened from, in any process.
+
+    Attributes:
+        teacher: a model folder, Hub name or "demo"; without meaning beside ``symmetric``.
+        symmetric: the bundle encodes.
+        bundle: beside ``symmetric`` the one that encodes (None: the one that comes along), else
+            one whose space must be the teacher's.
+        public_key: the bundle must be signed by its private half.
+        device: torch's.
+    """
+
+    teacher: str = "demo"
+    symmetric: bool = False
+    bundle: str | None = None
+    public_key: Key | None = None
+    device: str = "cpu"
+
+    def absolute(self) -> EncoderSource:
+        """The same with absolute paths, for processes with other working folders."""
+        named = {"teacher": self.teacher, "bundle": self.bundle, "public_key": self.public_key}
+        paths: dict[str, Any] = {
+            name: str(Path(value).absolute())
+            for name, value in named.items()
+            if isinstance(value, (str, Path)) and Path(value).exists()
+        }
+        return replace(self, **paths)
+
+    def open(self) -> DocumentEncoder:
+        """Load it.
+
+        Raises:
+            MissingExtraError: what the teacher needs is not installed.
+            UnknownModelError, InvalidInputError: the teacher cannot be loaded.
+            SpaceMismatchError: the bundle lives in another space than the teacher.
+            ArtifactError: the bundle cannot be used.
+        """
+        return self._light() if self.symmetric else self._heavy()
+
+    def _light(self) -> DocumentEncoder:
+        from pocketquery.sdk.loading import load
+
+        encoder = load(self.bundle, public_key=self.public_key)
+        name = f"{encoder.name} {encoder.version}"
+        return DocumentEncoder(encoder.space_id, encoder.dimension, encoder.encode_document, name)
+
+    def _heavy(self) -> DocumentEncoder:
+        from pocketquery.sdk.bundle.bundle import Bundle
+
+        try:
+            from pocketquery.server.modeling import SentenceEncoder
+
+            teacher = SentenceEncoder.load(self.teacher, device=self.device)
+        except (MissingExtraError, ModuleNotFoundError) as error:
+            raise MissingExtraError(
+                f"{error}; or pass --symmetric, and the light encoder encodes the documents too"
+            ) from error
+        if self.bundle:
+            space_id = Bundle.open(self.bundle, public_key=self.public_key).manifest.space.id
+            if space_id != teacher.space_id:
+                raise SpaceMismatchError.between(
+                    f"the bundle {self.bundle}", space_id, "the teacher", teacher.space_id
+                )
+        return DocumentEncoder(teacher.space_id, teacher.dimension, teacher.encode_document)

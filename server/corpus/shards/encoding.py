@@ -1,0 +1,292 @@
+"""A corpus of shards encoded into parts of Parquet: once, for any number of indexes.
+
+What a part holds is made of its shard alone: the documents some hundred at a time, sorted by
+length within them. So it does not matter which process made it, nor after which other shard.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
+    CorpusError,
+    CorruptArtifactError,
+    InvalidInputError,
+    UnsupportedVersionError,
+)
+from pocketquery.sdk.files import check_replaceable, publish_folder, replace_folder, sha256_file
+from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
+from pocketquery.sdk.index.documents import Document, check_document, content
+from pocketquery.server.corpus.readers.documents import read_documents
+from pocketquery.server.corpus.shards.document_encoder import DocumentEncoder
+from pocketquery.server.corpus.shards.engine import Engine, run_parts
+from pocketquery.server.corpus.shards.listing import list_shards
+from pocketquery.server.corpus.shards.parts import Part, finish_parts, open_parts
+from pocketquery.server.corpus.shards.vector_table import VectorTable, read_vector_table
+
+__all__ = ["INFO", "EncodedCorpus", "EncodingReport", "encode_corpus", "encode_documents"]
+
+INFO = "encoded.json"
+_FORMAT, _VERSION = "pocketquery-encoded-corpus", 1
+_TABLE = "documents.parquet"
+
+
+@dataclass(frozen=True)
+class EncodingReport:
+    """What was encoded.
+
+    Attributes:
+        path: the encoded corpus's folder.
+        documents: in it.
+        shards: they came from.
+        resumed: of these, taken over from a run that was killed.
+        space_id: of the vectors.
+        dimension: of the vectors.
+        bytes: of all files.
+        seconds: that it took.
+    """
+
+    path: str
+    documents: int
+    shards: int
+    resumed: int
+    space_id: str
+    dimension: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class EncodedCorpus:
+    """An encoded corpus that was opened; its files are compared with their hashes as they are read.
+
+    Attributes:
+        path: its folder.
+        space_id: of the vectors.
+        dimension: of the vectors.
+        encoded_by: what made them, where it is not the encoder that the space is named after.
+        documents: in it.
+        parts: (file, SHA-256) in the order of the shards.
+    """
+
+    path: Path
+    space_id: str
+    dimension: int
+    encoded_by: str
+    documents: int
+    parts: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def open(cls, path: Path | str) -> EncodedCorpus:
+        """Read the manifest of an encoded corpus.
+
+        Raises:
+            ArtifactNotFoundError: there is none.
+            CorruptArtifactError: the manifest is not one.
+            UnsupportedVersionError: a newer release wrote it.
+        """
+        path = Path(path)
+        try:
+            fields = json.loads((path / INFO).read_text("utf-8"))
+        except FileNotFoundError as error:
+            raise ArtifactNotFoundError(
+                f"{path} is not an encoded corpus: it has no {INFO}; make one with: pocketquery "
+                "encode-corpus"
+            ) from error
+        except ValueError as error:
+            raise CorruptArtifactError(f"{path / INFO} is not JSON: {error}") from error
+        try:
+            if fields["format"] != _FORMAT:
+                raise ValueError(f"its format is {fields['format']!r}")
+            if fields["format_version"] > _VERSION:
+                raise UnsupportedVersionError(
+                    f"{path} has version {fields['format_version']}, this release reads {_VERSION}"
+                )
+            parts = tuple((str(one["file"]), str(one["sha256"])) for one in fields["parts"])
+            space = fields["space"]
+            return cls(
+                path,
+                str(space["id"]),
+                int(space["dimension"]),
+                str(fields["encoded_by"]),
+                int(fields["documents"]),
+                parts,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptArtifactError(
+                f"{path / INFO} does not describe an encoded corpus ({error!r}); encode it again"
+            ) from error
+
+    def rows(self) -> Iterator[tuple[Document, NDArray[np.float32]]]:
+        """Every document with its vector, float32 (dimension,), in the order of the shards.
+
+        Raises:
+            ArtifactNotFoundError: a file is missing.
+            CorruptArtifactError: a file is not what was written.
+        """
+        for name, sha256 in self.parts:
+            file = self.path / name
+            if not file.is_file():
+                raise ArtifactNotFoundError(f"{file}: there is no such file; encode it again")
+            if sha256_file(file) != sha256:
+                raise CorruptArtifactError(f"{file} was changed or cut; encode the corpus again")
+            for documents, vectors in read_vector_table(file, self.space_id, COMMITTED_TOGETHER):
+                yield from zip(documents, vectors, strict=True)
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """The work: a shard's documents and their vectors, as a table."""
+
+    open_encoder: Callable[[], DocumentEncoder]
+    batch_size: int
+
+    def open(self) -> Callable[[Part], None]:
+        encoder = self.open_encoder()
+        table = VectorTable(encoder.space_id, encoder.dimension, texts=True, extra="shards")
+        return lambda part: self._make(part, encoder, table)
+
+    def _make(self, part: Part, encoder: DocumentEncoder, table: VectorTable) -> None:
+        documents = read_documents(part.source)
+        with replace_folder(part.folder) as folder, table.writer(folder / _TABLE) as writer:
+            while chunk := list(islice(documents, COMMITTED_TOGETHER)):
+                for document in chunk:
+                    check_document(document, f"a document of {part.source}")
+                vectors = encode_documents(chunk, encoder.encode, self.batch_size)
+                writer.write_batch(table.batch(chunk, vectors))
+
+
+def encode_corpus(
+    corpus: Sequence[Path | str],
+    open_encoder: Callable[[], DocumentEncoder],
+    output: Path | str,
+    *,
+    batch_size: int = 64,
+    engine: Engine | None = None,
+    show_progress_bar: bool = False,
+) -> EncodingReport:
+    """Encode the documents of ``corpus`` into the folder ``output``, one part a shard (extra
+    "shards").
+
+    A run that was killed, or met a bad shard, goes on with the shards that are missing; one that
+    changed meanwhile is encoded again. Ids are unique within a shard; building an index compares
+    them all.
+
+    Args:
+        corpus: files, patterns, folders and fsspec URLs of JSON Lines and Parquet files.
+        open_encoder: the document encoder, opened in each worker (pickled to it), and here.
+        output: the folder; an encoded corpus there is replaced when the new one is complete.
+        batch_size: texts a call of the encoder.
+        engine: where it is done; None for this process.
+        show_progress_bar: shards done, rate and time left, on stderr.
+
+    Raises:
+        CorpusError: a shard cannot be read, or there are no documents; names file and line.
+        ArtifactNotFoundError: a file is not there.
+        InvalidInputError: a document cannot be stored; ``output`` holds something else.
+        ArtifactError: another process works on the same output.
+        MissingExtraError: pyarrow, fsspec or Ray is needed and not installed.
+    """
+    if batch_size < 1:
+        raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
+    check_replaceable(Path(output), INFO, "an encoded corpus")
+    start = time.perf_counter()
+    shards = list_shards(corpus)
+    encoder = open_encoder()
+    VectorTable(encoder.space_id, encoder.dimension, texts=True, extra="shards")  # is it installed?
+    settings = {
+        "format": [_FORMAT, _VERSION],
+        "space": [encoder.space_id, encoder.dimension],
+        "encoded_by": encoder.name,
+        "batch_size": batch_size,
+    }
+    with open_parts(output, shards, settings) as parts:
+        resumed = run_parts(
+            parts,
+            _Encoding(open_encoder, batch_size),
+            engine or Engine(),
+            "encode",
+            show=show_progress_bar,
+        )
+        folder = parts[0].folder.parent
+        documents = _seal(folder, parts, encoder)
+        publish_folder(folder, Path(output))
+    return EncodingReport(
+        path=str(output),
+        documents=documents,
+        shards=len(shards),
+        resumed=resumed,
+        space_id=encoder.space_id,
+        dimension=encoder.dimension,
+        bytes=sum(one.stat().st_size for one in Path(output).rglob("*") if one.is_file()),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _seal(folder: Path, parts: Sequence[Part], encoder: DocumentEncoder) -> int:
+    """Write the manifest; how many documents there are."""
+    import pyarrow.parquet
+
+    counts = [pyarrow.parquet.read_metadata(one.folder / _TABLE).num_rows for one in parts]
+    if not sum(counts):
+        raise CorpusError("there are no documents; expected at least one")
+    described = [
+        {
+            "file": f"{one.folder.name}/{_TABLE}",
+            "documents": count,
+            "sha256": sha256_file(one.folder / _TABLE),
+        }
+        for one, count in zip(parts, counts, strict=True)
+    ]
+    fields = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "space": {"id": encoder.space_id, "dimension": encoder.dimension},
+        "encoded_by": encoder.name,
+        "documents": sum(counts),
+        "parts": described,
+    }
+    finish_parts(folder, parts, INFO, json.dumps(fields, indent=1) + "\n")
+    return sum(counts)
+
+
+def encode_documents(
+    documents: Sequence[Document],
+    encode: Callable[[list[str]], NDArray[Any]],
+    batch_size: int,
+    done: Callable[[int], object] = lambda count: None,
+) -> NDArray[Any]:
+    """Vectors of ``documents``, (n, dimension), in their order.
+
+    Args:
+        documents: some hundred; they are encoded in the order of their lengths.
+        encode: texts to float (n, dimension).
+        batch_size: texts a call of it.
+        done: told how many after each.
+
+    Raises:
+        InvalidInputError: it gave another number of vectors.
+    """
+    texts = [content(document) for document in documents]
+    order = np.argsort([len(text) for text in texts], kind="stable")
+    parts = []
+    for start in range(0, len(texts), batch_size):
+        batch = [texts[position] for position in order[start : start + batch_size]]
+        vectors = np.asarray(encode(batch))
+        if len(vectors) != len(batch):
+            raise InvalidInputError(
+                f"the encoder gave {len(vectors)} vectors for {len(batch)} texts"
+            )
+        parts.append(vectors)
+        done(len(batch))
+    return np.concatenate(parts)[np.argsort(order)]

@@ -1,0 +1,78 @@
+"""The options of commands that work on shards: which encoder, and which engine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pocketquery.sdk.commands import add_public_key, chosen_public_key
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.shards.document_encoder import EncoderSource
+from pocketquery.server.corpus.shards.engine import Engine
+
+__all__ = ["add_encoder", "add_engine", "chosen_encoder", "chosen_engine"]
+
+
+def add_encoder(parser: argparse.ArgumentParser) -> None:
+    """Which encoder, and how it is run."""
+    add = parser.add_argument
+    add("--teacher", help="model folder, Hub name, or demo (default)")
+    add(
+        "--symmetric",
+        action="store_true",
+        help="encode with the bundle itself, which needs nothing but the base install and finds "
+        "less",
+    )
+    add(
+        "--bundle",
+        help="check before encoding that this bundle lives in the teacher's space; with "
+        "--symmetric, what encodes (default: the one that comes along)",
+    )
+    add_public_key(parser)
+    add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
+    add("--device", default="cpu", help="torch device (default: cpu)")
+
+
+def chosen_encoder(arguments: argparse.Namespace) -> EncoderSource:
+    """What :func:`add_encoder` was given.
+
+    Raises:
+        InvalidInputError: options that do not go together.
+    """
+    if arguments.symmetric and arguments.teacher:
+        raise InvalidInputError(
+            f"--symmetric is given with --teacher {arguments.teacher}; expected one of them"
+        )
+    return EncoderSource(
+        teacher=arguments.teacher or "demo",
+        symmetric=arguments.symmetric,
+        bundle=arguments.bundle,
+        public_key=chosen_public_key(arguments),
+        device=arguments.device,
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Where shards are worked on."""
+    group: Any = parser.add_argument_group("shard by shard (a killed run keeps whole shards)")
+    add = group.add_argument
+    add(
+        "--engine",
+        choices=("local", "ray"),
+        help="local: in this process; ray: in worker processes (extra ray)",
+    )
+    add("--workers", type=int, metavar="N", help="of Ray (default: one a processor)")
+    add("--ray-address", metavar="ADDRESS", help="a running cluster that shares the files")
+
+
+def chosen_engine(arguments: argparse.Namespace) -> Engine | None:
+    """What :func:`add_engine` was given; None where no engine was named.
+
+    Raises:
+        InvalidInputError: options that do not go together.
+    """
+    if arguments.engine is None:
+        if arguments.workers is not None or arguments.ray_address is not None:
+            raise InvalidInputError("--workers and --ray-address go with --engine ray")
+        return None
+    return Engine(arguments.engine, arguments.workers, arguments.ray_address)

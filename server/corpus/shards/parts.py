@@ -1,0 +1,120 @@
+"""What is made of each shard, kept beside the output until all of it is there.
+
+A part is a folder that appears in one step when it is complete, so what a killed run had finished
+is known by its presence. A record beside them says of which shards, and how, they were made: what
+changed since is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import (
+    hold_folder,
+    let_go,
+    real_path,
+    recover_folder,
+    remove_file,
+    write_atomic,
+)
+from pocketquery.server.corpus.shards.listing import fingerprint
+
+__all__ = ["Part", "finish_parts", "open_parts"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is made of one shard.
+
+    Attributes:
+        number: of the shard, from 0.
+        source: the shard: an absolute path, or a URL.
+        folder: where what is made of it goes.
+    """
+
+    number: int
+    source: str
+    folder: Path
+
+    @property
+    def done(self) -> bool:
+        """Whether it is complete."""
+        return self.folder.is_dir()
+
+
+def _name(number: int) -> str:
+    return f"part-{number:06d}"
+
+
+def finish_parts(folder: Path, parts: Sequence[Part], name: str, text: str) -> None:
+    """Leave the parts alone in their folder, with a file ``name`` that describes them.
+
+    What killed workers and earlier runs left goes, so equal parts make equal folders.
+    """
+    for entry in folder.iterdir():
+        if entry.is_dir() and entry not in {one.folder for one in parts}:
+            shutil.rmtree(entry)
+    write_atomic(folder / name, text)
+
+
+@contextlib.contextmanager
+def open_parts(
+    output: Path | str, shards: Sequence[str], settings: Mapping[str, Any]
+) -> Iterator[list[Part]]:
+    """Yield the parts of ``shards``, those of an earlier run kept as far as they still hold.
+
+    They lie in ``.<name>.parts`` beside ``output``, and are removed on leaving without an error,
+    where nobody has published them. One process at a time works on them.
+
+    Args:
+        output: what is going to be made of them.
+        shards: of :func:`~pocketquery.server.corpus.shards.listing.list_shards`.
+        settings: what else the parts depend on, as JSON: with others, all are made anew.
+
+    Raises:
+        ArtifactError: another process works on the same output.
+        ArtifactNotFoundError: a shard is not there.
+        InvalidInputError: there is no shard.
+    """
+    if not shards:
+        raise InvalidInputError("there is no shard; expected at least one file of documents")
+    real = real_path(output)
+    real.parent.mkdir(parents=True, exist_ok=True)
+    recover_folder(real)
+    folder = real.parent / f".{real.name}.parts"
+    lock = hold_folder(folder)
+    try:
+        run = {"settings": settings, "shards": [[one, fingerprint(one)] for one in shards]}
+        run = json.loads(json.dumps(run))  # as it is read again
+        record = folder.with_suffix(".json")
+        _forget_stale(folder, record, run)
+        write_atomic(record, json.dumps(run, indent=1))
+        yield [Part(number, shard, folder / _name(number)) for number, shard in enumerate(shards)]
+        shutil.rmtree(folder, ignore_errors=True)
+        remove_file(record)
+    finally:
+        let_go(lock)
+
+
+def _forget_stale(folder: Path, record: Path, run: Mapping[str, Any]) -> None:
+    """Remove all but the parts whose shards and settings are those of ``run``."""
+    try:
+        before = json.loads(record.read_text("utf-8"))
+        same = before["settings"] == run["settings"]
+        pairs = zip(before["shards"], run["shards"], strict=False)
+        kept = {_name(number) for number, (old, new) in enumerate(pairs) if same and old == new}
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or it says nothing
+        kept = set()
+    for entry in folder.iterdir():
+        if entry.name not in kept:
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()

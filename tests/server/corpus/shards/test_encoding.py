@@ -1,0 +1,243 @@
+"""A corpus encoded shard by shard: what is in it, what is refused, and what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pocketquery import sdk
+from pocketquery.export.indexing import build_encoded_index, build_index
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    ArtifactNotFoundError,
+    CorpusError,
+    CorruptArtifactError,
+    InvalidInputError,
+    MissingExtraError,
+)
+from pocketquery.sdk.files import hold_folder, let_go
+from pocketquery.server.corpus import read_documents
+from pocketquery.server.corpus.shards.document_encoder import DocumentEncoder
+from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
+from pocketquery.server.corpus.shards.engine import Engine
+from pocketquery.server.corpus.shards.listing import list_shards
+from tests.kills import by_fork, killed
+from tests.server.corpus.shards.small_corpus import bytes_of, documents, write_shards
+
+pytest.importorskip("pyarrow", reason="needs pyarrow (extra shards)")
+pytest.importorskip("fsspec", reason="needs fsspec (extra shards)")
+
+CALLS: list[int] = []
+
+
+def vectors(texts: list[str]) -> NDArray[Any]:
+    """Vectors that tell texts apart, and how many were encoded."""
+    CALLS.append(len(texts))
+    seeds = [sum(text.encode()) for text in texts]
+    rows = [np.random.default_rng(seed).normal(size=8) for seed in seeds]
+    return np.array(rows, np.float32)
+
+
+def toy() -> DocumentEncoder:
+    return DocumentEncoder("space-toy", 8, vectors, "toy 1")
+
+
+def encoded_count() -> int:
+    """Documents encoded since the last call."""
+    count = sum(CALLS)
+    CALLS.clear()
+    return count
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet"])
+def test_an_index_of_it_is_the_index_of_its_documents(kind: str, tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (700, 3, 600), kind)
+    report = encode_corpus([corpus], toy, tmp_path / "encoded")
+    assert (report.documents, report.shards, report.resumed) == (1303, 3, 0)
+    build_encoded_index(tmp_path / "encoded", tmp_path / "index")
+    every = [one for shard in list_shards([corpus]) for one in read_documents(shard)]
+    build_index(
+        every, vectors, tmp_path / "plain", space_id="space-toy", dimension=8, encoded_by="toy 1"
+    )
+    assert bytes_of(tmp_path / "index") == bytes_of(tmp_path / "plain")
+    rows = list(EncodedCorpus.open(tmp_path / "encoded").rows())
+    assert [one for one, _ in rows] == every
+    np.testing.assert_array_equal(
+        rows[5][1], vectors([f"{every[5].metadata['title']} {every[5].text}"])[0]
+    )
+
+
+def test_json_lines_and_parquet_give_the_same_bytes(tmp_path: Path) -> None:
+    for kind in ("jsonl", "parquet"):
+        write_shards(tmp_path / kind, (40, 30), kind)
+        encode_corpus([tmp_path / kind], toy, tmp_path / f"encoded-{kind}")
+    found = [bytes_of(tmp_path / f"encoded-{kind}") for kind in ("jsonl", "parquet")]
+    assert found[0] == found[1]
+    assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".")) == []
+
+
+def test_shards_are_patterns_folders_and_urls(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (3, 4))
+    (corpus / "_SUCCESS").touch()
+    (corpus / "notes.txt").touch()
+    names = [str(corpus / "0.jsonl"), str(corpus / "1.jsonl")]
+    assert list_shards([corpus]) == list_shards([f"{corpus}/*.jsonl"]) == names
+    urls = [f"file://{one}" for one in names]
+    assert list_shards([f"file://{corpus}"]) == list_shards([f"file://{corpus}/*.jsonl"]) == urls
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(names[0], "0.jsonl")
+    chained = f"zip://0.jsonl::file://{tmp_path}/a.zip"
+    encode_corpus([corpus / "0.jsonl"], toy, tmp_path / "of-path")
+    for number, url in enumerate((urls[0], chained)):
+        encode_corpus([url], toy, tmp_path / str(number))
+        assert bytes_of(tmp_path / str(number)) == bytes_of(tmp_path / "of-path")
+    refused: list[tuple[list[Path | str], type[Exception], str]] = [
+        ([corpus, names[0]], InvalidInputError, "named twice"),
+        ([tmp_path / "none.jsonl"], ArtifactNotFoundError, "no such file"),
+        ([f"{corpus}/*.gone"], ArtifactNotFoundError, "no file is named so"),
+        (["nonsense://x/y.jsonl"], InvalidInputError, "cannot be opened"),
+        ([f"file://{tmp_path}/none.jsonl"], ArtifactNotFoundError, "no such file"),
+        ([], InvalidInputError, "there is no shard"),
+    ]
+    for bad, error, words in refused:
+        with pytest.raises(error, match=words):
+            encode_corpus(bad, toy, tmp_path / "bad")
+
+
+def test_a_bad_shard_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (20, 20, 20))
+    good = (corpus / "1.jsonl").read_text()
+    (corpus / "1.jsonl").write_text(good + '{"_id": "x"}\n')
+    with pytest.raises(CorpusError, match=r"1\.jsonl, line 21: no text"):
+        encode_corpus([corpus], toy, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    encoded_count()
+    (corpus / "1.jsonl").write_text(good)
+    report = encode_corpus([corpus], toy, tmp_path / "out")
+    assert (report.resumed, encoded_count()) == (1, 40)
+    encode_corpus([corpus], toy, tmp_path / "fresh")
+    assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "fresh")
+
+
+def test_damaged_parquet_and_what_json_cannot_hold_are_told(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (600,), "parquet")
+    path = corpus / "0.parquet"
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(CorpusError, match=r"0\.parquet: after row 0 found damaged Parquet"):
+        encode_corpus([corpus], toy, tmp_path / "out")
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [{"_id": "a", "text": "x", "blob": b"\xff"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    with pytest.raises(CorpusError, match="fields that cannot be stored"):
+        encode_corpus([corpus], toy, tmp_path / "out")
+
+
+def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (20, 20, 20))
+    (corpus / "2.jsonl").write_text("nonsense")
+
+    def run(encoder: Any = toy, **options: Any) -> int:
+        encoded_count()
+        with pytest.raises(CorpusError):
+            encode_corpus([corpus], encoder, tmp_path / "out", **options)
+        return encoded_count()
+
+    assert run() == 40
+    assert run() == 0
+    assert run(batch_size=3) == 40
+    assert run(lambda: DocumentEncoder("space-other", 8, vectors)) == 40
+    assert run() == 40
+    (corpus / "0.jsonl").write_text(json.dumps({"_id": "new", "text": "y"}) + "\n")
+    assert run() == 1
+
+
+@by_fork
+def test_a_killed_run_goes_on_with_the_next_shard(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (20, 20, 20))
+
+    def dying() -> DocumentEncoder:
+        def encode(texts: list[str]) -> NDArray[Any]:
+            if len(CALLS) == 1:
+                os.kill(os.getpid(), 9)
+            return vectors(texts)
+
+        CALLS.clear()
+        return DocumentEncoder("space-toy", 8, encode, "toy 1")
+
+    def run() -> None:
+        encode_corpus([corpus], dying, tmp_path / "out")
+
+    killed(run)
+    encoded_count()
+    report = encode_corpus([corpus], toy, tmp_path / "out")
+    assert (report.resumed, encoded_count()) == (1, 40)
+    encode_corpus([corpus], toy, tmp_path / "fresh")
+    assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "fresh")
+
+
+def test_what_is_damaged_is_refused(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (20, 20))
+    encode_corpus([corpus], toy, tmp_path / "out")
+    table = tmp_path / "out" / "part-000001" / "documents.parquet"
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(data)
+    with pytest.raises(CorruptArtifactError, match=r"part-000001.* was changed"):
+        build_encoded_index(tmp_path / "out", tmp_path / "index")
+    table.unlink()
+    with pytest.raises(ArtifactNotFoundError, match="part-000001"):
+        build_encoded_index(tmp_path / "out", tmp_path / "index")
+    (tmp_path / "out" / "encoded.json").write_text("{}")
+    with pytest.raises(CorruptArtifactError, match="does not describe"):
+        EncodedCorpus.open(tmp_path / "out")
+    with pytest.raises(ArtifactNotFoundError, match="encode-corpus"):
+        EncodedCorpus.open(corpus)
+    assert not (tmp_path / "index").exists()
+
+
+def test_ids_that_two_shards_share_are_refused_by_the_index(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (5,))
+    (corpus / "1.jsonl").write_text(json.dumps(documents(0, 1)[0]) + "\n")
+    encode_corpus([corpus], toy, tmp_path / "out")
+    with pytest.raises(CorpusError, match="'0-0' is given to two documents"):
+        build_encoded_index(tmp_path / "out", tmp_path / "index")
+
+
+def test_two_at_once_and_other_folders_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = write_shards(tmp_path / "corpus", (5,))
+    lock = hold_folder(tmp_path / ".out.parts")
+    with pytest.raises(ArtifactError, match="another process"):
+        encode_corpus([corpus], toy, tmp_path / "out")
+    let_go(lock)
+    with pytest.raises(InvalidInputError, match="is not an encoded corpus; it is left alone"):
+        encode_corpus([corpus], toy, corpus)
+    with pytest.raises(InvalidInputError, match="the Ray engine's"):
+        Engine("local", 2)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pocketquery\[ray\]"):
+        encode_corpus([corpus], toy, tmp_path / "out", engine=Engine("ray"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pocketquery\[shards\]"):
+        encode_corpus([corpus], toy, tmp_path / "out")
+
+
+def test_the_light_encoder_searches_what_it_encoded(tmp_path: Path) -> None:
+    from pocketquery.server.corpus.shards.document_encoder import EncoderSource
+
+    corpus = write_shards(tmp_path / "corpus", (30,))
+    encode_corpus([corpus], EncoderSource(symmetric=True).absolute().open, tmp_path / "out")
+    build_encoded_index(tmp_path / "out", tmp_path / "index")
+    with sdk.open_index(tmp_path / "index", encoder=sdk.load()) as index:
+        assert "railway" in index.search("a king's railway")[0].metadata["title"]
