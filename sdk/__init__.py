@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pocketquery.sdk.index.index import Document, Hit, Index, create_index, open_index
     from pocketquery.sdk.index.text_folder import read_folder
     from pocketquery.sdk.loading import encode, encode_query, load
+    from pocketquery.sdk.slices.deltas import apply_delta, make_delta
+    from pocketquery.sdk.slices.slicing import slice_index, slice_index_by
 
 __all__ = [
     "load",
@@ -47,6 +49,10 @@ __all__ = [
     "open_index",
     "create_index",
     "read_folder",
+    "slice_index",
+    "slice_index_by",
+    "make_delta",
+    "apply_delta",
     "verify",
     "bundles",
     "Encoder",
@@ -75,6 +81,8 @@ __getattr__, __dir__ = lazy_names(
         "encoder": ("Encoder",),
         "index.index": ("open_index", "create_index", "Index", "Hit", "Document"),
         "index.text_folder": ("read_folder",),
+        "slices.slicing": ("slice_index", "slice_index_by"),
+        "slices.deltas": ("make_delta", "apply_delta"),
         "bundle.installed": ("bundles",),
         "bundle.verification": ("verify", "VerificationReport"),
         "errors": tuple(name for name in __all__ if name.endswith("Error")),

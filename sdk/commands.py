@@ -14,17 +14,29 @@ if TYPE_CHECKING:
     from pocketquery.sdk.bundle.verification import VerificationReport
     from pocketquery.sdk.encoder import Encoder
 
-__all__ = ["add_public_key", "encode", "public_key_of", "search", "verify"]
+__all__ = [
+    "Subparsers",
+    "add_bundle",
+    "add_command",
+    "add_filter",
+    "add_index_public_key",
+    "add_public_key",
+    "chosen_public_key",
+    "encode",
+    "print_json",
+    "search",
+    "verify",
+]
 
-_Subparsers: TypeAlias = (
+Subparsers: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse gives it no public name
 )
 _SNIPPET = 160  # characters
 
 
-def encode(subparsers: _Subparsers) -> None:
+def encode(subparsers: Subparsers) -> None:
     """Add ``pocketquery encode``."""
-    parser = _add(
+    parser = add_command(
         subparsers,
         "encode",
         "Encode texts into vectors.",
@@ -37,16 +49,16 @@ examples:
         _encode,
     )
     parser.add_argument("texts", nargs="*", help="the texts; without any, the lines of stdin")
-    _add_bundle(parser)
+    add_bundle(parser)
     _add_adapter(parser)
     add_public_key(parser)
     parser.add_argument("--prompt-name", help="which prompt of the bundle to put before each text")
     parser.add_argument("--json", action="store_true", help="print one JSON object, whole vectors")
 
 
-def search(subparsers: _Subparsers) -> None:
+def search(subparsers: Subparsers) -> None:
     """Add ``pocketquery search``."""
-    parser = _add(
+    parser = add_command(
         subparsers,
         "search",
         "Search an index; the query never leaves this machine.",
@@ -61,28 +73,24 @@ examples:
         _search,
     )
     parser.add_argument("query", help="what to look for")
-    _add_bundle(parser)
+    add_bundle(parser)
     _add_adapter(parser)
     add_public_key(parser)
     parser.add_argument("--index", required=True, help="the index, a folder")
-    parser.add_argument(
-        "--index-public-key",
-        metavar="KEY",
-        help="the index must be signed by this key too; hashes its files first",
-    )
+    add_index_public_key(parser)
     parser.add_argument("-k", type=int, default=10, help="how many hits (default: 10)")
     parser.add_argument(
         "--mode",
         choices=("dense", "lexical", "hybrid"),
         help="by meaning, by words, or both (default: hybrid)",
     )
-    parser.add_argument("--filter", type=_json_object, help="conditions on the metadata, as JSON")
+    add_filter(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def verify(subparsers: _Subparsers) -> None:
+def verify(subparsers: Subparsers) -> None:
     """Add ``pocketquery verify``."""
-    parser = _add(
+    parser = add_command(
         subparsers,
         "verify",
         "Check a bundle or an index: hashes, signature, graph, golden texts.",
@@ -103,7 +111,7 @@ def _encode(options: argparse.Namespace) -> int:
     texts = options.texts or _stdin_lines()
     vectors = encoder.encode(texts, prompt_name=options.prompt_name)
     if options.json:
-        _print_json(
+        print_json(
             {
                 "space_id": encoder.space_id,
                 "version": encoder.version,
@@ -126,7 +134,7 @@ def _search(options: argparse.Namespace) -> int:
     with open_index(options.index, encoder=encoder, public_key=key) as index:
         hits = index.search(options.query, options.k, filter=options.filter, mode=options.mode)
     if options.json:
-        _print_json(
+        print_json(
             {
                 "query": options.query,
                 "hits": [
@@ -148,9 +156,9 @@ def _search(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     from pocketquery.sdk.bundle.verification import verify as verify_artifact
 
-    report = verify_artifact(options.path, public_key=public_key_of(options))
+    report = verify_artifact(options.path, public_key=chosen_public_key(options))
     if options.json:
-        _print_json(report.to_dict())
+        print_json(report.to_dict())
         return 0
     print(f"{report.path}: a sound {report.kind}")
     print(f"  space      {report.space_id}, {report.dimension} dimensions")
@@ -175,13 +183,14 @@ def _signature(report: VerificationReport) -> str:
     return f"not checked (no key{claimed})"
 
 
-def _add(
-    subparsers: _Subparsers,
+def add_command(
+    subparsers: Subparsers,
     name: str,
     description: str,
     examples: str,
     run: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
+    """Add a sub-command with its examples, and what runs it; returns its parser."""
     parser = subparsers.add_parser(
         name,
         help=description,
@@ -193,7 +202,8 @@ def _add(
     return parser
 
 
-def _add_bundle(parser: argparse.ArgumentParser) -> None:
+def add_bundle(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a query encoder."""
     parser.add_argument(
         "--bundle",
         help="the query encoder: a folder, a zip, or an installed one's name (default: "
@@ -217,7 +227,22 @@ def add_public_key(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def public_key_of(options: argparse.Namespace) -> str | None:
+def add_index_public_key(parser: argparse.ArgumentParser) -> None:
+    """Add the option that asks for an index's signature."""
+    parser.add_argument(
+        "--index-public-key",
+        metavar="KEY",
+        help="the index must be signed by this key too; hashes its files first",
+    )
+
+
+def add_filter(parser: Any, **options: Any) -> None:
+    """Add the option that selects documents, to a parser or a group of its options."""
+    text = "conditions on the metadata, as JSON"
+    parser.add_argument("--filter", type=_json_object, metavar="JSON", help=text, **options)
+
+
+def chosen_public_key(options: argparse.Namespace) -> str | None:
     """The key of :func:`add_public_key`'s option, or of the environment; None where neither is.
 
     Raises:
@@ -232,7 +257,7 @@ def public_key_of(options: argparse.Namespace) -> str | None:
 def _load(options: argparse.Namespace) -> Encoder:
     from pocketquery.sdk.loading import load
 
-    return load(options.bundle, adapter=options.adapter, public_key=public_key_of(options))
+    return load(options.bundle, adapter=options.adapter, public_key=chosen_public_key(options))
 
 
 def _stdin_lines() -> list[str]:
@@ -257,7 +282,8 @@ def _json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _print_json(value: dict[str, Any]) -> None:
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object, as escapes where stdout is not UTF-8."""
     plain = (sys.stdout.encoding or "").lower() != "utf-8"  # then as escapes, which are JSON too
     print(json.dumps(value, ensure_ascii=plain))
 

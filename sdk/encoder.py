@@ -18,8 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Tensors
 from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
-from pocketquery.sdk.bundle.adapter_tensors import Tensors
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id
@@ -271,7 +271,7 @@ class Encoder:
         """As :meth:`encode`, with the manifest's prompt "document" where it has one.
 
         For a device that indexes its own texts: the encoder is made for queries, and documents
-        that the heavy encoder encoded are found more often (docs/encoders.md has by how much).
+        that the heavy encoder encoded are found more often.
         """
         name = _DOCUMENT if _DOCUMENT in self._manifest.prompts else None
         return self.encode(sentences, prompt_name=name, show_progress_bar=show_progress_bar)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from pocketquery.sdk.errors import CorruptArtifactError
 
-__all__ = ["Fields", "shortened"]
+__all__ = ["Fields", "no_constant", "shortened"]
 
 _DEEPEST = 64  # lists and objects inside one another; ours have six
 _DIGITS = 20  # of an integer, so 64 bits fit; the time to read longer ones grows with their square
@@ -56,7 +56,7 @@ class Fields:
             values = json.loads(
                 data.decode("utf-8"),
                 object_pairs_hook=_unique,
-                parse_constant=_no_constant,
+                parse_constant=no_constant,
                 parse_int=_integer,
                 parse_float=_finite,
             )
@@ -191,7 +191,8 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _no_constant(text: str) -> NoReturn:
+def no_constant(text: str) -> NoReturn:
+    """For ``json.loads``: NaN and the infinities, which Python reads, are not JSON."""
     raise ValueError(f"{text} is not JSON")
 
 

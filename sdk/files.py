@@ -14,17 +14,22 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+
 __all__ = [
-    "write_atomic",
+    "check_replaceable",
+    "hold_folder",
+    "let_go",
+    "present_folder",
+    "publish_folder",
+    "real_path",
+    "recover_folder",
     "remove_file",
     "replace_folder",
-    "publish_folder",
-    "present_folder",
-    "recover_folder",
-    "real_path",
-    "sync_folder",
-    "sha256_file",
     "sha256_bytes",
+    "sha256_file",
+    "sync_folder",
+    "write_atomic",
 ]
 
 _ABANDONED = 3600  # seconds without a change after which a temporary is a dead process's
@@ -39,6 +44,23 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_replaceable(place: Path, marker: str, kind: str) -> None:
+    """What is replaced is gone: only a folder with a file ``marker`` may be, or an empty one.
+
+    Args:
+        kind: what such a folder is, with its article.
+
+    Raises:
+        InvalidInputError: ``place`` holds something else.
+    """
+    if not place.exists() or (place / marker).is_file():
+        return
+    if not place.is_dir() or any(place.iterdir()):
+        raise InvalidInputError(
+            f"{place} exists and is not {kind}; it is left alone. Name another place or remove it"
+        )
 
 
 def _sync_file(path: Path) -> None:
@@ -154,6 +176,39 @@ def recover_folder(path: Path) -> None:
             _remove(old)
         else:
             old.rename(path)
+
+
+def hold_folder(folder: Path) -> int | None:
+    """Make ``folder`` and keep other processes from building in it, until :func:`let_go` or a kill.
+
+    Returns:
+        What :func:`let_go` takes.
+
+    Raises:
+        ArtifactError: another process holds it, or it is a link.
+    """
+    if folder.is_symlink():  # what it leads to would be emptied
+        raise ArtifactError(f"{folder} is a link, expected a folder of our own; remove it")
+    folder.mkdir(exist_ok=True)
+    if os.name == "nt":  # there a folder with open files cannot be renamed or emptied anyway
+        return None
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), folder.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)  # held by another, or published by another just before
+    raise ArtifactError(f"another process is building in {folder}; wait for it or end it")
+
+
+def let_go(descriptor: int | None) -> None:
+    """Let other processes build in a folder of :func:`hold_folder`."""
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def real_path(path: Path | str) -> Path:

@@ -1,7 +1,7 @@
 """Packages whose public names are imported on first use (PEP 562).
 
-A room's ``__init__`` lists its names once; importing the room then costs nothing, so the command
-line can show every command's help without loading torch.
+A package's ``__init__`` lists its names once; importing the package then costs nothing, so the
+command line can show every command's help without loading torch.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.installed import DEFAULT
+from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, DEFAULT, KEY_VARIABLE
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import InvalidInputError, SignatureError
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE", "KEY_VARIABLE", "key_named"]
-
-BUNDLE_VARIABLE = "POCKETQUERY_BUNDLE"
-KEY_VARIABLE = "POCKETQUERY_PUBLIC_KEY"
 
 
 class _Opened:

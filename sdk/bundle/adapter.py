@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.bundle.adapter_tensors import Tensors, halves_of, tensors_sha256, widened
+from pocketquery.sdk.arrays import Tensors
+from pocketquery.sdk.bundle.adapter_tensors import halves_of, tensors_sha256, widened
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.bundle.signature import Key, check_signature, key_id, public_key_of, sign

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Tensors
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import sha256_bytes
 
-__all__ = ["Tensors", "halves_of", "released", "tensors_sha256", "widened"]
+__all__ = ["halves_of", "released", "tensors_sha256", "widened"]
 
-Tensors: TypeAlias = Mapping[str, NDArray[Any]]
 """Adapter tensors by the name of the graph's input; float16 or float32."""
 
 

@@ -44,7 +44,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     InvalidInputError,
 )
-from pocketquery.sdk.files import replace_folder, sha256_bytes
+from pocketquery.sdk.files import check_replaceable, replace_folder, sha256_bytes
 
 __all__ = ["Bundle", "file_entries", "write_bundle", "pack"]
 
@@ -214,7 +214,7 @@ def write_bundle(
             f"{folder}: the manifest's files are not the files given; "
             "build it with files=file_entries(files)"
         )
-    _check_replaceable(folder)
+    check_replaceable(folder, MANIFEST_FILE, "a bundle")
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
     manifest = replace(manifest, signature_key_id=signer)
     data = manifest.to_json()
@@ -227,13 +227,3 @@ def write_bundle(
         if signature is not None:
             (temporary / SIGNATURE_FILE).write_bytes(signature)
     return manifest
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Replacing removes what was there: only a bundle or an empty folder may be."""
-    if not folder.exists() or (folder / MANIFEST_FILE).is_file():
-        return
-    if not folder.is_dir() or any(folder.iterdir()):
-        raise InvalidInputError(
-            f"{folder} exists and is not a bundle; it is left alone. Name another place"
-        )

@@ -1,35 +1,55 @@
 """Bundles that are installed: the one that comes with the SDK, and those of data packages.
 
 A data package is a Python package that holds a bundle and names it in the entry-point group
-``pocketquery.bundles``, as ``NAME = "package:FOLDER"``. It is found without running its code.
+``pocketquery.bundles``, as ``NAME = "package:FOLDER"`` or ``NAME = "package.inner:FOLDER"``. It is
+found without running its code, or that of a package it lies in.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["DEFAULT", "DEFAULT_BUNDLE", "bundles", "installed_bundle"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = [
+    "BUNDLE_VARIABLE",
+    "DEFAULT",
+    "DEFAULT_BUNDLE",
+    "KEY_VARIABLE",
+    "bundles",
+    "installed_bundle",
+]
+
+BUNDLE_VARIABLE = "POCKETQUERY_BUNDLE"
+"""Of the environment: the bundle that is used where none is named."""
+KEY_VARIABLE = "POCKETQUERY_PUBLIC_KEY"
+"""Of the environment: the key that bundles must be signed by."""
 
 DEFAULT = "default"
 DEFAULT_BUNDLE = Path(__file__).parents[1] / "default"
 
 _GROUP = "pocketquery.bundles"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_VALUE = re.compile(r"(\w+(?:\.\w+)*)\s*:\s*(\w[\w.]*)")
 
 
 def bundles() -> Mapping[str, Path]:
-    """The installed bundles by name: ``"default"``, and one for each data package."""
-    # Here, because they take longer than opening the default, which asks for neither.
+    """The installed bundles by name: ``"default"``, and one for each data package.
+
+    An entry that leads to nothing (its package is gone, or says it otherwise) is passed over.
+    """
+    # Here, because it takes longer than opening the default, which does not ask for it.
     from importlib.metadata import entry_points
-    from importlib.util import find_spec
 
     found = {DEFAULT: DEFAULT_BUNDLE}
     for point in entry_points(group=_GROUP):
-        spec = find_spec(point.module)
-        for place in () if spec is None else spec.submodule_search_locations or ():
-            found.setdefault(point.name, Path(place) / point.attr)
+        place = next((one for one in _places(point) if one.exists()), None)
+        if place is not None:
+            found.setdefault(point.name, place)
     return found
 
 
@@ -40,3 +60,25 @@ def installed_bundle(name: Path | str) -> Path | None:
     if name == DEFAULT:  # without a look at every package that is installed
         return DEFAULT_BUNDLE
     return bundles().get(name)
+
+
+def _places(point: EntryPoint) -> Iterator[Path]:
+    """Where ``point``'s folder may lie: beside its metadata, else (an editable installation) where
+    its outermost package does. The import system is not asked about an inner one: it would run the
+    outer one for the answer.
+    """
+    from importlib.util import find_spec
+
+    value = _VALUE.fullmatch(point.value)
+    if value is None:
+        return
+    outer, *inner = value[1].split(".")
+    inner.append(value[2])
+    if point.dist is not None:
+        yield Path(str(point.dist.locate_file(Path(outer, *inner))))
+    try:
+        spec = find_spec(outer)
+    except (ImportError, ValueError):  # a finder that fails, a module without a spec
+        return
+    for place in () if spec is None else spec.submodule_search_locations or ():
+        yield Path(place, *inner)

@@ -13,10 +13,11 @@ Source: https://github.com/huggingface/safetensors (README, section "Format").
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
-__all__ = ["parse", "parse_metadata", "serialize"]
+__all__ = ["parse", "parse_metadata", "parse_whole", "serialize"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -47,6 +48,19 @@ _ALIGNMENT = 8
 _LARGEST_HEADER = 100_000_000  # the reference implementation's bound
 _LARGEST_NUMBER = 2**63 - 1  # what numpy and a file's offsets can hold
 _MOST_AXES = 64  # numpy's; with the bound above, no shape's product is too long to print
+_FIRST = b'{"__metadata__":{'
+_LAYOUTS = 8
+_LONGEST_LAYOUT = 65_536  # bytes of a header that is remembered
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 @dataclass(frozen=True)
@@ -71,18 +85,32 @@ def parse(data: bytes, source: str = "safetensors") -> dict[str, NDArray[Any]]:
         CorruptArtifactError: the file breaks the format in any way, or holds a dtype numpy lacks
             (BF16, F8).
     """
-    header, body = _split(data, source)
-    entries = [
-        _entry(name, spec, source) for name, spec in header.items() if name != "__metadata__"
-    ]
-    _metadata(header, source)
-    _check_tiling(entries, len(body), source)
-    return {entry.name: _tensor(entry, body, source) for entry in entries}
+    return parse_whole(data, source)[0]
+
+
+def parse_whole(
+    data: bytes, source: str = "safetensors", *, copy: bool = True
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Tensors and metadata of ``data``, its header read once. Raises as :func:`parse`.
+
+    Args:
+        data: the whole file.
+        source: how to call it in an error.
+        copy: False gives arrays that lie in ``data``: read-only, maybe not aligned.
+    """
+    text, body = _split(data, source)
+    found = _apart(text, source)
+    if found is None:
+        header = _header(text, source)
+        metadata, entries = _metadata(header, source), _layout(header, len(body), source)
+    else:
+        metadata, entries = found[0], _known_layout(found[1], len(body), source)
+    return {entry.name: _tensor(entry, body, source, copy) for entry in entries}, metadata
 
 
 def parse_metadata(data: bytes, source: str = "safetensors") -> dict[str, str]:
     """The ``__metadata__`` of ``data``; empty where there is none. Raises as :func:`parse`."""
-    return _metadata(_split(data, source)[0], source)
+    return _metadata(_header(_split(data, source)[0], source), source)
 
 
 def serialize(
@@ -129,7 +157,8 @@ def _little_endian(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=dtype).reshape(array.shape)
 
 
-def _split(data: bytes, source: str) -> tuple[dict[str, object], memoryview]:
+def _split(data: bytes, source: str) -> tuple[bytes, memoryview]:
+    """The header's text, and the tensors' bytes."""
     if len(data) < _LENGTH_BYTES:
         raise CorruptArtifactError(
             f"{source}: {len(data)} bytes found, at least {_LENGTH_BYTES} expected; "
@@ -141,19 +170,47 @@ def _split(data: bytes, source: str) -> tuple[dict[str, object], memoryview]:
             f"{source}: the header claims {length} bytes, {len(data) - _LENGTH_BYTES} are there; "
             "the file is truncated or not a safetensors file"
         )
-    text = data[_LENGTH_BYTES : _LENGTH_BYTES + length]
-    return _header(text, source), memoryview(data)[_LENGTH_BYTES + length :]
+    end = _LENGTH_BYTES + length
+    return data[_LENGTH_BYTES:end], memoryview(data)[end:]
+
+
+def _apart(text: bytes, source: str) -> tuple[dict[str, str], bytes] | None:
+    """The metadata and a header without it, where ``text`` begins with metadata that end at the
+    first brace, as most do; else None.
+
+    Files of the same tensors share that second header, so it is read once for all of them.
+    """
+    end = text.find(b"}") + 1
+    if len(text) > _LONGEST_LAYOUT or not text.startswith(_FIRST) or text[end : end + 2] != b',"':
+        return None
+    try:
+        found = _header(text[len(_FIRST) - 1 : end], source)
+    except CorruptArtifactError:  # the brace may stand in a text, or the file is broken
+        return None
+    return _metadata({"__metadata__": found}, source), b"{" + text[end + 1 :]
+
+
+@functools.lru_cache(_LAYOUTS)
+def _known_layout(text: bytes, size: int, source: str) -> tuple[_Entry, ...]:
+    """The layout that the header ``text`` describes, which has no metadata."""
+    header = _header(text, source)
+    if "__metadata__" in header:
+        raise CorruptArtifactError(f"{source}: the header is not valid JSON: a key occurs twice")
+    return _layout(header, size, source)
+
+
+def _layout(header: Mapping[str, object], size: int, source: str) -> tuple[_Entry, ...]:
+    """Where in ``size`` bytes each tensor lies."""
+    entries = tuple(
+        _entry(name, spec, source) for name, spec in header.items() if name != "__metadata__"
+    )
+    _check_tiling(entries, size, source)
+    return entries
 
 
 def _header(text: bytes, source: str) -> dict[str, object]:
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key occurs twice")
-        return found
-
     try:
-        header = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+        header = _DECODER.decode(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise CorruptArtifactError(f"{source}: the header is not valid JSON: {error}") from error
     if not isinstance(header, dict):
@@ -196,11 +253,10 @@ def _entry(name: str, spec: object, source: str) -> _Entry:
 
 def _naturals(value: object, where: str, field: str) -> tuple[int, ...]:
     # type() and not isinstance: JSON's true is a Python int.
-    if (
-        not isinstance(value, list)
-        or len(value) > _MOST_AXES
-        or any(type(item) is not int or not 0 <= item <= _LARGEST_NUMBER for item in value)
-    ):
+    fits = isinstance(value, list) and len(value) <= _MOST_AXES
+    for item in value if isinstance(value, list) and fits else ():
+        fits &= type(item) is int and 0 <= item <= _LARGEST_NUMBER
+    if not isinstance(value, list) or not fits:
         raise CorruptArtifactError(
             f"{where}: {field} {reprlib.repr(value)}, expected a list of at most {_MOST_AXES} "
             f"integers from 0 to {_LARGEST_NUMBER}"
@@ -208,7 +264,7 @@ def _naturals(value: object, where: str, field: str) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _check_tiling(entries: list[_Entry], size: int, source: str) -> None:
+def _check_tiling(entries: Sequence[_Entry], size: int, source: str) -> None:
     position = 0
     for entry in sorted(entries, key=lambda entry: (entry.begin, entry.end)):
         if entry.begin != position:
@@ -224,13 +280,14 @@ def _check_tiling(entries: list[_Entry], size: int, source: str) -> None:
         )
 
 
-def _tensor(entry: _Entry, body: memoryview, source: str) -> NDArray[Any]:
+def _tensor(entry: _Entry, body: memoryview, source: str, copy: bool) -> NDArray[Any]:
     raw = body[entry.begin : entry.end]
     if entry.dtype == np.bool_ and np.frombuffer(raw, dtype=np.uint8).max(initial=0) > 1:
         raise CorruptArtifactError(
             f"{source}: tensor {entry.name!r} holds bytes other than 0 and 1"
         )
     try:
-        return np.frombuffer(raw, dtype=entry.dtype).reshape(entry.shape).copy()
+        found = np.frombuffer(raw, dtype=entry.dtype).reshape(entry.shape)
     except ValueError as error:  # more axes, or longer ones, than numpy can hold
         raise CorruptArtifactError(f"{source}: tensor {entry.name!r}: {error}") from error
+    return found.copy() if copy else found

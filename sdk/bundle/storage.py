@@ -12,7 +12,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +23,15 @@ from pocketquery.sdk.files import present_folder, write_atomic
 if TYPE_CHECKING:  # at run time only where a zip is
     from pocketquery.sdk.stored_zip import StoredZip
 
-__all__ = ["Storage", "FolderStorage", "ZipStorage", "open_storage", "pack", "read_file"]
+__all__ = [
+    "Storage",
+    "FolderStorage",
+    "ZipStorage",
+    "open_storage",
+    "pack",
+    "pack_files",
+    "read_file",
+]
 
 # The earliest date a zip can hold: no timestamp of ours in the bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -180,17 +188,23 @@ def pack(folder: Path | str, zip_path: Path | str) -> None:
     folder = Path(folder)
     if not folder.is_dir():
         raise ArtifactNotFoundError(f"{folder}: found no folder there, expected one to pack")
-    write_atomic(zip_path, _zip_bytes(folder))
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    pack_files(files, zip_path)
 
 
-def _zip_bytes(folder: Path) -> bytes:
+def pack_files(files: Mapping[str, bytes], zip_path: Path | str) -> None:
+    """Zip ``files`` by name as :func:`pack` does. Raises OSError as it does."""
+    write_atomic(zip_path, _zip_bytes(files))
+
+
+def _zip_bytes(files: Mapping[str, bytes]) -> bytes:
     import zipfile
 
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for file in sorted(path for path in folder.iterdir() if path.is_file()):
-            entry = zipfile.ZipInfo(file.name, _EPOCH)
+        for name, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, _EPOCH)
             entry.create_system = 3  # Unix, wherever it is packed
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, file.read_bytes())
+            archive.writestr(entry, data)
     return buffer.getvalue()

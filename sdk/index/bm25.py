@@ -33,6 +33,7 @@ __all__ = [
     "create_postings",
     "document_lengths",
     "insert_postings",
+    "postings_by_term",
     "renumber_postings",
 ]
 
@@ -129,13 +130,33 @@ def renumber_postings(connection: sqlite3.Connection, new_rows: NDArray[np.int64
 def _merged(
     connection: sqlite3.Connection, new_rows: NDArray[np.int64]
 ) -> Iterator[tuple[str, bytes, bytes]]:
-    cursor = connection.execute("SELECT * FROM old_postings ORDER BY term, first_row")
-    for term, records in groupby(cursor, itemgetter(0)):
-        rows, counts = _unpack([record[1:] for record in records], len(new_rows))
+    for term, rows, counts in postings_by_term(connection, len(new_rows), "old_postings"):
         rows = new_rows[rows]
         kept = rows >= 0
         if kept.any():
             yield term, rows[kept].astype(_ROW).tobytes(), counts[kept].astype(_COUNT).tobytes()
+
+
+def postings_by_term(
+    connection: sqlite3.Connection, count: int, table: str = "postings"
+) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float32]]]:
+    """Every term in the order of its bytes, the rows that have it and how often each does, all
+    segments in one.
+
+    Args:
+        connection: on one state.
+        count: of the index's rows.
+        table: where the postings are.
+
+    Raises:
+        CorruptArtifactError: postings that cannot be of these documents.
+    """
+    cursor = connection.execute(f"SELECT * FROM {table} ORDER BY term, first_row")
+    for term, records in groupby(cursor, itemgetter(0)):
+        rows, counts = _unpack([record[1:] for record in records], count)
+        if not isinstance(term, str):
+            raise _damaged()
+        yield term, rows, counts
 
 
 _Record = tuple[int, bytes, bytes]  # a segment's first row, packed rows, packed counts
@@ -187,11 +208,15 @@ def _unpack(
     Joined before numpy sees them: a long query meets hundreds of short records.
     """
     try:
-        sizes = [len(packed) // _ROW.itemsize for _, packed, _ in records]
-        rows = np.frombuffer(b"".join([packed for _, packed, _ in records]), _ROW).astype(np.int64)
-        counts = np.frombuffer(b"".join([packed for _, _, packed in records]), _COUNT)
-        first = np.repeat(np.array([first_row for first_row, _, _ in records], np.int64), sizes)
-        matched = sizes == [len(packed) // _COUNT.itemsize for _, _, packed in records]
+        first_rows, packed_rows, packed_counts = (
+            zip(*records, strict=True) if records else ((),) * 3
+        )
+        sizes = np.array([*map(len, packed_rows)], np.int64) // _ROW.itemsize
+        rows = np.frombuffer(b"".join(packed_rows), _ROW).astype(np.int64)
+        counts = np.frombuffer(b"".join(packed_counts), _COUNT)
+        first = np.repeat(np.array(first_rows, np.int64), sizes)
+        of_counts = np.array([*map(len, packed_counts)], np.int64) // _COUNT.itemsize
+        matched = np.array_equal(sizes, of_counts)
     except (TypeError, ValueError, OverflowError) as error:  # a text, a number, a cut blob
         raise _damaged() from error
     if not matched or not len(first) == len(rows) == len(counts):

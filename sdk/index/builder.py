@@ -7,9 +7,8 @@ taken up again (``resume=True``) where it was; what stands at ``path`` is untouc
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,9 +18,18 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.files import publish_folder, real_path, recover_folder
+from pocketquery.sdk.files import (
+    hold_folder,
+    let_go,
+    publish_folder,
+    real_path,
+    recover_folder,
+    write_atomic,
+)
 from pocketquery.sdk.index.analysis import Analyzer
+from pocketquery.sdk.index.contents import contents_sha256
 from pocketquery.sdk.index.database import Database, get_meta, held, set_meta
+from pocketquery.sdk.index.delta_manifest import DELTA_FILE
 from pocketquery.sdk.index.documents import (
     Document,
     check_document,
@@ -37,11 +45,15 @@ from pocketquery.sdk.index.segments import (
     row_count,
     vectors_name,
 )
-from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, unit_rows
+from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, Codes, quantize, unit_rows
 from pocketquery.sdk.plain_files import check_own_file
 from pocketquery.sdk.texts import check_text
 
-__all__ = ["IndexBuilder", "check_rows", "create_index"]
+__all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "check_rows", "create_index"]
+
+COMMITTED_TOGETHER = 512
+"""Documents that a build adds at a time: what a kill can cost. Whatever is built so of the same
+documents has the same bytes."""
 
 
 def create_index(
@@ -86,7 +98,9 @@ def create_index(
     recover_folder(path)
     if signing_key is not None:
         public_key_of(signing_key)  # now, and not when all is done
-    return IndexBuilder(path, space_id, dimension, resume, encoded_by, signing_key)
+    return IndexBuilder(
+        path, space_id, dimension, resume=resume, encoded_by=encoded_by, signing_key=signing_key
+    )
 
 
 class IndexBuilder:
@@ -100,6 +114,7 @@ class IndexBuilder:
         path: Path,
         space_id: str,
         dimension: int,
+        *,
         resume: bool,
         encoded_by: str = "",
         signing_key: Key | None = None,
@@ -112,11 +127,11 @@ class IndexBuilder:
         real = real_path(path)
         self._folder = real.parent / f".{real.name}.building"
         self._analyzer = Analyzer()
-        self._lock = _hold(self._folder)
+        self._lock = hold_folder(self._folder)
         try:
             self._database = _begin(self._folder, space_id, dimension, resume, encoded_by)
         except BaseException:
-            _let_go(self._lock)
+            let_go(self._lock)
             raise
 
     def __len__(self) -> int:
@@ -131,8 +146,22 @@ class IndexBuilder:
             InvalidInputError: an id that came before, a document or vector that cannot be used.
         """
         checked, rows = check_rows(documents, vectors, self.dimension)
+        self.add_rows(checked, quantize(rows))
+
+    def add_rows(self, documents: Sequence[Document], codes: Codes) -> None:
+        """Add checked documents with their vectors as another index stores them, and commit.
+
+        Args:
+            documents: with ids that did not come before.
+            codes: uint8 (n, dimension + 4), as the vector file has them.
+        """
         with self._database.writing() as connection:
-            append_segments(connection, self._folder, self._analyzer, checked, rows)
+            append_segments(connection, self._folder, self._analyzer, documents, codes)
+
+    def contents_sha256(self) -> str:
+        """The hash of what is committed, see :mod:`pocketquery.sdk.index.contents`."""
+        with self._database.reading() as connection:
+            return contents_sha256(connection, self._folder, self.dimension)
 
     def known(self, ids: Iterable[str]) -> list[str]:
         """Those of ``ids`` that are committed."""
@@ -154,13 +183,22 @@ class IndexBuilder:
         with self._database.writing() as connection:
             drop_segments(connection, documents)
 
-    def close(self) -> None:
-        """Publish the index. Closing twice is harmless."""
+    def close(self, proof: Mapping[str, bytes] | None = None, signed_by: str | None = None) -> None:
+        """Publish the index. Closing twice is harmless.
+
+        Args:
+            proof: files beside it that say whose contents these are, by name: those of the delta
+                they came from.
+            signed_by: the id of the key that signed them.
+        """
         if self._database.closed:
             return
         try:
-            (self._folder / SIGNATURE_FILE).unlink(missing_ok=True)  # of a build that failed
-            seal(self._folder, self._database, signing_key=self._signing_key)
+            for name in (SIGNATURE_FILE, DELTA_FILE):  # of a build that failed
+                (self._folder / name).unlink(missing_ok=True)
+            for name, data in (proof or {}).items():
+                write_atomic(self._folder / name, data)
+            seal(self._folder, self._database, signing_key=self._signing_key, signed_by=signed_by)
             self._database.close()
             with held(self.path / DATABASE):
                 publish_folder(self._folder, self.path)
@@ -173,7 +211,7 @@ class IndexBuilder:
         self._analyzer.close()
         if not self._keep:
             shutil.rmtree(self._folder, ignore_errors=True)
-        _let_go(self._lock)
+        let_go(self._lock)
         self._lock = None
 
     def __enter__(self) -> Self:
@@ -248,28 +286,3 @@ def _reopen(folder: Path, space: str, dimension: int, encoded_by: str) -> Databa
         database.close()
         raise
     return database
-
-
-def _hold(folder: Path) -> int | None:
-    """Make ``folder`` and keep other processes from building in it; a kill lets go."""
-    if folder.is_symlink():  # what it leads to would be emptied
-        raise ArtifactError(f"{folder} is a link, expected a folder of our own; remove it")
-    folder.mkdir(exist_ok=True)
-    if os.name == "nt":  # there a folder with open files cannot be renamed or emptied anyway
-        return None
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), folder.stat()):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    os.close(descriptor)  # held by another, or published by another just before
-    raise ArtifactError(f"another process is building in {folder}; wait for it or end it")
-
-
-def _let_go(descriptor: int | None) -> None:
-    if descriptor is not None:
-        os.close(descriptor)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.fields import no_constant
 from pocketquery.sdk.index.untrusted_file import Schema
 from pocketquery.sdk.texts import check_text
 
@@ -29,7 +30,9 @@ __all__ = [
     "find_document",
     "find_rows",
     "has_document",
-    "read_documents",
+    "documents_of_rows",
+    "metadata_text",
+    "stored_document",
     "stream_documents",
 ]
 
@@ -86,6 +89,11 @@ def check_document(document: Document, where: str = "the document") -> None:
             )
 
 
+def metadata_text(document: Document) -> str:
+    """The metadata as they are stored."""
+    return _to_json(document.metadata, repr(document.id))
+
+
 def create_tables(connection: sqlite3.Connection) -> None:
     """The tables of the documents, empty."""
     for texts in DOCUMENT_TABLES.values():
@@ -101,7 +109,7 @@ def insert_documents(
         InvalidInputError: an id that is there already; names it.
     """
     for row, document in enumerate(documents, first_row):
-        metadata = _to_json(document.metadata, repr(document.id))
+        metadata = metadata_text(document)
         try:
             connection.execute(
                 "INSERT INTO documents VALUES (?, ?, ?)", (row, document.id, metadata)
@@ -145,7 +153,7 @@ def find_document(connection: sqlite3.Connection, identifier: str) -> Document |
         "SELECT id, text, metadata FROM documents JOIN texts USING (row) WHERE id = ?",
         (identifier,),
     ).fetchone()
-    return _document(*found) if found else None
+    return stored_document(*found) if found else None
 
 
 def find_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, int]:
@@ -157,7 +165,7 @@ def find_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, i
     return found
 
 
-def read_documents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Document]:
+def documents_of_rows(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Document]:
     """The documents of ``rows``, by row."""
     documents = {}
     for start in range(0, len(rows), _AT_A_TIME):
@@ -168,7 +176,7 @@ def read_documents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[
             f" WHERE row IN ({marks})",
             some,
         ):
-            documents[row] = _document(*fields)
+            documents[row] = stored_document(*fields)
     return documents
 
 
@@ -181,7 +189,7 @@ def stream_documents(
         " WHERE row >= ? AND row < ? ORDER BY row",
         (first_row, stop_row),
     ):
-        yield _document(*fields)
+        yield stored_document(*fields)
 
 
 def check_tables(connection: sqlite3.Connection, rows: int) -> None:
@@ -210,12 +218,16 @@ def check_tables(connection: sqlite3.Connection, rows: int) -> None:
         _fail(f"{both} documents that are deleted, too", "none")
 
 
-def _document(identifier: object, text: object, metadata: object) -> Document:
-    """A stored document, where it is one; SQLite keeps any type in any column."""
+def stored_document(identifier: object, text: object, metadata: object) -> Document:
+    """A stored document, where it is one; SQLite keeps any type in any column.
+
+    Raises:
+        CorruptArtifactError: it is none.
+    """
     if not (isinstance(identifier, str) and isinstance(text, str) and isinstance(metadata, str)):
         _fail("a document whose id, text or metadata is a blob or a number", "texts")
     try:
-        values = json.loads(metadata, parse_constant=_no_constant)
+        values = json.loads(metadata, parse_constant=no_constant)
         if "\\u" in metadata:  # an escape can be half a character, which no text of SQLite's is
             json.dumps(values, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -223,10 +235,6 @@ def _document(identifier: object, text: object, metadata: object) -> Document:
     if not isinstance(values, dict):
         _fail(f"metadata of {identifier[:80]!r} that is a {type(values).__name__}", "an object")
     return Document(identifier, text, values)
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
 
 
 def _fail(found: str, expected: str) -> NoReturn:

@@ -18,13 +18,18 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.sdk.arrays import Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.texts import check_text
 
-__all__ = ["Condition", "compile_filter"]
+__all__ = ["Condition", "compile_filter", "matching_rows"]
 
 _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _JOINS = ("$and", "$or", "$not")
@@ -64,6 +69,26 @@ def compile_filter(query: Mapping[str, object]) -> Condition:
     """
     _check_size(query)
     return _all_of(query, 0)
+
+
+def matching_rows(
+    connection: sqlite3.Connection, condition: Condition, count: int, among: Rows | None = None
+) -> NDArray[np.bool_]:
+    """Which rows meet the condition, bool (count,); deleted documents meet none.
+
+    Args:
+        connection: on one state.
+        condition: the filter.
+        count: of the index's rows.
+        among: only these are looked at, the others are False; None for all.
+    """
+    sql, parameters = f"SELECT row FROM documents WHERE ({condition.sql})", condition.parameters
+    if among is not None:
+        sql += " AND row IN (SELECT value FROM json_each(?))"
+        parameters = (*parameters, json.dumps(among.tolist()))
+    matching = np.zeros(count, bool)
+    matching[[row for (row,) in connection.execute(sql, parameters).fetchall()]] = True
+    return matching
 
 
 def _check_size(query: object) -> None:

@@ -52,6 +52,7 @@ __all__ = [
     "check_contents",
     "check_hashes",
     "check_sizes",
+    "check_whole",
     "mark_writing",
     "parse_info",
     "read_info",
@@ -178,6 +179,7 @@ def seal(
     database: Database,
     written: tuple[int, int] | None = None,
     signing_key: Key | None = None,
+    signed_by: str | None = None,
 ) -> None:
     """Write ``index.json`` for the present state, with sizes and hashes.
 
@@ -187,6 +189,7 @@ def seal(
         written: the database file that was begun to be written; where another one has taken its
             place, or another writer has sealed what both wrote, there is nothing to seal.
         signing_key: an Ed25519 private key to sign the state with.
+        signed_by: the id of the key that signed the delta the state came from, without a key.
     """
     with database.writing() as connection:  # holds other writers off while the files are read
         if written is not None and (
@@ -205,7 +208,7 @@ def seal(
             for name, size in sizes.items()
         }
         generation = generation_of(connection)
-        signer = None if signing_key is None else key_id(public_key_of(signing_key))
+        signer = signed_by if signing_key is None else key_id(public_key_of(signing_key))
         info = IndexInfo(space_id, dimension, generation, files, _SEALED, signer)
         if signing_key is not None:
             write_atomic(folder / SIGNATURE_FILE, sign(_info_bytes(info), signing_key))
@@ -294,12 +297,21 @@ def verify_index(path: Path | str) -> IndexInfo:
     database = Database(folder / DATABASE, schema=SCHEMA)
     try:
         with database.reading() as connection:
-            info = read_info(folder)  # from here on no other index takes this one's place
-            if _is_as_sealed(folder, info, connection):
-                check_hashes(folder, info)
-            check_contents(connection, folder, info.dimension)
+            return check_whole(connection, folder)
     finally:
         database.close()
+
+
+def check_whole(connection: sqlite3.Connection, folder: Path) -> IndexInfo:
+    """Read every byte of the state that ``connection`` sees, as :func:`verify_index`.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError: name the file.
+    """
+    info = read_info(folder)  # from here on no other index takes this one's place
+    if _is_as_sealed(folder, info, connection):
+        check_hashes(folder, info)
+    check_contents(connection, folder, info.dimension)
     return info
 
 

@@ -10,7 +10,8 @@ Retrieval": a convex combination of normalised scores is better than reciprocal 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pocketquery.sdk.arrays import Floats
 
 __all__ = ["CANDIDATES", "fuse"]
 
@@ -18,8 +19,6 @@ CANDIDATES = 100  # of each ranking; the scores either lacks are computed for th
 # Tuned on SciFact's training claims and SQuAD's questions, whose mean nDCG@10 is flat from .4 to .6
 # (.816, .818, .816) and above dense alone (.712), BM25 alone (.784), reciprocal ranks (.793).
 _DENSE_WEIGHT = 0.5
-
-Floats = NDArray[np.float32]
 
 
 def fuse(dense: Floats, lexical: Floats) -> Floats:
@@ -29,10 +28,10 @@ def fuse(dense: Floats, lexical: Floats) -> Floats:
         dense: float32 (m,), cosines.
         lexical: float32 (m,), BM25, 0 where no term is shared.
     """
-    return _DENSE_WEIGHT * _unit(dense) + (1 - _DENSE_WEIGHT) * _unit(lexical)
+    return _DENSE_WEIGHT * _min_max(dense) + (1 - _DENSE_WEIGHT) * _min_max(lexical)
 
 
-def _unit(scores: Floats) -> Floats:
+def _min_max(scores: Floats) -> Floats:
     low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
     if not high > low:
         return np.zeros(len(scores), np.float32)

@@ -14,13 +14,14 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import (
     ArtifactError,
@@ -36,14 +37,12 @@ from pocketquery.sdk.index.builder import check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
-    check_document,
-    content,
     delete_documents,
+    documents_of_rows,
     find_document,
-    read_documents,
     stream_documents,
 )
-from pocketquery.sdk.index.filters import Condition, compile_filter
+from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.folder import (
     DATABASE,
     begin_writing,
@@ -57,10 +56,11 @@ from pocketquery.sdk.index.folder import (
 from pocketquery.sdk.index.fusion import CANDIDATES, fuse
 from pocketquery.sdk.index.query import (
     CheckedQuery,
-    DocumentEncoder,
     Mode,
     QueryEncoder,
+    Selection,
     check_query,
+    encode_documents,
 )
 from pocketquery.sdk.index.segments import (
     SCHEMA,
@@ -74,13 +74,19 @@ from pocketquery.sdk.index.segments import (
 )
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.stored_vectors import StoredVectors
-from pocketquery.sdk.index.vectors import best
+from pocketquery.sdk.index.vectors import (
+    Vectors,
+    best_first,
+    best_of_blocks,
+    in_blocks,
+    quantize,
+    rescored,
+)
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.texts import check_text
 
 __all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
 
-Floats = NDArray[np.float32]
 Ranking = tuple[NDArray[np.intp], Floats]
 
 _TWO_RENAMES = 0.05  # seconds, ample
@@ -204,6 +210,12 @@ class Index:
         with self._database.reading() as connection:
             return StoredVectors.read(connection, self._current(connection), ids)
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[tuple[Connection, Snapshot]]:
+        """One committed state, for what reads the index row by row: slices and deltas of it."""
+        with self._database.reading() as connection:
+            yield connection, self._current(connection)
+
     def search(
         self,
         query: str | NDArray[Any],
@@ -232,11 +244,9 @@ class Index:
         condition = None if filter is None or filter == {} else compile_filter(filter)
         with self._database.reading() as connection:
             snapshot = self._current(connection)
-            allowed = snapshot.alive
-            if condition is not None:
-                allowed = _matching(connection, condition, len(snapshot.vectors))
-                allowed = allowed if snapshot.alive is None else allowed & snapshot.alive
-            return _hits(connection, *self._rank(connection, snapshot, request, allowed))
+            count, alive = len(snapshot.vectors), snapshot.alive(connection)
+            selection = Selection(connection, count, alive, condition)
+            return _hits(connection, *self._rank(connection, snapshot, request, selection))
 
     def add(self, documents: Iterable[Document], vectors: NDArray[Any] | None = None) -> None:
         """Add documents with their vectors, all or none.
@@ -256,20 +266,10 @@ class Index:
         """
         if vectors is None:
             documents = list(documents)
-            vectors = self._encode_documents(documents)
+            vectors = encode_documents(documents, self._encoder)
         checked, rows = check_rows(documents, vectors, self.dimension)
         with self._writing() as connection:
-            append_segments(connection, self.path, self._analyzer, checked, rows)
-
-    def _encode_documents(self, documents: list[Document]) -> Floats:
-        if not isinstance(self._encoder, DocumentEncoder):
-            raise InvalidInputError(
-                "documents came without vectors, and the index was opened without an encoder of "
-                "documents; pass vectors, or open_index(..., encoder=sdk.load())"
-            )
-        for position, document in enumerate(documents):
-            check_document(document, f"documents[{position}]")
-        return self._encoder.encode_document([content(document) for document in documents])
+            append_segments(connection, self.path, self._analyzer, checked, quantize(rows))
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids; unknown ids are passed over.
@@ -318,12 +318,7 @@ class Index:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _rank(
@@ -331,20 +326,19 @@ class Index:
         connection: sqlite3.Connection,
         snapshot: Snapshot,
         query: CheckedQuery,
-        allowed: NDArray[np.bool_] | None,
+        selection: Selection,
     ) -> Ranking:
+        k = query.k if query.mode != "hybrid" else max(query.k, CANDIDATES)
         if query.mode == "dense":
-            return snapshot.vectors.search(query.vector, query.k, allowed)
-        lexical = bm25(connection, self._analyzer.terms(query.text), snapshot.lengths)
-        if allowed is not None:
-            lexical[~allowed] = 0
-        rows = np.flatnonzero(lexical)  # first: numpy is slow to select among many zeros
-        rows = rows[best(lexical[rows], max(query.k, CANDIDATES))]
+            return _nearest(snapshot.vectors, query.vector, k, selection)
+        lengths = snapshot.lengths(connection)
+        lexical = bm25(connection, self._analyzer.terms(query.text), lengths)
+        rows = selection.best(max(k, CANDIDATES), partial(_best_of, lexical))
         if query.mode == "lexical":
-            return _top(rows, lexical[rows], query.k)
-        near, _ = snapshot.vectors.search(query.vector, max(query.k, CANDIDATES), allowed)
+            return best_first(rows, lexical[rows], k)
+        near, _ = _nearest(snapshot.vectors, query.vector, k, selection)
         rows = np.union1d(rows, near)
-        return _top(
+        return best_first(
             rows, fuse(snapshot.vectors.rescore(query.vector, rows), lexical[rows]), query.k
         )
 
@@ -395,19 +389,22 @@ def _check_signed(folder: Path, public_key: Key) -> tuple[object, int]:
     return file, check_signed(folder, public_key).generation
 
 
-def _matching(
-    connection: sqlite3.Connection, condition: Condition, count: int
-) -> NDArray[np.bool_]:
-    """Which rows meet the condition, bool (count,); deleted documents meet none."""
-    sql = f"SELECT row FROM documents WHERE {condition.sql}"
-    rows = connection.execute(sql, condition.parameters).fetchall()
-    matching = np.zeros(count, bool)
-    matching[[row for (row,) in rows]] = True
-    return matching
+def _nearest(vectors: Vectors, query: Floats, k: int, selection: Selection) -> Ranking:
+    rows = selection.best(rescored(k), partial(vectors.near, query))
+    return best_first(rows, vectors.rescore(query, rows), k)
+
+
+def _best_of(
+    scores: Floats, most: int, allowed: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The ``most`` best allowed rows, rising, and their scores, of those with a score at all."""
+    if allowed is not None:
+        scores = np.where(allowed, scores, np.float32(0))
+    return best_of_blocks(in_blocks(scores), most, above=0)
 
 
 def _hits(connection: sqlite3.Connection, rows: NDArray[np.intp], scores: Floats) -> list[Hit]:
-    documents = read_documents(connection, rows.tolist())
+    documents = documents_of_rows(connection, rows.tolist())
     if len(documents) != len(rows):
         raise CorruptArtifactError(
             f"the index's database has {len(documents)} of {len(rows)} documents that were found; "
@@ -417,9 +414,3 @@ def _hits(connection: sqlite3.Connection, rows: NDArray[np.intp], scores: Floats
         (documents[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
     ]
     return [Hit(doc.id, score, doc.text, doc.metadata) for doc, score in found]
-
-
-def _top(rows: NDArray[np.intp], scores: Floats, k: int) -> Ranking:
-    """Best first, equal scores in the order of the rows."""
-    order = np.lexsort((rows, -scores))[:k]
-    return rows[order], scores[order]

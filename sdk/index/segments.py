@@ -11,7 +11,6 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +34,7 @@ from pocketquery.sdk.index.documents import (
     insert_documents,
 )
 from pocketquery.sdk.index.untrusted_file import Schema
-from pocketquery.sdk.index.vectors import Vectors, append_vectors, create_vectors, quantize
+from pocketquery.sdk.index.vectors import Codes, Vectors, append_vectors, create_vectors
 
 __all__ = [
     "SCHEMA",
@@ -70,24 +69,40 @@ _GENERATION = re.compile(_NUMBER)
 _VECTORS = re.compile(rf"vectors-{_NUMBER}\.u8")  # a name in the folder, and no path
 
 
-@dataclass(frozen=True)
 class Snapshot:
-    """One committed state.
+    """One committed state. What takes time in a large index is read when it is first asked for,
+    over a connection that sees this state.
 
     Attributes:
         generation: counts the commits.
         vectors: the rows, deleted ones among them.
-        lengths: float32 (n,), terms in each document.
-        alive: bool (n,), False where a row is deleted; None where none is.
     """
 
-    generation: int
-    vectors: Vectors
-    lengths: NDArray[np.float32]
-    alive: NDArray[np.bool_] | None
+    def __init__(self, generation: int, vectors: Vectors, deleted: int) -> None:
+        self.generation = generation
+        self.vectors = vectors
+        self._deleted = deleted
+        self._alive: NDArray[np.bool_] | None = None
+        self._lengths: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
-        return len(self.vectors) if self.alive is None else int(self.alive.sum())
+        return len(self.vectors) - self._deleted
+
+    def lengths(self, connection: sqlite3.Connection) -> NDArray[np.float32]:
+        """float32 (n,), terms in each document."""
+        if self._lengths is None:
+            cursor = connection.execute("SELECT lengths FROM segments ORDER BY first_row")
+            packed = b"".join([lengths for (lengths,) in cursor])
+            self._lengths = np.frombuffer(packed, _LENGTH).astype(np.float32)
+        return self._lengths
+
+    def alive(self, connection: sqlite3.Connection) -> NDArray[np.bool_] | None:
+        """bool (n,), False where a row is deleted; None where none is."""
+        if self._alive is None and self._deleted:
+            alive = np.ones(len(self.vectors), bool)
+            alive[[row for (row,) in connection.execute("SELECT row FROM tombstones")]] = False
+            self._alive = alive
+        return self._alive
 
 
 def create_segments(connection: sqlite3.Connection, folder: Path, dimension: int) -> None:
@@ -131,19 +146,19 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
     Raises:
         ArtifactNotFoundError, CorruptArtifactError: the vectors do not fit the database.
     """
-    packed, count = [], 0
-    for first_row, documents, lengths in connection.execute(
-        "SELECT first_row, count, lengths FROM segments ORDER BY first_row"
+    count = 0
+    # Neither function reads the lengths themselves, which are megabytes.
+    for first_row, documents, kind, size in connection.execute(
+        "SELECT first_row, count, typeof(lengths), length(lengths) FROM segments ORDER BY first_row"
     ):
         if (
             first_row != count
             or not isinstance(documents, int)
             or documents < 1
-            or not isinstance(lengths, bytes)
-            or len(lengths) != documents * _LENGTH.itemsize
+            or kind != "blob"
+            or size != documents * _LENGTH.itemsize
         ):
             raise _damaged(f"a segment at row {first_row}", f"one at {count} with all its lengths")
-        packed.append(lengths)
         count += documents
     for table in ("documents", "texts", "tombstones"):
         low, high = connection.execute(
@@ -151,12 +166,9 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
         ).fetchone()
         if low is not None and not 0 <= low <= high < count:
             raise _damaged(f"the rows {low} to {high} in {table}", f"rows from 0, below {count}")
-    return Snapshot(
-        generation=generation_of(connection),
-        vectors=Vectors(folder / vectors_name(connection), dimension, count),
-        lengths=np.frombuffer(b"".join(packed), _LENGTH).astype(np.float32),
-        alive=_alive(connection, count),
-    )
+    (deleted,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
+    vectors = Vectors(folder / vectors_name(connection), dimension, count)
+    return Snapshot(generation_of(connection), vectors, deleted)
 
 
 def append_segments(
@@ -164,13 +176,13 @@ def append_segments(
     folder: Path,
     analyzer: Analyzer,
     documents: Sequence[Document],
-    vectors: NDArray[np.float32],
+    codes: Codes,
 ) -> None:
-    """Add checked ``documents`` with their unit ``vectors``, float32 (n, d)."""
+    """Add checked ``documents`` with their vectors as the file has them, uint8 (n, d + 4)."""
     path = folder / vectors_name(connection)
     for start in range(0, len(documents), _AT_A_TIME):
         some = documents[start : start + _AT_A_TIME]
-        rows = quantize(vectors[start : start + _AT_A_TIME])
+        rows = codes[start : start + _AT_A_TIME]
         first_row = row_count(connection)
         insert_documents(connection, first_row, some)
         append_vectors(path, first_row, rows)
@@ -202,7 +214,9 @@ def compact_segments(connection: sqlite3.Connection, folder: Path, dimension: in
     """
     verify_segments(connection, folder, dimension)
     snapshot = load_snapshot(connection, folder, dimension)
-    alive = np.ones(len(snapshot.vectors), bool) if snapshot.alive is None else snapshot.alive
+    alive = snapshot.alive(connection)
+    if alive is None:
+        alive = np.ones(len(snapshot.vectors), bool)
     new_rows = np.where(alive, np.cumsum(alive) - 1, -1)
     next_generation(connection)
     path = _use_vectors(connection, folder, dimension, generation_of(connection))
@@ -212,10 +226,11 @@ def compact_segments(connection: sqlite3.Connection, folder: Path, dimension: in
     for table in ("documents", "texts"):
         connection.executemany(f"UPDATE {table} SET row = ? WHERE row = ?", moves)
     renumber_postings(connection, new_rows)
+    lengths = snapshot.lengths(connection)[alive]
     connection.execute("DELETE FROM tombstones")
     connection.execute("DELETE FROM segments")
     if moves:
-        _insert(connection, 0, snapshot.lengths[alive].astype(_LENGTH), digest)
+        _insert(connection, 0, lengths.astype(_LENGTH), digest)
 
 
 def stray_files(connection: sqlite3.Connection, folder: Path) -> list[Path]:
@@ -250,7 +265,8 @@ def verify_segments(connection: sqlite3.Connection, folder: Path, dimension: int
             )
     vectors.check_scales()
     check_tables(connection, len(vectors))
-    check_postings(connection, snapshot.lengths, [first_row for first_row, _, _ in segments])
+    lengths = snapshot.lengths(connection)
+    check_postings(connection, lengths, [first_row for first_row, _, _ in segments])
 
 
 def row_count(connection: sqlite3.Connection) -> int:
@@ -296,15 +312,6 @@ def _insert(
         "INSERT INTO segments VALUES (?, ?, ?, ?)",
         (first_row, len(lengths), lengths.astype(_LENGTH).tobytes(), digest),
     )
-
-
-def _alive(connection: sqlite3.Connection, count: int) -> NDArray[np.bool_] | None:
-    rows = [row for (row,) in connection.execute("SELECT row FROM tombstones")]
-    if not rows:
-        return None
-    alive = np.ones(count, bool)
-    alive[rows] = False
-    return alive
 
 
 def _damaged(found: str, expected: str) -> CorruptArtifactError:

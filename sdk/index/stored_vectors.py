@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.index.documents import find_rows
 from pocketquery.sdk.index.segments import Snapshot
-from pocketquery.sdk.index.vectors import unit_rows
+from pocketquery.sdk.index.vectors import Vectors, unit_rows
 from pocketquery.sdk.texts import check_text
 from pocketquery.sdk.validation import check_count
 
 __all__ = ["StoredVectors"]
-
-Floats = NDArray[np.float32]
-Rows = NDArray[np.intp]
 
 
 class StoredVectors:
@@ -31,13 +29,12 @@ class StoredVectors:
         row_of: the row of each document that was asked for and is there, by id.
     """
 
-    def __init__(self, snapshot: Snapshot, found: Mapping[str, int]) -> None:
-        self._vectors = snapshot.vectors
-        self._alive = snapshot.alive
-        count = len(snapshot.vectors)
-        self._living: Rows = (
-            np.arange(count) if snapshot.alive is None else np.flatnonzero(snapshot.alive)
-        )
+    def __init__(
+        self, vectors: Vectors, alive: NDArray[np.bool_] | None, found: Mapping[str, int]
+    ) -> None:
+        self._vectors = vectors
+        self._alive = alive
+        self._living: Rows = np.arange(len(vectors)) if alive is None else np.flatnonzero(alive)
         self.row_of = {name: int(np.searchsorted(self._living, row)) for name, row in found.items()}
 
     @classmethod
@@ -46,7 +43,7 @@ class StoredVectors:
     ) -> StoredVectors:
         """The vectors of ``snapshot``, which ``connection`` sees, with the rows of ``ids``."""
         checked = [check_text(one, f"ids[{position}]") for position, one in enumerate(ids)]
-        return cls(snapshot, find_rows(connection, checked))
+        return cls(snapshot.vectors, snapshot.alive(connection), find_rows(connection, checked))
 
     def __len__(self) -> int:
         return len(self._living)

@@ -21,13 +21,14 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.errors import (
     CorruptArtifactError,
     InvalidInputError,
@@ -39,18 +40,23 @@ from pocketquery.sdk.plain_files import open_own_file, plain_size
 
 __all__ = [
     "MOST_DIMENSIONS",
+    "Codes",
     "Vectors",
     "append_vectors",
+    "best",
+    "best_first",
+    "best_of_blocks",
     "create_vectors",
     "file_size",
+    "in_blocks",
     "quantize",
+    "rescored",
     "unit_rows",
 ]
 
 MOST_DIMENSIONS = 1 << 16  # 255 * SAFE_LIMIT * this fits into the product's 32 bits
 
-Rows = NDArray[np.uint8]
-Floats = NDArray[np.float32]
+Codes = NDArray[np.uint8]
 
 _MAGIC = b"PQVECTOR"
 _VERSION = 1
@@ -59,6 +65,7 @@ _FIELDS = struct.Struct("<8sII44s")
 _ZERO = 128
 _SCALE_BYTES = 4
 _RESCORED = 100
+_BLOCK = 1 << 16  # rows: their products stay in the processor's cache, and no search holds them all
 _MOST_SCALE = 1.001 / 127  # of a vector of length 1, however it was rounded
 
 
@@ -96,7 +103,7 @@ def _numbers(vectors: object, what: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def quantize(vectors: Floats) -> Rows:
+def quantize(vectors: Floats) -> Codes:
     """Rows of the file, uint8 (n, d + 4), for float32 (n, d)."""
     scales = (np.abs(vectors).max(axis=1, initial=0.0) / 127).astype("<f4")
     codes = np.rint(vectors / scales[:, None]) + _ZERO
@@ -118,7 +125,7 @@ def file_size(dimension: int, count: int) -> int:
     return _HEADER + count * (dimension + _SCALE_BYTES)
 
 
-def append_vectors(path: Path, first_row: int, rows: Rows) -> None:
+def append_vectors(path: Path, first_row: int, rows: Codes) -> None:
     """Write ``rows`` from row ``first_row`` on, durably; what stood from there on is dropped.
 
     Raises:
@@ -146,16 +153,13 @@ class Vectors:
         self.path = path
         self.dimension = dimension
         self._rows = _map(path, dimension, count)
+        self._scales: list[Floats | None] = [None] * -(-count // _BLOCK)
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    @cached_property
-    def _scales(self) -> Floats:
-        return _scales(self._rows, self.path)
-
     def check_scales(self) -> None:
-        """Look at every row's scale, as the first search does.
+        """Look at every row's scale, as a search does that is the first to reach it.
 
         Raises:
             CorruptArtifactError: one that no vector of length 1 has: NaN, 0, negative, too large.
@@ -172,15 +176,6 @@ class Vectors:
         codes = some[:, :-_SCALE_BYTES].astype(np.float32)
         return (codes - _ZERO) * _scales(some, self.path)[:, None]
 
-    def scores(self, query: Floats) -> Floats:
-        """Inner products of float32 (d,) with every row, float32 (n,), to about 0.01."""
-        step = np.float32(max(float(np.abs(query).max()), 1e-30) / SAFE_LIMIT)
-        codes = np.rint(query / step).astype(np.int8)
-        operand = np.concatenate([codes, np.zeros(_SCALE_BYTES, np.int8)])
-        products = integer_product(self._rows, operand)
-        products -= _ZERO * int(codes.sum(dtype=np.int64))
-        return products * (self._scales * step)
-
     def rescore(self, query: Floats, rows: NDArray[np.integer]) -> Floats:
         """Inner products of float32 (d,) with the stored vectors of ``rows``, float32 (m,)."""
         return self.floats(rows) @ query
@@ -195,23 +190,64 @@ class Vectors:
             k: at most so many.
             allowed: bool (n,), the rows that may be returned; None for all.
         """
-        scores = self.scores(query)
-        if allowed is not None:
-            scores[~allowed] = -np.inf
-        rows = best(scores, max(2 * k, _RESCORED))
-        if allowed is not None:
-            rows = rows[allowed[rows]]
-        exact = self.rescore(query, rows)
-        order = np.lexsort((rows, -exact))[:k]
-        return rows[order], exact[order]
+        rows, _ = self.near(query, rescored(k), allowed)
+        return best_first(rows, self.rescore(query, rows), k)
 
-    def blocks(self, start: int, stop: int, size: int = 8192) -> Iterator[Rows]:
+    def near(
+        self, query: Floats, most: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The ``most`` nearest rows, rising, by scores true to about 0.01, and those.
+
+        Of equal scores the first rows. Arguments as :meth:`search`.
+        """
+        step = np.float32(max(float(np.abs(query).max()), 1e-30) / SAFE_LIMIT)
+        codes = np.rint(query / step).astype(np.int8)
+        operand = np.concatenate([codes, np.zeros(_SCALE_BYTES, np.int8)])
+        offset = _ZERO * int(codes.sum(dtype=np.int64))
+
+        def blocks() -> Iterator[tuple[int, NDArray[np.float64]]]:
+            for number in range(len(self._scales)):
+                block = slice(number * _BLOCK, (number + 1) * _BLOCK)
+                if allowed is not None and not allowed[block].any():
+                    continue
+                products = integer_product(self._rows[block], operand)
+                products -= offset
+                scores = products * (self._block_scales(number) * step)
+                if allowed is not None:
+                    scores[~allowed[block]] = -np.inf
+                yield block.start, scores
+
+        return best_of_blocks(blocks(), most)
+
+    def _block_scales(self, number: int) -> Floats:
+        scales = self._scales[number]
+        if scales is None:  # while the rows are in the processor's cache anyway
+            rows = self._rows[number * _BLOCK : (number + 1) * _BLOCK]
+            scales = self._scales[number] = _scales(rows, self.path)
+        return scales
+
+    def raw(self, rows: NDArray[np.integer]) -> Codes:
+        """``rows`` as the file has them, uint8 (m, d + 4)."""
+        return np.ascontiguousarray(self._rows[rows])
+
+    def blocks(self, start: int, stop: int, size: int = 8192) -> Iterator[Codes]:
         """The raw rows from ``start`` to ``stop`` in pieces."""
         for first in range(start, stop, size):
             yield self._rows[first : min(first + size, stop)]
 
 
-def best(scores: Floats, k: int) -> NDArray[np.intp]:
+def rescored(k: int) -> int:
+    """How many of the nearest rows are scored again where ``k`` are wanted."""
+    return max(2 * k, _RESCORED)
+
+
+def best_first(rows: Rows, scores: Floats, k: int) -> tuple[Rows, Floats]:
+    """The first ``k`` rows and their scores, best first, equal scores in the order of the rows."""
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]
+
+
+def best(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
     """The positions of the ``k`` >= 1 highest scores, rising; of equal scores the first ones.
 
     So that what is found does not depend on how many are asked for.
@@ -226,7 +262,42 @@ def best(scores: Floats, k: int) -> NDArray[np.intp]:
     return np.delete(rows, level[k - len(rows) :])
 
 
-def _map(path: Path, dimension: int, count: int) -> Rows:
+def best_of_blocks(
+    blocks: Iterable[tuple[int, NDArray[np.floating[Any]]]], most: int, above: float = -np.inf
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The ``most`` >= 1 highest of scores that come in blocks, as :func:`best` chooses them.
+
+    Args:
+        blocks: the position of each block's first score, rising, and its scores.
+        most: how many.
+        above: only scores higher than this.
+
+    Returns:
+        Their positions, rising, and the scores.
+    """
+    positions, highest = np.zeros(0, np.intp), np.zeros(0)
+    for first, scores in blocks:
+        found = np.flatnonzero(scores > above)  # of equal ones the first stay
+        if not len(found):
+            continue
+        positions = np.concatenate([positions, found + first])
+        highest = np.concatenate([highest, scores[found]])
+        kept = best(highest, most)
+        positions, highest = positions[kept], highest[kept]
+        if len(positions) == most:
+            above = highest.min()
+    return positions, highest
+
+
+def in_blocks(
+    scores: NDArray[np.floating[Any]],
+) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:
+    """Scores that are all there, as :func:`best_of_blocks` takes them."""
+    for first in range(0, len(scores), _BLOCK):
+        yield first, scores[first : first + _BLOCK]
+
+
+def _map(path: Path, dimension: int, count: int) -> Codes:
     _check_header(path, dimension)
     stride = dimension + _SCALE_BYTES
     expected = file_size(dimension, count)
@@ -264,7 +335,7 @@ def _check_header(path: Path, dimension: int) -> None:
         )
 
 
-def _scales(rows: Rows, path: Path) -> Floats:
+def _scales(rows: Codes, path: Path) -> Floats:
     scales = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
     if len(scales) and not (scales.min() > 0 and scales.max() <= _MOST_SCALE):  # NaN is neither
         raise CorruptArtifactError(

@@ -229,6 +229,10 @@ def terms(draw: random.Random) -> list[Any]:
             pieces += [chr(draw.choice(block)) for _ in range(draw.randrange(4))]
         texts.append("".join(pieces) + draw.choice(["", "", "ing", "ed", " s"]))
     texts += [letter * count + "ing" for letter in "aé" for count in (30, 61, 62, 40_000)]
+    # A stem that ends within a character, and more marks than count.
+    texts += ["a\u1041ing", "xa\u1041ed \u1041\u1041s", "\U00010000ing a\U00010440ed"]
+    for marks in ("\u0301", "\u0591", "\u0591\u0900", "\u034f\u05b0", "\uff9e", "\u302a\u0334"):
+        texts += [f"ab{marks * count}c ing" for count in (14, 15, 16, 29, 30, 31, 40)]
     analyzer, found = Analyzer(), []
     for text in texts:
         with contextlib.suppress(sqlite3.OperationalError):  # a stem that ends within a character

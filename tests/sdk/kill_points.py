@@ -9,7 +9,6 @@ or the new one, whole, and that the operation can be done again. Prints how many
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections import Counter
@@ -21,7 +20,10 @@ import numpy as np
 from pocketquery.export.indexing import build_index
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import open_index, verify_index
-from tests.killed_lines import lines_of
+from pocketquery.sdk.slices.delta_file import Delta
+from pocketquery.sdk.slices.deltas import apply_delta, make_delta
+from pocketquery.sdk.slices.slicing import slice_index
+from tests.kills import killed, lines_of, spread
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
@@ -33,7 +35,7 @@ from tests.sdk.small_index import (
 
 OLD = 30
 NEW = 45
-_MODULES = ("/sdk/", "/export/indexing.py")
+_BUILDING = "/export/indexing.py"
 
 
 def add(path: Path) -> None:
@@ -64,23 +66,24 @@ def build(path: Path) -> None:
     )
 
 
+def cut(path: Path) -> None:
+    """A slice takes the old index's place."""
+    slice_index(path.parent / "all", {"year": {"$lt": 1900 + NEW}}, path)
+
+
+def apply(path: Path) -> None:
+    """A delta is applied."""
+    apply_delta(path.parent / "delta", path)
+
+
 OPERATIONS: dict[str, tuple[Callable[[Path], None], set[int]]] = {
     "add": (add, {OLD, NEW}),
     "delete": (delete, {OLD, OLD - 5}),
     "compact": (compact, {OLD, OLD - 5}),
     "build": (build, {OLD, NEW}),
+    "slice": (cut, {OLD, NEW}),
+    "delta": (apply, {OLD, NEW}),
 }
-
-
-def killed(operation: Callable[[Path], None], path: Path, kill_at: int) -> None:
-    """Run ``operation`` in a forked process that ends at line ``kill_at``."""
-    child = os.fork()
-    if child == 0:
-        try:
-            lines_of(lambda: operation(path), _MODULES, kill_at)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
 
 
 def check(path: Path, sizes: set[int]) -> int:
@@ -106,20 +109,26 @@ def check(path: Path, sizes: set[int]) -> int:
 def main() -> None:
     name, folder, points = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     operation, sizes = OPERATIONS[name]
+    modules = ["/sdk/", *([_BUILDING] if operation is build else [])]
     make_index(folder / "old", OLD)
+    make_index(folder / "all", NEW + 15)
+    slice_index(folder / "all", {"year": {"$lt": 1900 + NEW}}, folder / "new")
+    make_delta(folder / "old", folder / "new", folder / "delta")
+    Delta(folder / "delta").check()  # what it imports is no line to be killed at
+    kept = {one.name for one in folder.iterdir()} | {"once", "index"}
     shutil.copytree(folder / "old", folder / "once")
-    lines = lines_of(lambda: operation(folder / "once"), _MODULES)
+    lines = lines_of(lambda: operation(folder / "once"), modules)
     seen: Counter[int] = Counter()
-    for kill_at in np.unique(np.linspace(1, lines, points).astype(int)):
+    for line in spread(lines, points):
         path = folder / "index"
         shutil.copytree(folder / "old", path)
-        killed(operation, path, int(kill_at))
+        killed(lambda: lines_of(lambda: operation(path), modules, line))  # noqa: B023
         if not path.exists():  # between the two renames of a publication: the writer puts it back
             path = folder / ".index.old"
         seen[check(path, sizes)] += 1
         operation(folder / "index")
         check(folder / "index", sizes - {OLD})
-        left = [one.name for one in folder.iterdir() if one.name not in ("old", "once", "index")]
+        left = [one.name for one in folder.iterdir() if one.name not in kept]
         assert not left, left
         shutil.rmtree(folder / "index")
     print(dict(seen))

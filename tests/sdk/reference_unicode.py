@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+
+from tests.conformance.tables import ranges
 
 CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]  # surrogates are no text
 _LOWEST, _HIGHEST = "\u0334", "\u0345"  # marks of combining class 1 and 240
@@ -33,16 +35,6 @@ def _each(transform: Callable[[str], str]) -> dict[int, str]:
         after = transform("".join(f"q{chr(point)}a" for point in block))
         result.update(zip(block, after[1:-1].split("aq"), strict=True))
     return result
-
-
-def _ranges(points: Iterable[int]) -> str:
-    spans: list[list[int]] = []
-    for point in sorted(points):
-        if spans and spans[-1][1] == point - 1:
-            spans[-1][1] = point
-        else:
-            spans.append([point, point])
-    return " ".join(f"{a:X}" if a == b else f"{a:X}-{b:X}" for a, b in spans)
 
 
 def _pairs(mapping: dict[int, str]) -> str:
@@ -76,13 +68,13 @@ def reference_tables() -> dict[str, str]:
     decomposed = {point for point, after in stripped.items() if after not in ("", chr(point))}
     punctuation, space = _split_classes()
     return {
-        "REMOVED": _ranges(point for point, after in cleaned.items() if not after),
-        "IDEOGRAPHS": _ranges(point for point, after in spaced.items() if len(after) == 3),
-        "MARKS": _ranges(marks),
-        "DECOMPOSED": _ranges(decomposed),
-        "REORDERED": _ranges(_reordered(marks, decomposed)),
-        "PUNCTUATION": _ranges(punctuation),
-        "WHITESPACE": _ranges(space),
+        "REMOVED": ranges(point for point, after in cleaned.items() if not after),
+        "IDEOGRAPHS": ranges(point for point, after in spaced.items() if len(after) == 3),
+        "MARKS": ranges(marks),
+        "DECOMPOSED": ranges(decomposed),
+        "REORDERED": ranges(_reordered(marks, decomposed)),
+        "PUNCTUATION": ranges(punctuation),
+        "WHITESPACE": ranges(space),
         "LOWERCASED": _pairs(
             {p: after for p, after in lowered.items() if after != chr(p) and _is_recent(p)}
         ),
@@ -130,7 +122,7 @@ def _is_recent(point: int) -> bool:
 
 
 if __name__ == "__main__":
-    young = _ranges(p for p in word_characters() if unicodedata.category(chr(p)) == "Cn")
+    young = ranges(p for p in word_characters() if unicodedata.category(chr(p)) == "Cn")
     for name, table in {**reference_tables(), "WORD_CHARACTERS": young}.items():
         lines = textwrap.wrap(table, 92, break_on_hyphens=False)
         body = "".join(f'    "{line} "\n' for line in lines[:-1]) + f'    "{lines[-1]}"\n'

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from pocketquery.sdk.files import (
     sha256_file,
     write_atomic,
 )
+from tests.kills import killed_process
 
 
 def names(folder: Path) -> list[str]:
@@ -188,14 +186,7 @@ while True:
 @pytest.mark.parametrize("delay", [0.05, 0.11, 0.17, 0.23])
 def test_a_kill_leaves_a_whole_folder(tmp_path: Path, delay: float) -> None:
     path = tmp_path / "folder"
-    command = [sys.executable, "-c", _WRITER, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        while not path.exists():
-            time.sleep(0.005)
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
+    killed_process(_WRITER, path, lines=1, until=path, delay=delay)
     there = present_folder(path)
     contents = {(there / name).read_text() for name in "abc"}
     assert len(contents) == 1

@@ -111,39 +111,38 @@ def test_a_release_of_more_digits_than_python_reads_is_refused(tiny_bundle: Path
 
 MODELS = """
 import os, signal, sys
+from collections import Counter
 import onnxruntime  # once, and not in each child
 from tests.sdk.hostile_bundles import broken_model
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.graph import Graph
+from tests.kills import in_a_fork
 
-crashed, refused, sound = [], 0, 0
+REFUSED, SOUND = 1, 0
+crashed, seen = [], Counter()
+
+
+def embedded(model):
+    # Whether it is refused or a graph that works; where it crashes, this process is gone.
+    signal.alarm(60)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    try:
+        graph = Graph(model, adapter={}, dimension=16, max_length=24, num_threads=1, source="x")
+        graph.embed([2, 5, 3])
+    except CorruptArtifactError:
+        return REFUSED
+    except BaseException as error:
+        print(type(error), error, flush=True)
+        raise
+    return SOUND
+
+
 for seed in range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])):
-    model = broken_model(seed)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        try:
-            graph = Graph(
-                model, adapter={}, dimension=16, max_length=24, num_threads=1, source="x"
-            )
-            graph.embed([2, 5, 3])
-        except CorruptArtifactError:
-            os._exit(3)
-        except BaseException as error:
-            print(seed, type(error), error, flush=True)
-            os._exit(4)
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    if os.WIFSIGNALED(status):
-        crashed.append((seed, os.WTERMSIG(status)))
-    elif os.WEXITSTATUS(status) == 3:
-        refused += 1
-    elif os.WEXITSTATUS(status) == 0:
-        sound += 1
-    else:
-        sys.exit(1)
-print(f"refused {refused}, sound {sound}, crashed {crashed}")
+    ended = in_a_fork(lambda: embedded(broken_model(seed)))
+    if ended is None:
+        crashed.append(seed)
+    seen[ended] += 1
+print(f"refused {seen[REFUSED]}, sound {seen[SOUND]}, crashed {crashed}")
 """
 
 

@@ -7,10 +7,6 @@ import io
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -25,6 +21,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     SignatureError,
 )
+from tests.kills import killed_process
 from tests.sdk.tiny_bundle import tiny_files, tiny_manifest, write_tiny_bundle
 
 ROOT = Path(__file__).parents[3]
@@ -271,13 +268,7 @@ while True:
 def test_a_writer_killed_at_any_moment_leaves_a_whole_bundle(bundle: Path) -> None:
     rng = random.Random(0)
     for _ in range(8):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(bundle)], cwd=ROOT, stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(rng.uniform(0.0, 0.05))
-            process.send_signal(signal.SIGKILL)
+        killed_process(WRITER, bundle, lines=1, delay=rng.uniform(0.0, 0.05))
         opened = Bundle.open(bundle)
         opened.check_files()
         assert opened.manifest.name in ("tiny", "version 0", "version 1")

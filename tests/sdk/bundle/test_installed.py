@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -98,6 +100,63 @@ def test_a_package_that_is_gone_is_passed_over(
         sdk.load("lost")
 
 
+def test_an_inner_package_is_found_without_running_the_outer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _data_package(tmp_path, "inner", "outer.middle.inner")
+    for package in ("outer", "outer/middle"):
+        (tmp_path / package / "__init__.py").write_text("raise RuntimeError('run')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert sdk.bundles()["inner"] == tmp_path / "outer" / "middle" / "inner" / "bundle"
+    assert sdk.load("inner").dimension == 16
+    assert "outer" not in sys.modules
+
+
+def test_an_inner_package_whose_outer_one_is_missing_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _data_package(tmp_path, "inner", "outer.inner")
+    shutil.rmtree(tmp_path / "outer")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert set(sdk.bundles()) == {"default"}
+
+
+def test_an_editable_package_lies_elsewhere_than_its_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata, source = tmp_path / "site", tmp_path / "source"
+    metadata.mkdir()
+    _data_package(source, "edited", "outer.inner")
+    (source / "outer.inner-1.dist-info").rename(metadata / "outer.inner-1.dist-info")
+    for place in (source, metadata):
+        monkeypatch.syspath_prepend(place)
+    assert sdk.bundles()["edited"] == source / "outer" / "inner" / "bundle"
+
+
+@pytest.mark.parametrize(
+    "value", ["outer", "outer:", ":bundle", ".outer:bundle", "outer..inner:bundle", "outer:../b",
+              "outer:/etc", "a b:c", "outer:bundle [extra]", "os.path:bundle", "sys:bundle"]
+)  # fmt: skip
+def test_an_entry_that_names_no_folder_is_passed_over(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _data_package(tmp_path, "strange", "outer")
+    points = tmp_path / "outer-1.dist-info" / "entry_points.txt"
+    points.write_text(f"[pocketquery.bundles]\nstrange = {value}\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert set(sdk.bundles()) == {"default"}
+
+
+def test_a_module_without_a_spec_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _data_package(tmp_path, "lost", "outer")
+    shutil.rmtree(tmp_path / "outer")
+    monkeypatch.setitem(sys.modules, "outer", ModuleType("outer"))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert set(sdk.bundles()) == {"default"}
+
+
 def test_what_lies_at_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert sdk.load("default").dimension == 384
@@ -120,8 +179,9 @@ def _environment(*places: str) -> dict[str, str]:
 
 def _data_package(folder: Path, name: str, package: str) -> None:
     """As pip leaves it; importing it would fail."""
-    write_tiny_bundle(folder / package / "bundle")
-    (folder / package / "__init__.py").write_text("raise RuntimeError('run')\n", encoding="utf-8")
+    place = folder.joinpath(*package.split("."))
+    write_tiny_bundle(place / "bundle")
+    (place / "__init__.py").write_text("raise RuntimeError('run')\n", encoding="utf-8")
     information = folder / f"{package}-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
+from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 DTYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"]
@@ -100,6 +100,45 @@ def test_arbitrary_headers_never_crash_and_agree_with_the_package(header: Any, b
         return
     # What we accept, the package accepts too and reads alike.
     assert same(ours, safetensors.numpy.load(data))
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=3) | json_values,
+    st.dictionaries(st.sampled_from(["a", "b", "__metadata__"]), specs | json_values, max_size=2),
+    st.sampled_from([b"}", b"", b"}}", b',"a":1}', b",}", b" }", b',"\\u005f_metadata__":{}}']),
+    st.binary(max_size=16),
+)
+def test_a_layout_that_is_remembered_is_the_one_that_is_read(
+    metadata: Any, others: dict[str, Any], end: bytes, body: bytes
+) -> None:
+    """A blank before the first name has the header read in one piece, and changes nothing else."""
+    parts = [json.dumps({name: value})[1:-1].encode() for name, value in others.items()]
+    told = json.dumps(metadata, ensure_ascii=False).encode()
+    rest = b",".join([b'"__metadata__":' + told, *parts]) + end
+    found: list[Any] = []
+    for text in (b"{" + rest, b"{ " + rest):
+        try:
+            found.append(parse_whole(container(text, body)))
+        except CorruptArtifactError as error:
+            found.append(type(error))
+    if isinstance(found[0], type) or isinstance(found[1], type):
+        assert found[0] is found[1]
+    else:
+        assert same(found[0][0], found[1][0])
+        assert found[0][1] == found[1][1]
+
+
+def test_arrays_that_are_not_copied_lie_in_the_file() -> None:
+    content: dict[str, NDArray[Any]] = {
+        "a": np.arange(6, dtype=np.int8).reshape(2, 3),
+        "b": np.ones(2, np.float32),
+    }
+    data = serialize(content, {"made": "here"})
+    for _ in range(2):
+        tensors, metadata = parse_whole(data, copy=False)
+        assert same(tensors, content)
+        assert metadata == {"made": "here"}
+        assert not any(one.flags.writeable or one.flags.owndata for one in tensors.values())
 
 
 def container(header: object, body: bytes) -> bytes:

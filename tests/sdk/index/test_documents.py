@@ -16,10 +16,10 @@ from pocketquery.sdk.index.documents import (
     content,
     create_tables,
     delete_documents,
+    documents_of_rows,
     find_document,
     has_document,
     insert_documents,
-    read_documents,
     stream_documents,
 )
 
@@ -72,7 +72,7 @@ def test_any_document_comes_back_as_it_was(
     create_tables(made)
     insert_documents(made, 5, [document])
     assert find_document(made, identifier) == document
-    assert read_documents(made, [5]) == {5: document}
+    assert documents_of_rows(made, [5]) == {5: document}
     made.close()
 
 
@@ -127,7 +127,7 @@ def test_deleting_forgets_the_text_and_keeps_the_row_number(connection: sqlite3.
 def test_many_rows_are_read_at_once(connection: sqlite3.Connection) -> None:
     documents = [Document(str(row), "text") for row in range(1200)]
     insert_documents(connection, 0, documents)
-    found = read_documents(connection, list(range(1200)))
+    found = documents_of_rows(connection, list(range(1200)))
     assert [found[row] for row in range(1200)] == documents
     assert list(stream_documents(connection, 10, 13)) == documents[10:13]
 

@@ -105,6 +105,37 @@ def test_filters_hold_in_every_mode(index: Index, mode: Any) -> None:
     assert index.search("river", filter={"year": 3}, mode=mode) == []
 
 
+@pytest.fixture(scope="module", params=[(), range(0, 60, 3)], ids=["whole", "deleted"])
+def kept(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Index]:
+    """An index for many searches, as it is or with a third of its documents deleted."""
+    path = tmp_path_factory.mktemp("kept") / "index"
+    make_index(path)
+    with open_index(path, encoder=WordEncoder(), writable=True) as index:
+        index.delete([f"doc-{number}" for number in request.param])
+        yield index
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    year=st.integers(1895, 1965),
+    k=st.integers(1, 70),
+    tried=st.integers(1, 60),
+    mode=st.sampled_from(["dense", "lexical", "hybrid"]),
+)
+def test_a_filter_that_is_asked_about_few_finds_what_one_asked_about_all_does(
+    kept: Index, year: int, k: int, tried: int, mode: Any
+) -> None:
+    query, condition = "the river that was sold and the comet", {"year": {"$lt": year}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pocketquery.sdk.index.vectors._RESCORED", 3)
+        patch.setattr("pocketquery.sdk.index.index.CANDIDATES", 3)
+        patch.setattr("pocketquery.sdk.index.query._SHARE", 0)
+        expected = kept.search(query, k, filter=condition, mode=mode)
+        patch.setattr("pocketquery.sdk.index.query._SHARE", 1)
+        patch.setattr("pocketquery.sdk.index.query._TRIED", tried)
+        assert kept.search(query, k, filter=condition, mode=mode) == expected
+
+
 def test_deleted_documents_are_gone_everywhere(index: Index) -> None:
     assert index.delete(["doc-13", "doc-14", "unknown"]) == 2
     assert len(index) == 58

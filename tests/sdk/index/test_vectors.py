@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import (
     ArtifactError,
     ArtifactNotFoundError,
@@ -23,8 +24,6 @@ from pocketquery.sdk.index.vectors import (
     quantize,
     unit_rows,
 )
-
-Floats = NDArray[np.float32]
 
 
 def clustered(count: int, dimension: int = 64, seed: int = 0) -> Floats:
@@ -93,6 +92,33 @@ def test_only_allowed_rows_are_found(path: Path) -> None:
     rows, scores = index.search(clustered(1, seed=3)[0], 10, allowed)
     assert sorted(rows.tolist()) == [3, 77, 401]
     assert np.isfinite(scores).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(0, 70),
+    few=st.integers(1, 9),
+    block=st.integers(1, 40),
+    k=st.integers(1, 80),
+    share=st.sampled_from([None, 0.0, 0.1, 0.9]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_blocks_of_any_size_find_what_one_finds(
+    count: int, few: int, block: int, k: int, share: float | None, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    vectors = clustered(few, 16, seed)[random.integers(0, few, count)]  # many are equal
+    allowed = None if share is None else random.random(count) < share
+    (query,) = clustered(1, 16, seed + 1)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pocketquery.sdk.index.vectors._RESCORED", 5)
+        whole = stored(Path(folder) / "vectors.u8", vectors)
+        expected = whole.search(query, k, allowed)
+        patch.setattr("pocketquery.sdk.index.vectors._BLOCK", block)
+        found = Vectors(whole.path, 16, count).search(query, k, allowed)
+        del whole
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
 
 
 def test_equal_scores_keep_the_order_of_the_rows(path: Path) -> None:

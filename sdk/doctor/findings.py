@@ -1,0 +1,110 @@
+"""What the doctor says: findings, each with its state and what to do about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
+
+__all__ = ["Finding", "Report", "State", "guarded"]
+
+
+class State(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    """Not there, and nothing that was asked for needs it."""
+    WARNING = "warning"
+    """Works, and may not do what is expected."""
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        area: "machine", "packages", "extras", "environment", "bundles", "index" or "state".
+        name: what was looked at.
+        state: how it is.
+        found: in a line, with figures and their units.
+        remedy: what to do; empty where nothing is to be done.
+        details: the same for machines, JSON values by name; times are in seconds.
+    """
+
+    area: str
+    name: str
+    state: State
+    found: str
+    remedy: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings, in the order in which they were made."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is broken."""
+        return not self.count(State.BROKEN)
+
+    def count(self, state: State) -> int:
+        """How many findings are in ``state``."""
+        return sum(finding.state is state for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "healthy": self.healthy,
+            "broken": self.count(State.BROKEN),
+            "warnings": self.count(State.WARNING),
+            "findings": [dataclasses.asdict(finding) for finding in self.findings],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For people: a heading for each area, a line for each finding, its remedy below."""
+        area, width = "", max((len(finding.name) for finding in self.findings), default=0)
+        for finding in self.findings:
+            if finding.area != area:
+                if area:
+                    yield ""
+                area = finding.area
+                yield area
+            shown = finding.state.upper() if finding.state is State.BROKEN else str(finding.state)
+            yield f"  {shown:8} {finding.name:{width}}  {finding.found}".rstrip()
+            if finding.remedy:
+                yield f"  {'':8} {'':{width}}  do: {finding.remedy}"
+        yield ""
+        broken, warnings = self.count(State.BROKEN), self.count(State.WARNING)
+        yield f"{broken} broken, {warnings} warnings" if broken or warnings else "all well"
+
+
+def guarded(
+    area: str, name: str, remedy: str, check: Callable[[], Finding | Iterable[Finding]]
+) -> list[Finding]:
+    """What ``check`` finds; where it raises, that is broken and ``remedy`` is what to do.
+
+    A doctor looks at what is damaged in ways that nobody thought of, so every error is a finding;
+    what was found before it is kept.
+    """
+    done: list[Finding] = []
+    try:
+        found = check()
+        done.extend([found] if isinstance(found, Finding) else found)
+    except MissingExtraError as error:
+        said, remedy = str(error), str(error).partition("install it with: ")[2] or remedy
+    except PocketQueryError as error:
+        said = str(error)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+    else:
+        return done
+    return [*done, Finding(area, name, State.BROKEN, " ".join(said.split()), remedy)]

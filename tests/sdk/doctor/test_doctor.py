@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketquery.sdk.cli import main
+from pocketquery.sdk.doctor.command import check_environment, doctor
+from pocketquery.sdk.doctor.findings import Finding, Report, State, guarded
+from pocketquery.sdk.doctor.machine import check_clock, check_folder, check_machine
+from tests.sdk.small_index import make_index
+from tests.sdk.tiny_bundle import PRIVATE, PUBLIC, write_tiny_bundle, write_tiny_index
+
+YEAR = 365 * 86_400.0
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("POCKETQUERY_")]:
+        monkeypatch.delenv(name)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, dict[str, Any]]:
+    code = main(["doctor", "--json", *map(str, arguments)])
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (code == 0) is report["healthy"] is (report["broken"] == 0)
+    return code, report
+
+
+def broken(report: dict[str, Any]) -> dict[tuple[str, str], str]:
+    """Area and name of what is broken, with what was found; each says what to do."""
+    bad = [finding for finding in report["findings"] if finding["state"] == "broken"]
+    assert all(finding["remedy"] for finding in bad)
+    return {(finding["area"], finding["name"]): finding["found"] for finding in bad}
+
+
+def details(report: dict[str, Any], area: str, name: str) -> dict[str, Any]:
+    (found,) = (f for f in report["findings"] if (f["area"], f["name"]) == (area, name))
+    return dict(found["details"])
+
+
+def test_a_sound_machine_bundle_and_index(
+    capsys: pytest.CaptureFixture[str], tiny_bundle: Path, tiny_index: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    code, report = run(
+        capsys, "--bundle", tiny_bundle, "--index", tiny_index, "--state", state, "--query", "sea"
+    )
+    assert (code, broken(report)) == (0, {})
+    assert details(report, "packages", "numpy")["version"]
+    assert "CPUExecutionProvider" in details(report, "machine", "onnxruntime")["providers"]
+    assert details(report, "bundles", "default")["golden"]["texts"] > 0
+    assert details(report, "bundles", f"{tiny_bundle} (in use)")["golden"]["texts"] == 4
+    query = details(report, "index", "query")
+    assert query["hits"] == 3
+    assert query["encode"] > 0
+    assert query["encode_and_search"] > 0
+    assert not state.exists()  # nothing is made, nothing is left
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "\nbundles\n" in out
+    assert "default (in use)" in out
+    assert main(["doctor", "--bundle", str(tmp_path / "absent")]) == 1
+    out = capsys.readouterr().out
+    assert "BROKEN" in out
+    assert "do: fetch or export it again" in out
+    assert out.rstrip().splitlines()[-1].startswith("1 broken, ")
+
+
+def test_a_tampered_bundle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bundle = write_tiny_bundle(tmp_path / "bundle")
+    data = bytearray((bundle / "encoder.onnx").read_bytes())
+    data[-1] ^= 1
+    (bundle / "encoder.onnx").write_bytes(data)
+    code, report = run(capsys, "--bundle", bundle)
+    assert code == 1
+    ((area, name), found) = broken(report).popitem()
+    assert (area, name) == ("bundles", f"{bundle} (in use)")
+    assert "encoder.onnx has SHA-256" in found
+
+
+def test_a_signature(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cryptography")
+    bundle = write_tiny_bundle(tmp_path / "bundle", signing_key=PRIVATE)
+    index = write_tiny_index(tmp_path / "index", signing_key=PRIVATE)
+    monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", PUBLIC.hex())
+    signed: list[str | Path] = [
+        "--bundle",
+        bundle,
+        "--index",
+        index,
+        "--index-public-key",
+        PUBLIC.hex(),
+    ]
+    code, report = run(capsys, *signed)
+    assert (code, broken(report)) == (0, {})
+    assert details(report, "bundles", f"{bundle} (in use)")["signed_by"]
+    assert details(report, "index", "files")["signed_by"]
+    _, report = run(capsys)  # the default is not signed by this key, and would be used
+    assert list(broken(report)) == [("bundles", "default (in use)")]
+    monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", "")
+    _, report = run(capsys, "--bundle", bundle)
+    assert "is set and empty" in broken(report)["bundles", "public key"]
+
+
+def test_an_index_of_another_space(
+    capsys: pytest.CaptureFixture[str], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    make_index(tmp_path / "index")
+    code, report = run(capsys, "--bundle", tiny_bundle, "--index", tmp_path / "index")
+    assert code == 1
+    assert "space-of-words" in broken(report)["index", "index"]
+
+
+def test_a_damaged_index(
+    capsys: pytest.CaptureFixture[str], tiny_bundle: Path, tiny_index: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny_index, tmp_path / "index")
+    (vectors, *_) = (tmp_path / "index").glob("vectors*")
+    vectors.write_bytes(vectors.read_bytes()[:-1])
+    code, report = run(capsys, "--bundle", tiny_bundle, "--index", tmp_path / "index")
+    assert code == 1
+    assert vectors.name in broken(report)["index", "index"]
+
+
+def test_an_extra_that_is_wanted_and_none(capsys: pytest.CaptureFixture[str]) -> None:
+    _, report = run(capsys, "--extra", "nonsense")
+    assert "no such extra" in broken(report)["extras", "nonsense"]
+
+
+@pytest.mark.parametrize("package", ["numpy", "onnxruntime", "sentencepiece"])
+def test_a_package_that_cannot_be_imported_is_a_finding(package: str, tmp_path: Path) -> None:
+    """The doctor itself needs nothing but Python."""
+    code = (
+        "import sys\n"
+        "class Blocker:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] == {package!r}:\n"
+        "            raise ImportError(f'DLL load failed: {name}')\n"
+        "sys.meta_path.insert(0, Blocker())\n"
+        "from pocketquery.sdk.cli import main\n"
+        "sys.exit(main(['doctor', '--json']))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 1, result.stderr
+    report = json.loads(result.stdout)
+    assert any("DLL load failed" in found for found in broken(report).values())
+    assert details(report, "machine", "python")
+
+
+def test_variables_that_nothing_reads_are_named() -> None:
+    found = {f.name: f for f in check_environment({"POCKETQUERY_BUNDEL": "x", "HOME": "/"})}
+    assert found["POCKETQUERY_BUNDEL"].state is State.WARNING
+    assert "POCKETQUERY_BUNDLE" in found["POCKETQUERY_BUNDEL"].remedy
+    assert found["POCKETQUERY_BUNDLE"].state is State.ABSENT
+    assert "HOME" not in found
+
+
+@pytest.mark.parametrize(
+    ("now", "written", "state"),
+    [
+        (50 * YEAR, 50 * YEAR, State.OK),
+        (50 * YEAR - 3_600, 50 * YEAR - 3_600, State.OK),  # a zone that was set wrongly
+        (0.0, 0.0, State.BROKEN),  # 1970: no battery behind the clock
+        (90 * YEAR, 90 * YEAR, State.BROKEN),
+        (50 * YEAR, 50 * YEAR + 1_000, State.WARNING),
+    ],
+)
+def test_the_clock(now: float, written: float, state: State) -> None:
+    finding = check_clock(now, 50 * YEAR, written)
+    assert finding.state is state
+    assert bool(finding.remedy) is (state is not State.OK)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    found = guarded("state", "s", "do", lambda: check_folder(tmp_path / "file", "s"))
+    assert [finding.state for finding in found] == [State.BROKEN]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_a_private_folder_that_others_may_read(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    finding = check_folder(tmp_path, "device state", private=True)
+    assert finding.state is State.WARNING
+    assert finding.remedy == f"chmod 700 {tmp_path}"
+    tmp_path.chmod(0o700)
+    assert check_folder(tmp_path, "device state", private=True).state is State.OK
+
+
+def test_what_was_found_before_an_error_is_kept() -> None:
+    def check() -> Any:
+        yield Finding("a", "first", State.OK, "well")
+        raise RuntimeError("then\nnot")
+
+    first, second = guarded("a", "b", "remedy", check)
+    assert first.name == "first"
+    assert (second.state, second.found) == (State.BROKEN, "RuntimeError: then not")
+    report = Report((first, second))
+    assert not report.healthy
+    assert "      remedy" not in "\n".join(report.lines())
+    assert Report(tuple(check_machine())).healthy
+    assert doctor.__doc__
