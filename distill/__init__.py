@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     )
     from pocketquery.distill.alignment_inputs import AlignmentData, alignment_data
     from pocketquery.distill.distillation import DistillationReport, distill
-    from pocketquery.distill.losses import cosine_loss, ranking_loss, similarity_loss
+    from pocketquery.distill.losses import cosine_loss, ranking_loss, share_loss
     from pocketquery.distill.pruning.pruned_student import prune_student
     from pocketquery.distill.pruning.vocabulary import PrunedVocabulary, prune_vocabulary
     from pocketquery.distill.query_towers import EncoderTower, WordAverage, with_alignment_head
-    from pocketquery.distill.student import PRESETS, StudentShape, build_student
+    from pocketquery.distill.student import PRESETS, StudentConfig, StudentShape, build_student
+    from pocketquery.distill.student_adaptation import (
+        StudentAdaptation,
+        StudentAdaptationConfig,
+        adapt_student,
+    )
     from pocketquery.distill.texts import query_like_texts, unique_texts
     from pocketquery.distill.training import TrainingConfig, train
 
@@ -29,6 +34,7 @@ __all__ = [
     "TrainingConfig",
     "train",
     "PRESETS",
+    "StudentConfig",
     "StudentShape",
     "build_student",
     "prune_student",
@@ -38,7 +44,10 @@ __all__ = [
     "unique_texts",
     "cosine_loss",
     "ranking_loss",
-    "similarity_loss",
+    "share_loss",
+    "adapt_student",
+    "StudentAdaptation",
+    "StudentAdaptationConfig",
     "align",
     "AlignmentConfig",
     "ALIGNMENT_LOSSES",
@@ -56,11 +65,12 @@ __getattr__, __dir__ = lazy_names(
         "alignment": ["align", "AlignmentConfig", "ALIGNMENT_LOSSES", "measure_margin"],
         "alignment_inputs": ["AlignmentData", "alignment_data"],
         "distillation": ["distill", "DistillationReport"],
-        "losses": ["cosine_loss", "ranking_loss", "similarity_loss"],
+        "losses": ["cosine_loss", "ranking_loss", "share_loss"],
         "pruning.pruned_student": ["prune_student"],
         "pruning.vocabulary": ["PrunedVocabulary", "prune_vocabulary"],
         "query_towers": ["EncoderTower", "WordAverage", "with_alignment_head"],
-        "student": ["PRESETS", "StudentShape", "build_student"],
+        "student": ["PRESETS", "StudentConfig", "StudentShape", "build_student"],
+        "student_adaptation": ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student"],
         "texts": ["query_like_texts", "unique_texts"],
         "training": ["TrainingConfig", "train"],
     },

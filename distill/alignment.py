@@ -22,6 +22,7 @@ from pocketquery.distill.alignment_inputs import AlignmentData
 from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_loss
 from pocketquery.distill.losses import cosine_loss
 from pocketquery.distill.query_towers import EncoderTower, QueryTower
+from pocketquery.sdk.arrays import Integers
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.progress import progress
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
@@ -39,8 +40,6 @@ _NAMED = 5  # queries in an error message
 
 ALIGNMENT_LOSSES = ("align_qd", "align_nce", "align_trip", "align_cos", "align_mse")
 """First stage, second stage, and the others."""
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ def measure_margin(tower: QueryTower[Any], data: AlignmentData, seed: int = 0) -
 def _loss(
     raw: torch.Tensor,
     data: AlignmentData,
-    rows: IntArray,
+    rows: Integers,
     config: AlignmentConfig,
     rng: np.random.Generator,
 ) -> torch.Tensor:
@@ -181,18 +180,18 @@ def _loss(
 
 
 def _relevant(
-    data: AlignmentData, rows: IntArray, columns: IntArray, extra: IntArray
+    data: AlignmentData, rows: Integers, columns: Integers, extra: Integers
 ) -> NDArray[np.bool_]:
     """bool (batch, batch + m): the document of the column is relevant to the query of the row."""
     documents = np.concatenate([columns, extra])
     return np.stack([np.isin(documents, data.positives[row]) for row in rows])
 
 
-def _vectors(vectors: NDArray[np.float32], rows: IntArray, like: torch.Tensor) -> torch.Tensor:
+def _vectors(vectors: NDArray[np.float32], rows: Integers, like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(vectors[rows]).to(like.device)
 
 
-def _usable(data: AlignmentData, loss: str) -> IntArray:
+def _usable(data: AlignmentData, loss: str) -> Integers:
     """Rows of the queries that have what the loss needs."""
     needs: Sequence[bool] = [
         loss == "align_qd" or (len(good) > 0 and (loss != "align_trip" or len(bad) > 0))
@@ -234,7 +233,7 @@ def _finite(
     step: int,
     raw: torch.Tensor,
     data: AlignmentData,
-    rows: IntArray,
+    rows: Integers,
     config: AlignmentConfig,
 ) -> float:
     """The loss, if the step may be taken; one that is no number would spoil every weight."""
@@ -274,7 +273,7 @@ def _learned_from(data: AlignmentData, row: int, config: AlignmentConfig) -> NDA
     return found
 
 
-def _named(data: AlignmentData, rows: IntArray) -> str:
+def _named(data: AlignmentData, rows: Integers) -> str:
     """Queries by their rows and the beginnings of their texts."""
     shown = ", ".join(f'{row} ("{data.queries[row][:40]}")' for row in rows[:_NAMED].tolist())
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""

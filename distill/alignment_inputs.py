@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.distill.targets import nearest_documents
+from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vector_cache import cached_vectors, texts_sha256
 
 __all__ = ["AlignmentData", "alignment_data"]
-
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,10 @@ class AlignmentData:
     """
 
     queries: tuple[str, ...]
-    own: FloatArray
-    documents: FloatArray
-    positives: tuple[IntArray, ...]
-    negatives: tuple[IntArray, ...]
+    own: Floats
+    documents: Floats
+    positives: tuple[Integers, ...]
+    negatives: tuple[Integers, ...]
     space_id: str
 
     def hashes(self) -> dict[str, str]:
@@ -117,8 +115,8 @@ def alignment_data(
 
 
 def _mined(
-    own: FloatArray,
-    vectors: FloatArray,
+    own: Floats,
+    vectors: Floats,
     positives: list[list[int]],
     negatives: list[list[int]],
     count: int,
@@ -132,7 +130,7 @@ def _mined(
     ]
 
 
-def _joined(rows: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+def _joined(rows: Sequence[Integers]) -> tuple[Integers, Integers]:
     """Lists of rows as their lengths and one array, int64 (n,) and int64 (sum of lengths,)."""
     lengths = np.array([len(found) for found in rows], dtype=np.int64)
     return lengths, np.concatenate([np.zeros(0, np.int64), *rows])

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
 from pocketquery.client.views.typing_noise import mistype
+from pocketquery.sdk.arrays import Integers
 
 __all__ = ["Batch", "BatchStream"]
 
-IntArray = npt.NDArray[np.int64]
 
 # Batches are cut from windows of this many batches sorted by length: little padding, and still
 # another company for every text in every epoch.
@@ -81,7 +80,7 @@ class BatchStream(Dataset[Batch]):
         self.typo_rate = typo_rate
         self.prompt = prompt
         self._lengths = np.array([len(text) for text in texts])
-        self._current: tuple[int, IntArray] | None = None
+        self._current: tuple[int, Integers] | None = None
 
     def __getitem__(self, step: int) -> Batch:
         batches_per_epoch = max(1, len(self.texts) // self.batch_size)
@@ -101,7 +100,7 @@ class BatchStream(Dataset[Batch]):
             return text
         return mistype(text, self.typo_rate, rng)
 
-    def _epoch_order(self, epoch: int) -> IntArray:
+    def _epoch_order(self, epoch: int) -> Integers:
         """Rows of every batch of an epoch: int64 (batches, batch_size)."""
         rng = np.random.default_rng([self.seed, epoch])
         whole = len(self.texts) // self.batch_size * self.batch_size

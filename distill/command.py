@@ -23,6 +23,10 @@ examples:
 The student learns from queries (--queries, or --texts with one a line) and from sentences of the
 corpus, and to rank the corpus as the teacher does. Killed and run again, it continues where it was.
 """
+_SHAPES = (
+    "layers x width (default: 3x384); 3x384x768: with a narrower FFN; 2x384-pq8: eight dimensions "
+    "of the vocabulary table a byte"
+)
 
 
 def distill(subparsers: Any) -> None:
@@ -40,9 +44,9 @@ def distill(subparsers: Any) -> None:
     add("--corpus", metavar="FILE", help="documents it will search: corpus.jsonl, plain or gzip")
     add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain or gzip")
     add("--texts", metavar="FILE", help="more queries, one a line, plain or gzip")
-    add("--student", default="3x384", metavar="LxW", help="layers x width (default: 3x384)")
+    add("--student", default="3x384", metavar="LxW", help=_SHAPES)
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
-    add("--vocabulary", type=int, metavar="N", help="prune the vocabulary to about N pieces")
+    add("--vocabulary", type=int, metavar="N", help="prune to about N subword tokens")
     add("--max-length", type=int, default=128, help="tokens of a query (default: 128)")
     add("--typos", type=float, default=0.0, metavar="SHARE", help="share of mistyped texts, 0 to 1")
     add("--typo-rate", type=float, default=0.08, help="errors a letter in those (default: 0.08)")
@@ -66,6 +70,7 @@ def distill(subparsers: Any) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
     from pocketquery.distill.distillation import distill
+    from pocketquery.distill.student import StudentConfig
     from pocketquery.distill.texts import query_like_texts, unique_texts
     from pocketquery.distill.training import TrainingConfig
     from pocketquery.sdk.index.documents import content
@@ -80,10 +85,12 @@ def _run(arguments: argparse.Namespace) -> int:
         texts,
         arguments.output,
         documents=[content(document) for document in corpus],
-        student=arguments.student,
-        layers=_layers(arguments.layers),
-        vocabulary_size=arguments.vocabulary,
-        max_length=arguments.max_length,
+        student=StudentConfig(
+            shape=arguments.student,
+            layers=_layers(arguments.layers),
+            vocabulary_size=arguments.vocabulary,
+            max_length=arguments.max_length,
+        ),
         config=TrainingConfig(
             steps=arguments.steps,
             batch_size=arguments.batch_size,

@@ -9,14 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pocketquery.distill.pruning.product_quantization import expand_vocabulary, quantise_vocabulary
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
-from pocketquery.distill.student import StudentShape, build_student
+from pocketquery.distill.student import StudentConfig, StudentShape, build_student
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig, train
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.layout import check_replaceable
+from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
 
 __all__ = ["DistillationReport", "distill"]
@@ -43,12 +44,7 @@ def distill(
     output: str | Path,
     *,
     documents: Sequence[str] = (),
-    student: str = "3x384",
-    layers: Sequence[int] | None = None,
-    vocabulary_size: int | None = None,
-    vocabulary_coverage: float | None = None,
-    least_character: int = 0,
-    max_length: int = 128,
+    student: StudentConfig | None = None,
     cache: str | Path | None = None,
     config: TrainingConfig | None = None,
     device: str = "cpu",
@@ -65,16 +61,10 @@ def distill(
         texts: query-like training texts.
         output: folder of the student, sentence-transformers layout.
         documents: texts to rank as the teacher does; without them the training texts are ranked.
-        student: shape, such as ``"2x128"`` or ``"3x384"``.
-        layers: teacher layers to keep; default evenly spaced.
-        vocabulary_size: prune the vocabulary to about so many pieces.
-        vocabulary_coverage: or to those that cover this share of the tokens of ``texts``.
-        least_character: with a pruned vocabulary, how often the texts must have a single character
-            for it to stay; 0 keeps all.
-        max_length: tokens of a query on the device, specials included.
+        student: shape, vocabulary and length.
         cache: folder for the teacher's vectors, which stay there, for several students of the same
             texts; default: beside the checkpoint, removed at the end.
-        config: hyper-parameters.
+        config: hyper-parameters of the training.
         device: torch device to train on.
         show_progress_bar: bars with loss, throughput and time left.
 
@@ -84,7 +74,7 @@ def distill(
         UnknownModelError: a teacher whose architecture or vocabulary no device reads.
         ArtifactError: ``<output>.work`` holds another run.
     """
-    config = config or TrainingConfig()
+    student, config = student or StudentConfig(), config or TrainingConfig()
     if not texts:
         raise InvalidInputError("there are no training texts; expected at least one")
     output = Path(output)
@@ -94,12 +84,12 @@ def distill(
         "teacher_max_length": teacher.max_length,  # no part of the space, but of its vectors
         "texts": texts_sha256(texts),
         "documents": texts_sha256(documents),
-        "student": student,
-        "layers": list(layers) if layers is not None else None,
-        "vocabulary_size": vocabulary_size,
-        "vocabulary_coverage": vocabulary_coverage,
-        "max_length": max_length,
-        **({"least_character": least_character} if least_character else {}),
+        "student": student.shape,
+        "layers": None if student.layers is None else list(student.layers),
+        "vocabulary_size": student.vocabulary_size,
+        "vocabulary_coverage": student.vocabulary_coverage,
+        "max_length": student.max_length,
+        **({"least_character": student.least_character} if student.least_character else {}),
         # Workers and checkpoint intervals do not change the weights.
         **{k: v for k, v in asdict(config).items() if k not in ("workers", "checkpoint_every")},
     }
@@ -107,20 +97,25 @@ def distill(
     if finished is not None:
         _keep_log(work, output)
         return finished
-    check_replaceable(output)
+    check_model_replaceable(output)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
+    shape = StudentShape.parse(student.shape)
     encoder = build_student(
-        teacher, StudentShape.parse(student), max_length=max_length, seed=config.seed, layers=layers
+        teacher, shape, max_length=student.max_length, seed=config.seed, layers=student.layers
     )
     statistics: dict[str, Any] = {}
-    if vocabulary_size is not None or vocabulary_coverage is not None:
+    whole = [encoder.prompts.get("query", "") + text for text in (*texts, *documents)]
+    size, coverage = student.vocabulary_size, student.vocabulary_coverage
+    if size is not None or coverage is not None:
         statistics = prune_student(
             encoder,
-            [encoder.prompts.get("query", "") + text for text in (*texts, *documents)],
-            target_size=vocabulary_size,
-            coverage=1.0 if vocabulary_coverage is None else vocabulary_coverage,
-            least_character=least_character,
+            whole,
+            target_size=size,
+            coverage=1.0 if coverage is None else coverage,
+            least_character=student.least_character,
         )
+    if shape.subvector is not None:
+        quantise_vocabulary(encoder, whole, shape.subvector, config.seed)
     work.mkdir(parents=True, exist_ok=True)
     targets = prepare_targets(
         teacher.to(device),
@@ -146,7 +141,7 @@ def distill(
     encoder.to("cpu")
     report = DistillationReport(
         path=output,
-        student=student,
+        student=student.shape,
         space_id=encoder.space_id,
         parameters=sum(p.numel() for p in encoder.parameters()),
         vocabulary=len(encoder.tokenizer),
@@ -155,6 +150,8 @@ def distill(
         documents=len(documents),
         resumed=resumed,
     )
+    if shape.subvector is not None:
+        expand_vocabulary(encoder)
     encoder.space |= {"distillation": identity, "report": _plain(report)}
     encoder.save(output)
     _keep_log(work, output)

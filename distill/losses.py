@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-__all__ = ["cosine_loss", "ranking_loss", "similarity_loss"]
+__all__ = ["cosine_loss", "ranking_loss", "share_loss"]
 
 
 def cosine_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
@@ -54,32 +54,24 @@ def ranking_loss(
     return functional.kl_div(online, target, reduction="batchmean", log_target=True)
 
 
-def similarity_loss(
-    student: torch.Tensor, teacher: torch.Tensor, temperature: float = 0.05
+def share_loss(
+    student: torch.Tensor,
+    shares: torch.Tensor,
+    documents: torch.Tensor,
+    temperature: float = 0.05,
 ) -> torch.Tensor:
-    r"""KL between the rows of the in-batch cosine matrices, each row's own column removed.
+    r"""The student ranks a sample of documents as a given ranking does, whatever made it.
 
-    .. math:: \tau^2\, \mathrm{mean}_i\; KL\big(\mathrm{softmax}(T_i/\tau) \,\|\, \mathrm{softmax}(S_i/\tau)\big)
-
-    It knows the geometry up to a rotation only, so a student needs :func:`cosine_loss` beside it
-    to stay in the teacher's space; the widths of the two may differ.
+    .. math:: \mathrm{mean}_i\; KL\big(p_i \,\|\, \mathrm{softmax}(D s_i/\tau)\big)
 
     Args:
-        student: float (batch, any dim), unit rows.
-        teacher: float (batch, dim), unit rows.
+        student: float (batch, dim), unit rows.
+        shares: float (batch, n), p: rows that sum to 1.
+        documents: float (n, dim), unit rows.
         temperature: tau.
 
     Returns:
-        Scalar in [0, inf), 0 for a rotated teacher.
-    """  # noqa: E501
-    own = torch.eye(len(student), dtype=torch.bool, device=student.device)
-
-    def rows(vectors: torch.Tensor) -> torch.Tensor:
-        cosines = vectors @ vectors.T / temperature
-        others = cosines[~own].view(len(vectors), len(vectors) - 1)  # (batch, batch - 1)
-        return functional.log_softmax(others, dim=-1)
-
-    divergence = functional.kl_div(
-        rows(student), rows(teacher.detach()), reduction="batchmean", log_target=True
-    )
-    return temperature**2 * divergence
+        Scalar in [0, inf), 0 where both rank alike.
+    """
+    online = functional.log_softmax(student @ documents.T / temperature, dim=-1)  # (batch, n)
+    return functional.kl_div(online, shares, reduction="batchmean")

@@ -19,6 +19,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pocketquery.distill.pruning.product_quantization import ProductQuantizedEmbedding
+
 __all__ = ["quantised_forward"]
 
 _ALPHA = 0.75  # of the smoothing, as export has it
@@ -33,7 +35,8 @@ def quantised_forward(model: nn.Module) -> Iterator[None]:
 
     Weights, gradients and the model's state stay float; leaving it leaves nothing behind.
     """
-    changed = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Embedding)]
+    kinds = nn.Linear | nn.Embedding | ProductQuantizedEmbedding
+    changed = [m for m in model.modules() if isinstance(m, kinds)]
     for module in changed:
         rounded = partial(_linear if isinstance(module, nn.Linear) else _look_up, module)
         setattr(module, "forward", rounded)  # noqa: B010 - type checkers forbid the assignment
@@ -57,6 +60,8 @@ def _linear(module: Any, states: torch.Tensor) -> torch.Tensor:
 
 def _look_up(module: Any, ids: torch.Tensor) -> torch.Tensor:
     weight = _rounded_weight(module.weight, dim=(0, 1))
+    if isinstance(module, ProductQuantizedEmbedding):
+        return module.look_up(ids, weight)
     return functional.embedding(ids, weight, module.padding_idx)
 
 

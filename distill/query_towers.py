@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from pocketquery.distill.student import alignment_head
+from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.word2vec import WordVectors
@@ -24,8 +24,6 @@ __all__ = ["TRAINED", "EncoderTower", "QueryTower", "WordAverage", "with_alignme
 TRAINED = ("head", "head_and_top", "full")
 """What of an encoder an alignment trains."""
 
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 Inputs = TypeVar("Inputs")
 
 
@@ -41,7 +39,7 @@ class QueryTower(nn.Module, ABC, Generic[Inputs]):
 
     @abstractmethod
     def raw(
-        self, inputs: Inputs, rows: IntArray, rng: np.random.Generator | None = None
+        self, inputs: Inputs, rows: Integers, rng: np.random.Generator | None = None
     ) -> torch.Tensor:
         """Vectors before normalisation, float (rows, dim), of some of the texts.
 
@@ -51,7 +49,7 @@ class QueryTower(nn.Module, ABC, Generic[Inputs]):
             rng: of what is dropped in training; None drops nothing.
         """
 
-    def encode(self, texts: Sequence[str], batch_size: int = 256) -> FloatArray:
+    def encode(self, texts: Sequence[str], batch_size: int = 256) -> Floats:
         """Unit vectors float32 (texts, dim); a row may be 0 where nothing of a text is known."""
         was, found = self.training, []
         self.eval()
@@ -61,7 +59,7 @@ class QueryTower(nn.Module, ABC, Generic[Inputs]):
                 rows = np.arange(len(texts[start : start + batch_size]))
                 found.append(nn.functional.normalize(self.raw(inputs, rows).float(), dim=-1))
         self.train(was)
-        vectors: FloatArray = torch.cat(found).cpu().numpy()
+        vectors: Floats = torch.cat(found).cpu().numpy()
         return vectors
 
 
@@ -114,7 +112,7 @@ class EncoderTower(QueryTower[Any]):
             return torch.cat([self._pooled(piece) for piece in pieces])
 
     def raw(
-        self, inputs: Any, rows: IntArray, rng: np.random.Generator | None = None
+        self, inputs: Any, rows: Integers, rng: np.random.Generator | None = None
     ) -> torch.Tensor:
         if isinstance(inputs, torch.Tensor):
             pooled = inputs[torch.from_numpy(rows).to(inputs.device)]
@@ -128,7 +126,7 @@ class EncoderTower(QueryTower[Any]):
         return self.encoder.pooled(ids.to(self.encoder.device), mask.to(self.encoder.device))
 
 
-class WordAverage(QueryTower[list[IntArray]]):
+class WordAverage(QueryTower[list[Integers]]):
     """Averaged word vectors and a map to the document space; the word vectors stay as they are.
 
     The baselines of *Query-BERT*: one linear layer, or a deep averaging network ("Deep Unordered
@@ -171,17 +169,17 @@ class WordAverage(QueryTower[list[IntArray]]):
         """The deep averaging network: four layers, word dropout 0.3."""
         return cls(words, dimension, layers=4, word_dropout=0.3, seed=seed)
 
-    def inputs(self, texts: Sequence[str]) -> list[IntArray]:
+    def inputs(self, texts: Sequence[str]) -> list[Integers]:
         return [np.array(self.words.rows(text), dtype=np.int64) for text in texts]
 
     def raw(
-        self, inputs: list[IntArray], rows: IntArray, rng: np.random.Generator | None = None
+        self, inputs: list[Integers], rows: Integers, rng: np.random.Generator | None = None
     ) -> torch.Tensor:
         found: torch.Tensor = self.head(self.averages([inputs[row] for row in rows], rng))
         return found
 
     def averages(
-        self, texts: Sequence[IntArray], rng: np.random.Generator | None = None
+        self, texts: Sequence[Integers], rng: np.random.Generator | None = None
     ) -> torch.Tensor:
         """Mean vectors, float (texts, d); 0 where a text has no known word."""
         kept = [self._kept(words, rng) for words in texts]
@@ -191,7 +189,7 @@ class WordAverage(QueryTower[list[IntArray]]):
             flat, self.table, torch.from_numpy(starts).to(self.table.device), mode="mean"
         )
 
-    def _kept(self, words: IntArray, rng: np.random.Generator | None) -> IntArray:
+    def _kept(self, words: Integers, rng: np.random.Generator | None) -> Integers:
         if rng is None or not self.word_dropout or not len(words):
             return words
         stays = rng.random(len(words)) >= self.word_dropout

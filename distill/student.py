@@ -19,6 +19,7 @@ from pocketquery.server.modeling import SentenceEncoder
 __all__ = [
     "ARCHITECTURES",
     "PRESETS",
+    "StudentConfig",
     "StudentShape",
     "alignment_head",
     "build_student",
@@ -33,32 +34,79 @@ ARCHITECTURES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 """Values of ``model_type`` in config.json whose students can be exported."""
 
 
+_SHAPE = re.compile(
+    r"(?P<layers>[1-9]\d?)x(?P<width>[1-9]\d{1,3})(?:x(?P<ffn>[1-9]\d{1,3}))?"
+    r"(?P<linear>-linear)?(?:-pq(?P<subvector>[1-9]\d?))?"
+)
+
+
 @dataclass(frozen=True)
 class StudentShape:
-    """Layers and width of a student; heads have 32 dimensions and the FFN is four times as wide.
+    """Layers, width and FFN width of a student; heads have 32 dimensions.
 
-    ``head`` is what maps a narrow student to the teacher's dimension: Query-BERT's ``"mlp"`` of two
-    layers, or one ``"linear"`` layer, which a file of 1 MB has room for.
+    ``intermediate`` is the FFN's width, by default four times the student's. ``head`` is what maps
+    a narrow student to the teacher's dimension: Query-BERT's ``"mlp"`` of two layers, or one
+    ``"linear"`` layer, which a file of 1 MB has room for. ``subvector`` is how many dimensions of
+    the vocabulary table share a byte (pruning/product_quantization.py); None: a byte for each.
     """
 
     layers: int
     width: int
     head: Literal["mlp", "linear"] = "mlp"
+    intermediate: int | None = None
+    subvector: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> StudentShape:
-        """``"3x384"`` → three layers of width 384; ``"1x128-linear"``: with a linear head.
+        """``"3x384"`` → three layers of width 384; ``"3x384x768"``: with an FFN half as wide as
+        usual; ``"1x128-linear"``: with a linear head; ``"2x384-pq8"``: with a product-quantised
+        vocabulary table, eight dimensions a byte.
 
         Raises:
-            InvalidInputError: not of that form, or a width that is no multiple of 32.
+            InvalidInputError: not of that form, a width that is no multiple of 32, or of the
+                dimensions of a byte.
         """
-        match = re.fullmatch(r"([1-9]\d?)x([1-9]\d{1,3})(-linear)?", text)
-        if match is None or int(match[2]) % 32:
+        match = _SHAPE.fullmatch(text)
+        if match is None or int(match["width"]) % 32 or int(match["ffn"] or 0) % 32:
             raise InvalidInputError(
-                f'student shape "{text}"; expected LAYERSxWIDTH with a width that is a multiple '
-                f"of 32, such as {', '.join(PRESETS)}"
+                f'student shape "{text}"; expected LAYERSxWIDTH or LAYERSxWIDTHxFFN with widths '
+                f"that are multiples of 32, such as {', '.join(PRESETS)} or 3x384x768, and behind "
+                "it -linear or -pq8 where they are wanted"
             )
-        return cls(int(match[1]), int(match[2]), "linear" if match[3] else "mlp")
+        width, subvector = int(match["width"]), int(match["subvector"] or 0) or None
+        if subvector and width % subvector:
+            raise InvalidInputError(
+                f'student shape "{text}": {width} dimensions are no multiple of {subvector}'
+            )
+        return cls(
+            int(match["layers"]),
+            width,
+            "linear" if match["linear"] else "mlp",
+            int(match["ffn"]) if match["ffn"] else None,
+            subvector,
+        )
+
+
+@dataclass(frozen=True)
+class StudentConfig:
+    """What a student is before it learns.
+
+    Attributes:
+        shape: such as ``"2x128"``, ``"3x384"`` or ``"2x384-pq8"``; see :meth:`StudentShape.parse`.
+        layers: teacher layers to keep; default evenly spaced.
+        vocabulary_size: prune the vocabulary to about so many subword tokens.
+        vocabulary_coverage: or to those that cover this share of the tokens of the texts.
+        least_character: with a pruned vocabulary, how often the texts must have a single character
+            for it to stay; 0 keeps all.
+        max_length: tokens of a query on the device, specials included.
+    """
+
+    shape: str = "3x384"
+    layers: Sequence[int] | None = None
+    vocabulary_size: int | None = None
+    vocabulary_coverage: float | None = None
+    least_character: int = 0
+    max_length: int = 128
 
 
 def build_student(
@@ -72,32 +120,31 @@ def build_student(
     """An untrained query encoder for the teacher's space.
 
     Where the widths agree it starts as the teacher with only ``layers`` kept and needs no head:
-    its vectors are in the teacher's space from the first step. Where the student is narrower it
-    starts as the part of the teacher that matters most (width_pruning.py), and a head, Query-BERT's
-    of two layers unless the shape says otherwise, puts what was kept in its place.
+    its vectors are in the teacher's space from the first step. Where the student or its FFN is
+    narrower it starts as the part of the teacher that matters most (width_pruning.py), and a head,
+    Query-BERT's of two layers unless the shape says otherwise, puts what was kept in its place.
 
     Args:
         teacher: the frozen encoder whose space the student joins.
         shape: layers and width.
         max_length: tokens of a query, specials included.
         seed: of the random start.
-        layers: teacher layers to keep; default evenly spaced, first and last among them. Only
-            for a student as wide as its teacher.
+        layers: teacher layers to keep; default evenly spaced, first and last among them.
 
     Raises:
         InvalidInputError: more layers than the teacher has, a layer it does not have, or a shape
             wider than the teacher.
         UnknownModelError: an architecture that cannot be exported.
     """
-    _check_shape(teacher, shape, layers)
+    _check_shape(teacher, shape)
     config = copy.deepcopy(teacher.backbone.config)
     config.num_hidden_layers = shape.layers
     config.hidden_dropout_prob = 0.0  # the teacher's vectors are exact targets: no regulariser
     config.attention_probs_dropout_prob = 0.0
+    config.intermediate_size = min(shape.intermediate or 4 * shape.width, config.intermediate_size)
     same_width = shape.width == teacher.hidden_size
     if not same_width:
         config.hidden_size = shape.width
-        config.intermediate_size = min(4 * shape.width, config.intermediate_size)
         if getattr(config, "embedding_size", None) == teacher.hidden_size:
             config.embedding_size = shape.width
         config.num_attention_heads = shape.width // 32
@@ -107,14 +154,11 @@ def build_student(
         head = copy.deepcopy(teacher.head) if same_width else None
         if shape.width != teacher.dimension and head is None:
             head = alignment_head(shape.width, teacher.dimension, shape.head)
-    if same_width:
-        _copy_layers(teacher.backbone, backbone, _checked_layers(teacher, shape.layers, layers))
-    else:
-        kept = kept_layers(teacher.backbone.config.num_hidden_layers, shape.layers)
-        dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
-        copy_narrowed(teacher.backbone, backbone, kept, dimensions)
-        if teacher.head is None and head is not None:
-            identity_head(head, dimensions)
+    kept = _checked_layers(teacher, shape, layers)
+    dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
+    copy_narrowed(teacher.backbone, backbone, kept, dimensions)
+    if not same_width and teacher.head is None and head is not None:
+        identity_head(head, dimensions)
     space = {
         "space_id": teacher.space_id,
         "dimension": teacher.dimension,
@@ -131,9 +175,7 @@ def build_student(
     )
 
 
-def _check_shape(
-    teacher: SentenceEncoder, shape: StudentShape, layers: Sequence[int] | None
-) -> None:
+def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:
     """What would fail only after the training, or be ignored without a word."""
     kind = teacher.backbone.config.model_type
     if kind not in ARCHITECTURES:
@@ -145,11 +187,6 @@ def _check_shape(
         raise InvalidInputError(
             f"the student is {shape.width} wide and its teacher {teacher.hidden_size}; expected a "
             "student that is no wider"
-        )
-    if layers is not None and shape.width < teacher.hidden_size:
-        raise InvalidInputError(
-            f"teacher layers {list(layers)} are named for a student of width {shape.width}; "
-            f"layers of width {teacher.hidden_size} fit no narrower student, so leave them out"
         )
 
 
@@ -180,28 +217,16 @@ def _new_backbone(config: Any) -> Any:
 
 
 def _checked_layers(
-    teacher: SentenceEncoder, wanted: int, layers: Sequence[int] | None
+    teacher: SentenceEncoder, shape: StudentShape, layers: Sequence[int] | None
 ) -> list[int]:
+    wanted = shape.layers
     available = int(teacher.backbone.config.num_hidden_layers)
     chosen = list(layers) if layers is not None else kept_layers(available, wanted)
-    if wanted > available or len(chosen) != wanted or not all(0 <= i < available for i in chosen):
+    # Only narrow layers may stand twice: whole ones would start as the same function twice.
+    most = available if shape.width == teacher.hidden_size else wanted
+    if wanted > most or len(chosen) != wanted or not all(0 <= i < available for i in chosen):
         raise InvalidInputError(
             f"a student of {wanted} layers from teacher layers {chosen}; the teacher has layers "
             f"0 to {available - 1}, and as many must be named as the student has"
         )
     return chosen
-
-
-def _copy_layers(teacher: nn.Module, student: nn.Module, layers: Sequence[int]) -> None:
-    """Copy everything outside the layers, and teacher layer ``layers[i]`` into student layer i."""
-    source = teacher.state_dict()
-    state = {}
-    for name in student.state_dict():
-        match = re.search(r"\blayer\.(\d+)\.", name)
-        if match is None:
-            state[name] = source[name]
-        else:
-            state[name] = source[
-                f"{name[: match.start(1)]}{layers[int(match[1])]}{name[match.end(1) :]}"
-            ]
-    student.load_state_dict(state)

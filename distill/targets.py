@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vector_cache import cached_vectors
 
@@ -19,8 +19,6 @@ __all__ = [
     "prepare_targets",
 ]
 
-FloatArray = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 _BLOCK = 512  # texts compared with all documents at once
 
@@ -33,11 +31,15 @@ class Targets:
         vectors: float32 (n_texts, dim), the teacher on each clean text as a query.
         documents: float32 (n_documents, dim), the teacher on each document.
         nearest: int64 (n_texts, k), the documents the teacher ranks first for each text.
+        shares: float32 (n_texts, k), rows that sum to 1: how much of the ranking each of
+            ``nearest`` is to get, and every other document nothing. None: the teacher's vectors
+            rank.
     """
 
-    vectors: FloatArray
-    documents: FloatArray
-    nearest: IntArray
+    vectors: Floats
+    documents: Floats
+    nearest: Integers
+    shares: Floats | None = None
 
 
 def prepare_targets(
@@ -76,8 +78,8 @@ def prepare_targets(
 
 
 def nearest_documents(
-    vectors: FloatArray, documents: FloatArray, k: int, device: torch.device | str = "cpu"
-) -> IntArray:
+    vectors: Floats, documents: Floats, k: int, device: torch.device | str = "cpu"
+) -> Integers:
     """Rows of ``documents`` nearest to each vector, best first: int64 (n, min(k, n_documents)).
 
     Exact; millions of texts want an accelerator as ``device``.

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
 from pocketquery.distill.batches import Batch, BatchStream
-from pocketquery.distill.losses import cosine_loss, ranking_loss
+from pocketquery.distill.losses import cosine_loss, ranking_loss, share_loss
 from pocketquery.distill.quantization_noise import quantised_forward
 from pocketquery.distill.targets import Targets
 from pocketquery.sdk.errors import ArtifactError
@@ -132,6 +132,7 @@ def train(
     vectors = torch.from_numpy(targets.vectors).to(device)
     documents = torch.from_numpy(targets.documents).to(device)
     nearest = torch.from_numpy(targets.nearest).to(device)
+    shares = None if targets.shares is None else torch.from_numpy(targets.shares).to(device)
     student.train()
     progress = Progress(config.steps, "distil", "step", done=start, show=show_progress_bar)
     meter = Meter()
@@ -146,7 +147,12 @@ def train(
         # 3. The loss.
         sample = _document_sample(step, rows, nearest, len(documents), config)
         cosine = cosine_loss(online, vectors[rows])
-        ranking = ranking_loss(online, vectors[rows], documents[sample], config.temperature)
+        if shares is None:
+            ranking = ranking_loss(online, vectors[rows], documents[sample], config.temperature)
+        else:
+            places = torch.searchsorted(sample, nearest[rows])  # of each text's own in the sample
+            wanted = online.new_zeros(len(rows), len(sample)).scatter_(1, places, shares[rows])
+            ranking = share_loss(online, wanted, documents[sample], config.temperature)
         loss = config.cosine_weight * cosine + config.ranking_weight * ranking
         # 4. The update.
         loss.backward()  # type: ignore[no-untyped-call]

@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
+from pocketquery.sdk.arrays import Floats
 
 __all__ = [
     "ADAPTER_PREFIX",
@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 ADAPTER_PREFIX = "adapter."
-
-FloatArray = npt.NDArray[np.float32]
 
 
 def add_adapter(
@@ -90,7 +88,7 @@ def add_low_rank_path(
     return editor.add("Add", [projected, change], f"{name}.adapted")
 
 
-def adapter_tensors(model: onnx.ModelProto) -> Mapping[str, FloatArray]:
+def adapter_tensors(model: onnx.ModelProto) -> Mapping[str, Floats]:
     """The default values of the adapter's inputs by name, float32, in graph order."""
     editor = GraphEditor(model)
     return {
@@ -100,7 +98,7 @@ def adapter_tensors(model: onnx.ModelProto) -> Mapping[str, FloatArray]:
     }
 
 
-def fixed_tensors(model: onnx.ModelProto) -> Mapping[str, FloatArray]:
+def fixed_tensors(model: onnx.ModelProto) -> Mapping[str, Floats]:
     """The low-rank tensors that are constants of the graph, float32; empty where all are inputs."""
     editor, inputs = GraphEditor(model), {value.name for value in model.graph.input}
     return {
@@ -110,7 +108,7 @@ def fixed_tensors(model: onnx.ModelProto) -> Mapping[str, FloatArray]:
     }
 
 
-def _add_input(editor: GraphEditor, name: str, default: FloatArray) -> str:
+def _add_input(editor: GraphEditor, name: str, default: Floats) -> str:
     """An initialiser that is also a graph input may be overridden by a call (ONNX, IR 4 on)."""
     value = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, default.shape)
     editor.graph.input.append(value)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["export"]
+__all__ = ["check_teachers_space", "export"]
 
 Item = TypeVar("Item")
 
@@ -161,7 +161,7 @@ def _gate_data(
                 "queries and judgements of one data set, or leave --qrels out"
             )
     teacher = _teacher(arguments, student)
-    _check_space(f"the student {arguments.student}", student.space_id, teacher)
+    check_teachers_space(f"the student {arguments.student}", student.space_id, teacher)
     vectors = encode_documents(teacher, documents, cache=arguments.cache, show_progress_bar=True)
     return GateData(
         _spread(queries, arguments.gate_queries),
@@ -192,7 +192,8 @@ def _teacher(arguments: argparse.Namespace, student: SentenceEncoder) -> Sentenc
         ) from error
 
 
-def _check_space(what: str, space_id: str, teacher: SentenceEncoder) -> None:
+def check_teachers_space(what: str, space_id: str, teacher: SentenceEncoder) -> None:
+    """Raise SpaceMismatchError where ``what`` lives in another space than ``teacher``."""
     if space_id != teacher.space_id:
         raise SpaceMismatchError.between(what, space_id, "the teacher", teacher.space_id)
 

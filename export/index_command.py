@@ -5,16 +5,24 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_public_key, public_key_of
-from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, SpaceMismatchError
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import real_path
 from pocketquery.sdk.index.documents import Document
+from pocketquery.server.corpus.shards.options import (
+    add_encoder,
+    add_engine,
+    chosen_encoder,
+    chosen_engine,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pocketquery.export.indexing import IndexReport
 
 __all__ = ["index"]
 
@@ -26,6 +34,8 @@ examples:
   pocketquery index --corpus corpus.jsonl --teacher BAAI/bge-small-en-v1.5 --output index
   pocketquery index --corpus corpus.jsonl --bundle bundle --output index --json
   pocketquery index --corpus corpus.jsonl --output index --signing-key publisher.pem
+  pocketquery index --corpus 'corpus/*.parquet' --engine ray --workers 8 --output index
+  pocketquery index --encoded encoded --output index
 
 Killed and run again with the same documents, it continues where it was. Without --teacher and
 --symmetric the teacher of the encoder that comes along encodes (extra "demo").
@@ -43,55 +53,27 @@ def index(subparsers: Any) -> None:
     )
     add = parser.add_argument
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--corpus", metavar="FILE", help="corpus.jsonl, plain or gzip")
+    source.add_argument(
+        "--corpus",
+        nargs="+",
+        metavar="PATH",
+        help="JSON Lines (plain or gzip) or Parquet: files, patterns, folders, fsspec URLs",
+    )
     source.add_argument(
         "--documents", metavar="FOLDER", help="text, Markdown, reStructuredText and HTML files"
     )
+    source.add_argument("--encoded", metavar="FOLDER", help="what encode-corpus wrote")
     add("--output", required=True, metavar="FOLDER", help="the index; one there is replaced")
-    add("--teacher", help="model folder, Hub name, or demo (default)")
-    add(
-        "--symmetric",
-        action="store_true",
-        help="encode with the bundle itself, which needs nothing but the base install and finds "
-        "less",
-    )
-    add(
-        "--bundle",
-        help="check before encoding that this bundle lives in the teacher's space; with "
-        "--symmetric, what encodes (default: the one that comes along)",
-    )
-    add_public_key(parser)
+    add_encoder(parser)
+    add_engine(parser)
     add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
-    add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
-    add("--device", default="cpu", help="torch device (default: cpu)")
     add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_index)
 
 
-@dataclasses.dataclass(frozen=True)
-class _DocumentEncoder:
-    space_id: str
-    dimension: int
-    encode: Callable[[list[str]], NDArray[Any]]
-    name: str = ""  # where it is not the space's own
-
-
 def _index(arguments: argparse.Namespace) -> int:
-    from pocketquery.export.indexing import build_index
-
-    encoder = _symmetric(arguments) if arguments.symmetric else _teacher(arguments)
     skipped = list[str]()
-    report = build_index(
-        _documents(arguments, skipped),
-        encoder.encode,
-        arguments.output,
-        space_id=encoder.space_id,
-        dimension=encoder.dimension,
-        batch_size=arguments.batch_size,
-        show_progress_bar=True,
-        encoded_by=encoder.name,
-        signing_key=arguments.signing_key,
-    )
+    report = _built(arguments, skipped)
     for line in skipped:
         print(f"not read: {line}", file=sys.stderr)
     if arguments.json:
@@ -99,8 +81,8 @@ def _index(arguments: argparse.Namespace) -> int:
         return 0
     print(f"{report.path}: {report.documents} documents, {report.bytes / 1e6:.1f} MB")
     print(f"  space      {report.space_id}, {report.dimension} dimensions")
-    if encoder.name:
-        print(f"  encoded    by the light encoder {encoder.name}")
+    if report.encoded_by:
+        print(f"  encoded    by the light encoder {report.encoded_by}")
     if report.resumed:
         print(f"  resumed    {report.resumed} documents were encoded by an earlier run")
     print(f"  time       {report.seconds:.1f} s")
@@ -109,45 +91,52 @@ def _index(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _documents(arguments: argparse.Namespace, skipped: list[str]) -> Iterable[Document]:
+def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
+    from pocketquery.export.indexing import build_encoded_index, build_index
+    from pocketquery.server.corpus.shards.encoding import encode_corpus
+    from pocketquery.server.corpus.shards.listing import list_shards
+
+    engine = chosen_engine(arguments)
+    if arguments.corpus is None and engine is not None:
+        raise InvalidInputError("--engine is given without --corpus, whose shards it encodes")
+    rest = {"show_progress_bar": True, "signing_key": arguments.signing_key}
+    if arguments.encoded is not None:
+        return build_encoded_index(arguments.encoded, arguments.output, **rest)
+    source = chosen_encoder(arguments)
+    if engine is not None:
+        place = real_path(arguments.output)
+        encoded = place.parent / f".{place.name}.encoded"
+        encode_corpus(
+            arguments.corpus,
+            source.absolute().open,
+            encoded,
+            batch_size=arguments.batch_size,
+            engine=engine,
+            show_progress_bar=True,
+        )
+        report = build_encoded_index(encoded, arguments.output, **rest)
+        shutil.rmtree(encoded, ignore_errors=True)
+        return report
+    documents: Iterable[Document]
     if arguments.documents is not None:
         from pocketquery.sdk.index.text_folder import read_folder
 
-        return read_folder(
+        documents = read_folder(
             arguments.documents, on_skipped=lambda path, why: skipped.append(f"{path}: {why}")
         )
-    from pocketquery.server.corpus.readers.documents import read_documents
+    else:
+        from pocketquery.server.corpus.readers.documents import read_documents
 
-    return read_documents(arguments.corpus)
-
-
-def _symmetric(arguments: argparse.Namespace) -> _DocumentEncoder:
-    from pocketquery.sdk.loading import load
-
-    if arguments.teacher:
-        raise InvalidInputError(
-            f"--symmetric is given with --teacher {arguments.teacher}; expected one of them"
-        )
-    encoder = load(arguments.bundle, public_key=public_key_of(arguments))
-    name = f"{encoder.name} {encoder.version}"
-    return _DocumentEncoder(encoder.space_id, encoder.dimension, encoder.encode_document, name)
-
-
-def _teacher(arguments: argparse.Namespace) -> _DocumentEncoder:
-    from pocketquery.sdk.bundle.bundle import Bundle
-
-    try:
-        from pocketquery.server.modeling import SentenceEncoder
-
-        teacher = SentenceEncoder.load(arguments.teacher or "demo", device=arguments.device)
-    except (MissingExtraError, ModuleNotFoundError) as error:
-        raise MissingExtraError(
-            f"{error}; or pass --symmetric, and the light encoder encodes the documents too"
-        ) from error
-    if arguments.bundle:
-        manifest = Bundle.open(arguments.bundle, public_key=public_key_of(arguments)).manifest
-        if manifest.space.id != teacher.space_id:
-            raise SpaceMismatchError.between(
-                f"the bundle {arguments.bundle}", manifest.space.id, "the teacher", teacher.space_id
-            )
-    return _DocumentEncoder(teacher.space_id, teacher.dimension, teacher.encode_document)
+        shards = list_shards(arguments.corpus)
+        documents = chain.from_iterable(map(read_documents, shards))
+    encoder = source.open()
+    return build_index(
+        documents,
+        encoder.encode,
+        arguments.output,
+        space_id=encoder.space_id,
+        dimension=encoder.dimension,
+        batch_size=arguments.batch_size,
+        encoded_by=encoder.name,
+        **rest,
+    )

@@ -1,5 +1,7 @@
 """Documents to an index: encoded batch by batch, committed as they come, published at the end.
 
+A corpus that is encoded already (``encode-corpus``) goes the same way, with its vectors beside it.
+
 A build that is killed and started again with the same documents in the same order continues: what
 was committed is compared with what comes, and kept as far as both are equal. Since the space id
 names the encoder's weights, equal documents have equal vectors.
@@ -13,23 +15,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.sdk.index.builder import IndexBuilder, create_index
-from pocketquery.sdk.index.documents import Document, check_document, content
+from pocketquery.sdk.files import check_replaceable
+from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, IndexBuilder, create_index
+from pocketquery.sdk.index.documents import Document, check_document
 from pocketquery.sdk.index.folder import INFO
 from pocketquery.sdk.progress import Progress
+from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_documents
 
-__all__ = ["Encode", "IndexReport", "build_index"]
+__all__ = ["Encode", "IndexReport", "build_encoded_index", "build_index"]
 
 Encode = Callable[[list[str]], NDArray[Any]]
-
-_COMMITTED_TOGETHER = 512  # documents: what a kill can cost, and what is sorted by length
+_Row: TypeAlias = tuple[Document, Any]  # and its vector, where there is one already
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class IndexReport:
         bytes: of all files.
         seconds: that it took.
         signature_key_id: of the key it was signed with; None where it was not.
+        encoded_by: what made the vectors, where it is not the space's own encoder.
     """
 
     path: str
@@ -55,6 +59,7 @@ class IndexReport:
     bytes: int
     seconds: float
     signature_key_id: str | None = None
+    encoded_by: str = ""
 
 
 def build_index(
@@ -90,11 +95,75 @@ def build_index(
             something that is not an index.
         ArtifactError: the disk is full, or another process builds the same index.
     """
-    _check_replaceable(Path(output))
     if batch_size < 1:
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
-    start = time.perf_counter()
     total = len(documents) if isinstance(documents, Sized) else None
+
+    def encoded(chunk: Sequence[Document], _: Sequence[object], bar: Progress) -> NDArray[Any]:
+        return encode_documents(chunk, encode, batch_size, bar.update)
+
+    return _build(
+        ((document, None) for document in documents),
+        encoded,
+        output,
+        total,
+        show_progress_bar=show_progress_bar,
+        space_id=space_id,
+        dimension=dimension,
+        encoded_by=encoded_by,
+        signing_key=signing_key,
+    )
+
+
+def build_encoded_index(
+    corpus: Path | str,
+    output: Path | str,
+    *,
+    show_progress_bar: bool = False,
+    signing_key: Key | None = None,
+) -> IndexReport:
+    """Build an index at ``output`` of a corpus that ``encode_corpus`` encoded.
+
+    Its bytes are those of :func:`build_index` where the vectors are.
+
+    Raises:
+        ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: the encoded corpus
+            cannot be used.
+        CorpusError, InvalidInputError, ArtifactError: as :func:`build_index` does.
+    """
+    encoded = EncodedCorpus.open(corpus)
+
+    def stored(_: Sequence[Document], vectors: Sequence[Any], bar: Progress) -> NDArray[Any]:
+        bar.update(len(vectors))
+        return np.stack(vectors)
+
+    return _build(
+        encoded.rows(),
+        stored,
+        output,
+        encoded.documents,
+        show_progress_bar=show_progress_bar,
+        space_id=encoded.space_id,
+        dimension=encoded.dimension,
+        encoded_by=encoded.encoded_by,
+        signing_key=signing_key,
+    )
+
+
+def _build(
+    rows: Iterable[_Row],
+    vectors_of: Callable[[Sequence[Document], Sequence[Any], Progress], NDArray[Any]],
+    output: Path | str,
+    total: int | None,
+    *,
+    show_progress_bar: bool,
+    space_id: str,
+    dimension: int,
+    encoded_by: str,
+    signing_key: Key | None,
+) -> IndexReport:
+    check_replaceable(Path(output), INFO, "an index")
+    start = time.perf_counter()
     with create_index(
         output,
         space_id=space_id,
@@ -103,11 +172,12 @@ def build_index(
         encoded_by=encoded_by,
         signing_key=signing_key,
     ) as builder:
-        left, resumed = _resume(builder, iter(documents))
+        left, resumed = _resume(builder, iter(rows))
         bar = Progress(total, "index", "document", done=resumed, show=show_progress_bar)
-        while chunk := list(islice(left, _COMMITTED_TOGETHER)):
-            _check(builder, chunk)
-            builder.add(chunk, _encode(chunk, encode, batch_size, bar))
+        while chunk := list(islice(left, COMMITTED_TOGETHER)):
+            documents = [document for document, _ in chunk]
+            _check(builder, documents)
+            builder.add(documents, vectors_of(documents, [vector for _, vector in chunk], bar))
         count = len(builder)
         if not count:  # an export that went wrong must not empty the index devices search
             raise CorpusError(
@@ -124,31 +194,22 @@ def build_index(
         bytes=sum(file.stat().st_size for file in Path(output).iterdir()),
         seconds=time.perf_counter() - start,
         signature_key_id=None if signing_key is None else key_id(public_key_of(signing_key)),
+        encoded_by=encoded_by,
     )
 
 
-def _check_replaceable(output: Path) -> None:
-    """Publishing replaces the folder: only an index, or an empty one, may be."""
-    is_index = (output / INFO).is_file()
-    if output.is_dir() and not is_index and any(output.iterdir()):
-        raise InvalidInputError(
-            f"{output} exists and is not an index; it is left alone. Name another place, or "
-            "remove it"
-        )
-
-
-def _resume(builder: IndexBuilder, documents: Iterator[Document]) -> tuple[Iterator[Document], int]:
-    """The documents that are still to be encoded, and how many are committed already."""
-    kept, differing = 0, list[Document]()
+def _resume(builder: IndexBuilder, rows: Iterator[_Row]) -> tuple[Iterator[_Row], int]:
+    """The rows that are still to be added, and how many are committed already."""
+    kept, differing = 0, list[_Row]()
     for segment in builder.stored():
-        incoming = list(islice(documents, len(segment)))
-        if incoming != segment:
+        incoming = list(islice(rows, len(segment)))
+        if [document for document, _ in incoming] != segment:
             differing = incoming
             break
         kept += len(segment)
     if kept < len(builder):
         builder.truncate(kept)
-    return chain(differing, documents), kept
+    return chain(differing, rows), kept
 
 
 def _check(builder: IndexBuilder, documents: Sequence[Document]) -> None:
@@ -161,22 +222,3 @@ def _check(builder: IndexBuilder, documents: Sequence[Document]) -> None:
         raise CorpusError(
             f"the id {identifier!r} is given to two documents; ids are unique. Change one of them"
         )
-
-
-def _encode(
-    documents: Sequence[Document], encode: Encode, batch_size: int, bar: Progress
-) -> NDArray[Any]:
-    """Vectors of ``documents``, (n, dimension), in their order."""
-    texts = [content(document) for document in documents]
-    order = np.argsort([len(text) for text in texts], kind="stable")
-    parts = []
-    for start in range(0, len(texts), batch_size):
-        batch = [texts[position] for position in order[start : start + batch_size]]
-        vectors = np.asarray(encode(batch))
-        if len(vectors) != len(batch):
-            raise InvalidInputError(
-                f"the encoder gave {len(vectors)} vectors for {len(batch)} texts"
-            )
-        parts.append(vectors)
-        bar.update(len(batch))
-    return np.concatenate(parts)[np.argsort(order)]

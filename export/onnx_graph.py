@@ -16,6 +16,7 @@ from torch import nn
 
 from pocketquery.export.adapter import add_adapter, add_low_rank_path
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
+from pocketquery.export.product_codes import write_product_codes
 from pocketquery.export.trunk import STATES, export_trunk
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.validation import check_fields, one_of
@@ -76,6 +77,7 @@ def build_graph(
         )
     rng = np.random.default_rng(options.adapter_seed)
     editor = GraphEditor(export_trunk(student.backbone, opset=options.opset))
+    write_product_codes(editor, student.backbone.config)
     if options.adapter_rank:
         add_adapter(editor, options.adapter_rank, rng, fixed_down=options.fixed_down)
     pooled = _pool(editor, student.pooling)

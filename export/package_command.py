@@ -14,7 +14,7 @@ from typing import Any
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import DEFAULT
 from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, MOST_MANIFEST_BYTES, SIGNATURE_FILE
-from pocketquery.sdk.commands import add_public_key, public_key_of
+from pocketquery.sdk.commands import add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import replace_folder
 
@@ -150,7 +150,7 @@ def write_package(
 
 
 def _package(arguments: argparse.Namespace) -> int:
-    bundle = Bundle.open(arguments.bundle, public_key=public_key_of(arguments))
+    bundle = Bundle.open(arguments.bundle, public_key=chosen_public_key(arguments))
     written = write_package(
         bundle, arguments.output, name=arguments.name, version=arguments.version
     )

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-__all__ = ["GraphSession"]
+from pocketquery.sdk.arrays import Floats
 
-FloatArray = npt.NDArray[np.float32]
+__all__ = ["GraphSession"]
 
 
 class GraphSession:
@@ -22,9 +22,7 @@ class GraphSession:
         extra: further feeds of every call, say an adapter by name.
     """
 
-    def __init__(
-        self, model: onnx.ModelProto, extra: Mapping[str, FloatArray] | None = None
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto, extra: Mapping[str, Floats] | None = None) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -34,22 +32,22 @@ class GraphSession:
         )
         self._extra = dict(extra or {})
 
-    def outputs(self, ids: Sequence[int], names: Sequence[str] | None = None) -> list[FloatArray]:
+    def outputs(self, ids: Sequence[int], names: Sequence[str] | None = None) -> list[Floats]:
         """The named outputs (all, unless given) for one text, unpadded."""
         feed = {
             "input_ids": np.array([ids], np.int64),
             "attention_mask": np.ones((1, len(ids)), np.int64),
         }
-        results: list[FloatArray] = self._session.run(names, feed | self._extra)
+        results: list[Floats] = self._session.run(names, feed | self._extra)
         return results
 
-    def encode_batch(self, ids: npt.NDArray[np.int64], mask: npt.NDArray[np.int64]) -> FloatArray:
+    def encode_batch(self, ids: npt.NDArray[np.int64], mask: npt.NDArray[np.int64]) -> Floats:
         """Vectors of one padded batch, ids and mask (batch, length); float32 (batch, dim)."""
         feed = {"input_ids": ids, "attention_mask": mask}
-        vectors: FloatArray = self._session.run(None, feed | self._extra)[0]
+        vectors: Floats = self._session.run(None, feed | self._extra)[0]
         return vectors
 
-    def encode(self, texts: Iterable[Sequence[int]]) -> FloatArray:
+    def encode(self, texts: Iterable[Sequence[int]]) -> Floats:
         """Vectors of token id lists, one call each; float32 (texts, dim).
 
         One at a time because the scales of dynamic int8 are per tensor: a vector would otherwise

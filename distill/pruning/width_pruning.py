@@ -1,4 +1,4 @@
-"""The start of a student that is narrower than its teacher: the teacher's most used dimensions.
+"""The start of a student: layers of its teacher, of which a narrower one has what matters most.
 
 A narrower copy of each kept layer, not a random one: the hidden dimensions, attention heads and
 intermediate units of least importance are left out ("Compact Language Models via Pruning and
@@ -51,7 +51,7 @@ def copy_narrowed(
     """Copy the kept part of the embeddings and of teacher layer ``layers[i]`` into student layer i.
 
     Args:
-        teacher: a BERT-like backbone, wider than ``student``.
+        teacher: a BERT-like backbone, as wide as ``student`` or wider.
         student: of the same architecture; its weights are replaced.
         layers: the teacher's layer for each of the student's.
         dimensions: int64 (student width,), the teacher's hidden dimensions that stay.

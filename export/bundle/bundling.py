@@ -19,11 +19,10 @@ import onnx
 from pocketquery.export.adapter import adapter_tensors, fixed_tensors
 from pocketquery.export.bundle.bundle_files import publish
 from pocketquery.export.bundle.parity import (
-    DIVERSE_TEXTS,
     Agreement,
     check_graph,
     check_tokenizer,
-    cosines,
+    row_cosines,
 )
 from pocketquery.export.bundle.sentence_transformers_layout import write_onnx_files
 from pocketquery.export.bundle.tokenizer_file import TokenizerFile, tokenizer_file
@@ -61,10 +60,11 @@ from pocketquery.sdk.bundle.manifest import (
 )
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.files import check_replaceable, sha256_bytes
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
+from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.layout import check_replaceable
+from pocketquery.server.modeling.layout import check_model_replaceable
 
 __all__ = ["ExportOptions", "ExportReport", "export_bundle"]
 
@@ -192,7 +192,7 @@ def export_bundle(
     output = Path(output)
     _check_arguments(output, calibration_texts, signing_key)
     if sentence_transformers is not None:
-        check_replaceable(Path(sentence_transformers))
+        check_model_replaceable(Path(sentence_transformers))
     if not isinstance(student, SentenceEncoder):
         student = SentenceEncoder.load(student)
     student.eval()
@@ -267,22 +267,20 @@ def _check_arguments(output: Path, texts: Sequence[str], signing_key: Key | None
         raise InvalidInputError("calibration_texts holds no texts; expected some hundred queries")
     if signing_key is not None:
         key_id(public_key_of(signing_key))
-    if output.exists() and not _is_replaceable(output):
+    if output.suffix != ".zip":
+        check_replaceable(output, MANIFEST_FILE, "a bundle")
+    elif output.exists() and not _is_zipped_bundle(output):
         raise InvalidInputError(
-            f"{output} exists and is not a bundle; it is left alone. Name another place, or "
+            f"{output} exists and is not a bundle; it is left alone. Name another place or "
             "remove it"
         )
 
 
-def _is_replaceable(output: Path) -> bool:
-    """Whether ``output`` is an older bundle of the same form, or an empty folder."""
-    if output.suffix == ".zip":
-        if not zipfile.is_zipfile(output):
-            return False
-        with zipfile.ZipFile(output) as archive:
-            return MANIFEST_FILE in archive.namelist()
-    empty = output.is_dir() and not any(output.iterdir())
-    return empty or (output / MANIFEST_FILE).is_file()
+def _is_zipped_bundle(output: Path) -> bool:
+    if not zipfile.is_zipfile(output):
+        return False
+    with zipfile.ZipFile(output) as archive:
+        return MANIFEST_FILE in archive.namelist()
 
 
 def _quantize_gated(
@@ -303,7 +301,7 @@ def _quantize_gated(
     if gate is None:
         model = make(())
         left = GraphSession(float_model).encode(calibration)
-        agreement = cosines(left, GraphSession(model).encode(calibration))
+        agreement = row_cosines(left, GraphSession(model).encode(calibration))
         return _Quantized(model, None, float(agreement.mean()), float(agreement.min()))
     model, report = pass_gate(
         float_model,

@@ -10,36 +10,16 @@ import numpy.typing as npt
 import torch
 
 from pocketquery.export.sessions import GraphSession
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["DIVERSE_TEXTS", "Agreement", "check_graph", "check_tokenizer", "cosines"]
+__all__ = ["Agreement", "check_graph", "check_tokenizer", "row_cosines"]
 
-FloatArray = npt.NDArray[np.float32]
 
 LEAST_COSINE = 1 - 1e-5
 LARGEST_DIFFERENCE = 1e-4
-
-DIVERSE_TEXTS = (
-    "how do plants make sugar",
-    "Who wrote the opera Aida?",
-    "weather tomorrow",
-    "a",
-    "",
-    "café naïve Ångström, e\u0301galite\u0301",
-    "¿Dónde está la biblioteca más cercana?",
-    "какая река самая длинная в европе",
-    "光合作用是什么",
-    "日本で一番高い山は何ですか",
-    "ما هي عاصمة المغرب",
-    "भारत की राजधानी क्या है",
-    "3.14159 × 10^-7 m/s² (ISO 80000-1)",
-    "e-mail: name@example.org, tel. +41 44 000 00 00",
-    "good morning \U0001f31e\U0001f468\u200d\U0001f469\u200d\U0001f467",
-    "the quick brown fox jumps over the lazy dog " * 12,
-)
-"""Texts of many scripts and lengths; public, so they may be shipped in a bundle."""
 
 _BATCH = 16
 
@@ -53,7 +33,7 @@ class Agreement:
     largest_difference: float
 
 
-def cosines(left: FloatArray, right: FloatArray) -> npt.NDArray[np.float64]:
+def row_cosines(left: Floats, right: Floats) -> npt.NDArray[np.float64]:
     """Cosine of each pair of rows of unit length; float64 (n,)."""
     products: npt.NDArray[np.float64] = np.einsum(
         "nd,nd->n", left.astype(np.float64), right.astype(np.float64)
@@ -112,7 +92,7 @@ def check_tokenizer(student: SentenceEncoder, tokenizer: Tokenizer, texts: Seque
             )
 
 
-def _worst(expected: FloatArray, *others: FloatArray) -> tuple[float, float]:
-    least = min(float(cosines(expected, other).min()) for other in others)
+def _worst(expected: Floats, *others: Floats) -> tuple[float, float]:
+    least = min(float(row_cosines(expected, other).min()) for other in others)
     largest = max(float(np.abs(expected - other).max()) for other in others)
     return least, largest

@@ -9,15 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from pocketquery import sdk
-from pocketquery.distill import TrainingConfig, distill, query_like_texts, unique_texts
+from pocketquery.distill import (
+    StudentConfig,
+    TrainingConfig,
+    distill,
+    query_like_texts,
+    unique_texts,
+)
 from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.demo.corpus import DemoCorpus, read_demo_corpus
 from pocketquery.export.demo.results import DemoResults, System
 from pocketquery.export.indexing import build_index
 from pocketquery.export.quantization.ranking_gate import GateData
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import Query
 from pocketquery.server.evaluation import encode_documents, evaluate
@@ -25,7 +31,6 @@ from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["SEARCHES", "DemoSettings", "run_demo"]
 
-FloatArray = npt.NDArray[np.float32]
 
 SEARCHES = (
     "which company owns abc",
@@ -109,7 +114,7 @@ def run_demo(
         unique_texts([*(query.text for query in corpus.training.queries), *drawn]),
         output / "student",
         documents=[content(document) for document in learnt],
-        student=settings.student,
+        student=StudentConfig(settings.student),
         config=settings.training,
         show_progress_bar=show_progress_bar,
     )
@@ -165,7 +170,7 @@ def run_demo(
     )
 
 
-def _gate(corpus: DemoCorpus, vectors: FloatArray, size: int) -> GateData:
+def _gate(corpus: DemoCorpus, vectors: Floats, size: int) -> GateData:
     """Training questions over the whole corpus: held-out ones must not choose what ships."""
     asked: Sequence[Query] = corpus.training.queries
     queries = random.Random(1).sample(list(asked), min(size, len(asked)))

@@ -19,10 +19,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pocketquery.distill.distillation import distill
+from pocketquery.distill.student import StudentConfig
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig
 from pocketquery.export.presets.texts import LICENCE, PresetTexts, preset_texts
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.vector_cache import cached_vectors
 
 __all__ = ["PRESETS", "Preset", "main"]
 
@@ -30,13 +32,10 @@ TEACHER = "demo"  # all-MiniLM-L6-v2, Apache-2.0
 MAX_LENGTH = 128
 
 _CONFIG = TrainingConfig(
-    steps=24_000,
-    batch_size=1024,
-    learning_rate=1e-3,
+    learning_rate=6e-4,
     warmup=0.04,
     max_length=MAX_LENGTH,
     nearest=4,
-    random_documents=1024,
     typo_share=0.3,
     typo_rate=0.08,
     seed=26,
@@ -52,7 +51,7 @@ class Preset:
     Attributes:
         shape: of the student.
         vocabulary: pieces that are kept.
-        config: of its training.
+        config: of its training, but for what the budget says.
         least_character: see :func:`pocketquery.distill.prune_vocabulary`.
     """
 
@@ -63,10 +62,10 @@ class Preset:
 
 
 PRESETS = {
-    "1mb": Preset("1x128-linear", 4_000, replace(_CONFIG, learning_rate=2e-3)),
-    "3mb": Preset("2x192", 7_000, replace(_CONFIG, learning_rate=1.5e-3)),
-    "6mb": Preset("3x256", 9_600),
-    "10mb": Preset("3x384", 10_400, replace(_CONFIG, learning_rate=6e-4)),
+    "1mb": Preset("1x128-linear-pq4", 8_000, replace(_CONFIG, learning_rate=2e-3)),
+    "3mb": Preset("1x384-pq6", 10_000),
+    "6mb": Preset("2x384-pq4", 17_400),
+    "10mb": Preset("3x384-pq4", 30_000),
 }
 
 
@@ -80,7 +79,7 @@ class Budget:
         question_copies: likewise.
         dialogue_turns: likewise.
         steps: of the training.
-        batch_size: texts a step.
+        batch_size: texts a step, and documents at random that it ranks.
         rate: times the preset's learning rate, which is for the accelerator's batches.
         quantised_share: see :class:`~pocketquery.distill.TrainingConfig`.
     """
@@ -97,7 +96,7 @@ class Budget:
 
 BUDGETS = {
     "accelerator": Budget(2_000_000, 60_000, 4, None, 24_000, 1024),
-    "cores": Budget(64 * 2048, 12_000, 1, 30_000, 6_800, 128, 0.7, 0.05),
+    "cores": Budget(64 * 2048, 12_000, 1, 30_000, 5_000, 128, 0.7, 0.04),
 }
 
 
@@ -112,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--device", default="cpu")
     add("--budget", choices=tuple(BUDGETS), default="accelerator", help="how much is learnt from")
     add("--workers", type=int, default=0, help="processes that prepare batches")
-    add("--steps", type=int, help="other than the preset's, for a trial")
+    add("--steps", type=int, help="other than the budget's, for a trial")
     add("--shape", help="other than the preset's, for a trial")
     add("--vocabulary", type=int, help="other than the preset's, for a trial")
     add("--name", help="of the folder under the output; default: the preset's")
@@ -147,7 +146,7 @@ def _preset(options: argparse.Namespace) -> Preset:
         batch_size=budget.batch_size,
         learning_rate=preset.config.learning_rate * budget.rate,
         quantised_share=budget.quantised_share,
-        random_documents=min(budget.batch_size, preset.config.random_documents),
+        random_documents=budget.batch_size,
     )
     return replace(
         preset,
@@ -177,10 +176,12 @@ def _distil(
         texts.queries,
         student,
         documents=texts.documents,
-        student=preset.shape,
-        vocabulary_size=preset.vocabulary,
-        least_character=preset.least_character,
-        max_length=MAX_LENGTH,
+        student=StudentConfig(
+            shape=preset.shape,
+            vocabulary_size=preset.vocabulary,
+            least_character=preset.least_character,
+            max_length=MAX_LENGTH,
+        ),
         cache=student.parents[1] / "teacher",
         config=config,
         device=device,
@@ -195,7 +196,8 @@ def _export(name: str, texts: PresetTexts, student: Path) -> None:
     from pocketquery.server.corpus import Query
 
     teacher = SentenceEncoder.load(TEACHER)
-    vectors = teacher.encode_document(texts.held_out, show_progress_bar=True)
+    cache = student.parents[1] / "teacher"
+    vectors = cached_vectors(teacher, "document", texts.held_out, cache, show_progress_bar=True)
     queries = [Query(str(i), text) for i, text in enumerate(texts.held_out_queries)]
     calibration = random.Random(_CONFIG.seed).sample(texts.queries, 512)
     report = export_bundle(

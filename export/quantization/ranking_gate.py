@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
-from pocketquery.export.bundle.parity import cosines
+from pocketquery.export.bundle.parity import row_cosines
 from pocketquery.export.sessions import GraphSession
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.corpus import Judgements, Query
 from pocketquery.server.evaluation.metrics import score_rankings
@@ -33,7 +33,6 @@ __all__ = [
     "pass_gate",
 ]
 
-FloatArray = npt.NDArray[np.float32]
 Quantizer = Callable[[Sequence[str]], onnx.ModelProto]
 
 _DEPTH = 10
@@ -70,7 +69,7 @@ class GateData:
 
     queries: Sequence[Query]
     document_ids: Sequence[str]
-    document_vectors: FloatArray
+    document_vectors: Floats
     judgements: Judgements | None = None
 
     def __post_init__(self) -> None:
@@ -177,7 +176,7 @@ def pass_gate(
 
 
 def compare_rankings(
-    expected: FloatArray, found: FloatArray, data: GateData, thresholds: GateThresholds
+    expected: Floats, found: Floats, data: GateData, thresholds: GateThresholds
 ) -> GateStep:
     """Hold the vectors of another graph to those of the encoder, as the gate holds int8 to float.
 
@@ -200,7 +199,7 @@ def compare_rankings(
 class _Judge:
     """Scores vectors against the rankings of the expected ones, which are computed once."""
 
-    def __init__(self, expected: FloatArray, data: GateData) -> None:
+    def __init__(self, expected: Floats, data: GateData) -> None:
         self._data = data
         self._vectors = expected
         if self._vectors.shape[1] != data.document_vectors.shape[1]:
@@ -211,9 +210,9 @@ class _Judge:
         self._rankings = self._rank(self._vectors)
         self.float_ndcg = self._ndcg(self._rankings)
 
-    def step(self, vectors: FloatArray, excluded: Sequence[str]) -> GateStep:
+    def step(self, vectors: Floats, excluded: Sequence[str]) -> GateStep:
         rankings = self._rank(vectors)
-        agreement = cosines(vectors, self._vectors)
+        agreement = row_cosines(vectors, self._vectors)
         return GateStep(
             tuple(excluded),
             self._overlap(rankings),
@@ -222,12 +221,12 @@ class _Judge:
             float(agreement.min()),
         )
 
-    def harm(self, vectors: FloatArray) -> tuple[float, float]:
+    def harm(self, vectors: Floats) -> tuple[float, float]:
         """Overlap and mean cosine of the first queries: the higher, the more was gained."""
         overlap = self._overlap(self._rank(vectors))
-        return overlap, float(cosines(vectors, self._vectors[: len(vectors)]).mean())
+        return overlap, float(row_cosines(vectors, self._vectors[: len(vectors)]).mean())
 
-    def _rank(self, vectors: FloatArray) -> list[list[str]]:
+    def _rank(self, vectors: Floats) -> list[list[str]]:
         return rank_exactly(vectors, self._data.document_vectors, self._data.document_ids, _DEPTH)
 
     def _overlap(self, rankings: Sequence[Sequence[str]]) -> float:

@@ -20,22 +20,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.sessions import GraphSession
+from pocketquery.sdk.arrays import Floats
 
 __all__ = ["activation_ranges", "smooth"]
 
-FloatArray = npt.NDArray[np.float32]
 
 _TINY = 1e-5  # a channel never seen active keeps a finite factor
 
 
 def activation_ranges(
     model: onnx.ModelProto, texts: Iterable[Sequence[int]]
-) -> Mapping[str, FloatArray]:
+) -> Mapping[str, Floats]:
     """The largest absolute value of each channel of each tensor a weight MatMul reads.
 
     Args:
@@ -51,7 +50,7 @@ def activation_ranges(
     del probe.graph.output[:]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     session = GraphSession(probe)
-    ranges: dict[str, FloatArray] = {}
+    ranges: dict[str, Floats] = {}
     for ids in texts:
         for name, value in zip(names, session.outputs(ids), strict=True):
             largest = np.abs(value).reshape(-1, value.shape[-1]).max(axis=0)
@@ -60,7 +59,7 @@ def activation_ranges(
 
 
 def smooth(
-    model: onnx.ModelProto, ranges: Mapping[str, FloatArray], *, alpha: float = 0.75
+    model: onnx.ModelProto, ranges: Mapping[str, Floats], *, alpha: float = 0.75
 ) -> onnx.ModelProto:
     """A smoothed copy of ``model``; equal to it in float up to rounding.
 
@@ -86,7 +85,7 @@ def smooth(
     return editor.finish()
 
 
-def _factors(activations: FloatArray, weights: FloatArray, alpha: float) -> FloatArray:
+def _factors(activations: Floats, weights: Floats, alpha: float) -> Floats:
     """The factors ``s`` (channels,) by the paper's equation 4."""
     factors = np.maximum(activations, _TINY) ** alpha / np.maximum(weights, _TINY) ** (1 - alpha)
     return np.asarray(np.maximum(factors, _TINY), np.float32)

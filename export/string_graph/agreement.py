@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from pocketquery.export.bundle.parity import cosines
+from pocketquery.export.bundle.parity import row_cosines
 from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds, compare_rankings
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.string_graph.graph import StringGraph, extensions_version
@@ -196,7 +196,7 @@ def _check_vectors(
     if not same:
         return
     expected = session.encode(map(tokenizer.encode, same))
-    least = cosines(np.stack([graph.encode(text, prompt="") for text in same]), expected).min()
+    least = row_cosines(np.stack([graph.encode(text, prompt="") for text in same]), expected).min()
     if not least >= LEAST_COSINE:  # so that NaN fails too
         raise ArtifactError(
             f"the graph that takes text gives a golden text with equal ids a vector of cosine "

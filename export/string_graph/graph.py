@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime
 
@@ -22,6 +21,7 @@ from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import OUTPUT
 from pocketquery.export.string_graph.sentencepiece import add_sentencepiece
 from pocketquery.export.string_graph.wordpiece import EXTENSIONS, add_wordpiece, check_wordpiece
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import STRING_GRAPH_FILE, Manifest
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, MissingExtraError
@@ -29,7 +29,6 @@ from pocketquery.sdk.files import sha256_bytes
 
 __all__ = ["StringGraph", "build_string_graph", "check_possible", "extensions_version"]
 
-FloatArray = npt.NDArray[np.float32]
 
 _FORMAT, _FORMAT_VERSION = "pocketquery-encoder-with-tokenizer", "1"
 
@@ -62,7 +61,7 @@ class StringGraph:
         """
         return cls(bundle.read(STRING_GRAPH_FILE), str(bundle.path))
 
-    def encode(self, text: str, *, prompt: str | None = None) -> FloatArray:
+    def encode(self, text: str, *, prompt: str | None = None) -> Floats:
         """The vector of one text; float32 (dimension,), of unit length.
 
         Args:
@@ -73,7 +72,7 @@ class StringGraph:
             InvalidInputError: a prompt for a graph whose bundle has none.
         """
         feed = self._feed(text, prompt)
-        vector: FloatArray = self._session.run([OUTPUT], feed)[0][0]
+        vector: Floats = self._session.run([OUTPUT], feed)[0][0]
         return vector
 
     def ids(self, text: str, *, prompt: str | None = None) -> list[int]:

@@ -94,12 +94,12 @@ def training_step(shape: StepShape, frozen: Tensors, given: Tensors) -> dict[str
     """
     target = {**frozen, **{name: given[f"target.{name}"] for name in shape.target}}
     with torch.no_grad():
-        aims = _aims(shape, target, given)
+        targets = _targets(shape, target, given)
     with torch.enable_grad():
         trained = {
             name: given[f"online.{name}"].detach().requires_grad_(True) for name in shape.trained
         }
-        losses, vectors = _losses(shape, {**frozen, **trained}, aims, given)
+        losses, vectors = _losses(shape, {**frozen, **trained}, targets, given)
         gradients = torch.autograd.grad(losses["loss"], list(trained.values()))
     with torch.no_grad():
         results = {name: value.detach() for name, value in losses.items()}
@@ -113,7 +113,7 @@ def training_step(shape: StepShape, frozen: Tensors, given: Tensors) -> dict[str
     return results
 
 
-def _aims(shape: StepShape, target: Tensors, given: Tensors) -> torch.Tensor:
+def _targets(shape: StepShape, target: Tensors, given: Tensors) -> torch.Tensor:
     """What the online network is to predict: vectors (batch, d), or projections (2, batch, p)."""
     vectors = encode(target, shape.encoder, given["target_ids"], given["target_mask"])
     if shape.objective == "index_byol":
@@ -122,16 +122,16 @@ def _aims(shape: StepShape, target: Tensors, given: Tensors) -> torch.Tensor:
 
 
 def _losses(
-    shape: StepShape, online: Tensors, aims: torch.Tensor, given: Tensors
+    shape: StepShape, online: Tensors, targets: torch.Tensor, given: Tensors
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     temperature = given["temperature"]
     vectors = encode(online, shape.encoder, given["online_ids"], given["online_mask"])
     views = _by_view(vectors, shape.views)  # (views, batch, d)
     if shape.objective == "index_byol":
-        view_loss = ranking_loss(views, aims, given["prototypes"], temperature)
+        view_loss = ranking_loss(views, targets, given["prototypes"], temperature)
     else:
         projections = _project(online, "projector", views)
-        view_loss = byol_loss(project(online, "predictor", projections), aims)
+        view_loss = byol_loss(project(online, "predictor", projections), targets)
     anchored = anchor_loss(views[0], given["anchor"])
     opened = opened_loss(
         views[0],

@@ -67,6 +67,6 @@ def opened_loss(
         Scalar, 0 or more; 0 where no weight is above 0.
     """
     scores = (shown @ vectors[:, :, None]).squeeze(-1) / temperature  # (batch, number)
-    chances = torch.log_softmax(scores + (1.0 - shown_mask) * _HIDDEN, dim=-1)
-    losses = -chances.gather(1, opened[:, None]).squeeze(1)  # (batch,)
+    log_probabilities = torch.log_softmax(scores + (1.0 - shown_mask) * _HIDDEN, dim=-1)
+    losses = -log_probabilities.gather(1, opened[:, None]).squeeze(1)  # (batch,)
     return (losses * weight).sum() / weight.sum().clamp(min=_LEAST_WEIGHT)

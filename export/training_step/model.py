@@ -16,17 +16,19 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pocketquery.export.product_codes import PER_PLACE
 from pocketquery.export.training_step.gelu import gelu
 from pocketquery.export.trunk import SUPPORTED_ARCHITECTURES
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
 
-__all__ = ["EncoderShape", "TABLES", "encode", "linear_layers", "student_parameters"]
+__all__ = ["TABLES", "WORDS", "EncoderShape", "encode", "linear_layers", "student_parameters"]
 
 Tensors = Mapping[str, torch.Tensor]
 
-TABLES = ("embeddings.word", "embeddings.position")
+WORDS = "embeddings.word"
+TABLES = (WORDS, "embeddings.position")
 """Parameters that are looked up by row rather than multiplied with."""
 
 _OUTSIDE = -1e9  # added to the score of padding: its weight is exactly 0 after the softmax
@@ -142,7 +144,8 @@ def encode(
 
     Args:
         tensors: every parameter by name. A table may instead come as ``<name>.rows`` int8 and
-            ``<name>.scales`` float32 (rows, 1); an adapter's tensors add a low-rank path.
+            ``<name>.scales`` float32 (rows, 1), which are those of its centroids where there are
+            ``<name>.codes``; an adapter's tensors add a low-rank path.
         shape: of the encoder.
         ids: int64 (batch, length).
         mask: int64 (batch, length), 1 on real tokens.
@@ -180,9 +183,13 @@ def _rows(tensors: Tensors, name: str, numbers: torch.Tensor) -> torch.Tensor:
     if name in tensors:
         return functional.embedding(numbers, tensors[name])
     rows, scales = tensors[f"{name}.rows"], tensors[f"{name}.scales"]
-    return functional.embedding(numbers, rows).to(torch.float32) * functional.embedding(
-        numbers, scales
-    )
+    codes = tensors.get(f"{name}.codes")
+    if codes is not None:
+        offsets = torch.arange(codes.shape[1], device=codes.device) * PER_PLACE
+        numbers = functional.embedding(numbers, codes).to(torch.int64) + offsets
+    found = functional.embedding(numbers, rows).to(torch.float32)
+    found = found * functional.embedding(numbers, scales)
+    return found if codes is None else found.flatten(-2)
 
 
 def _layer(

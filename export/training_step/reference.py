@@ -26,12 +26,11 @@ from pocketquery.export.training_step.losses import (
 )
 from pocketquery.export.training_step.model import linear_layers, student_parameters
 from pocketquery.export.training_step.tensors import StepTensors
+from pocketquery.sdk.arrays import Floats
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.shared.byol import update_target
 
 __all__ = ["ReferenceStep"]
-
-FloatArray = npt.NDArray[np.float32]
 
 
 class ReferenceStep:
@@ -62,20 +61,20 @@ class ReferenceStep:
         given = {name: torch.from_numpy(np.asarray(value)) for name, value in batch.items()}
         scalars = {name: float(value) for name, value in batch.items() if value.ndim == 0}
         with torch.no_grad():
-            aims = self._target.encode(given["target_ids"], given["target_mask"])
+            targets = self._target.encode(given["target_ids"], given["target_mask"])
             if self._shape.objective == "byol":
-                aims = self._target.project(aims, 2)
+                targets = self._target.project(targets, 2)
         optimizer = self._adamw(scalars)
         optimizer.zero_grad()
         vectors = self._online.encode(given["online_ids"], given["online_mask"])
-        losses = self._losses(vectors, aims, given)
+        losses = self._losses(vectors, targets, given)
         losses[0].backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         self._move_target(scalars["ema_rate"])
         named = dict(zip(LOSSES, (float(loss.detach()) for loss in losses), strict=True))
         return named | {"vectors": vectors.detach().numpy()}
 
-    def state(self) -> dict[str, FloatArray]:
+    def state(self) -> dict[str, Floats]:
         """The state by the names of the graph's inputs, copied."""
         state = {}
         for name in self._shape.trained:
@@ -88,15 +87,15 @@ class ReferenceStep:
         return {name: value.detach().numpy().copy() for name, value in state.items()}
 
     def _losses(
-        self, vectors: torch.Tensor, aims: torch.Tensor, given: Mapping[str, torch.Tensor]
+        self, vectors: torch.Tensor, targets: torch.Tensor, given: Mapping[str, torch.Tensor]
     ) -> tuple[torch.Tensor, ...]:
         views = vectors.view(self._shape.views, -1, vectors.shape[-1])
         temperature = given["temperature"]
         if self._shape.objective == "index_byol":
-            view_loss = ranking_loss(views, aims, given["prototypes"], temperature)
+            view_loss = ranking_loss(views, targets, given["prototypes"], temperature)
         else:
             projections = self._online.project(vectors, self._shape.views)
-            view_loss = byol_loss(self._online.predict(projections), aims)
+            view_loss = byol_loss(self._online.predict(projections), targets)
         anchored = anchor_loss(views[0], given["anchor"])
         opened = opened_loss(
             views[0],

@@ -29,6 +29,7 @@ def traced_frozen(tensors: StepTensors) -> Arrays:
     for name in tensors.tables:
         del given[name]
         given |= {f"{name}.rows": tensors.rows[name], f"{name}.scales": tensors.scales[name]}
+    given |= {f"{name}.codes": codes for name, codes in tensors.codes.items()}
     return {FROZEN + name: value for name, value in given.items()}
 
 

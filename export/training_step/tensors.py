@@ -9,20 +9,21 @@ not change with it, so its gradient is rounding alone, which Adam would blow up 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pocketquery.export.product_codes import expand_codes, product_codes
 from pocketquery.export.training_step.heads import initial_heads
-from pocketquery.export.training_step.model import TABLES, student_parameters
+from pocketquery.export.training_step.model import TABLES, WORDS, student_parameters
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["PARTS", "StepTensors", "check_part", "dequantise", "divide", "quantise"]
 
-FloatArray = npt.NDArray[np.float32]
 
 PARTS = ("adapter", "top", "all")
 
@@ -35,15 +36,17 @@ class StepTensors:
         trained: initial values of the online network's trained tensors, heads last.
         heads: names among them that never ship and that the target may lack.
         frozen: float32 vectors and small matrices as they are.
-        rows: int8 (rows, columns) of frozen matrices.
+        rows: int8 (rows, columns) of frozen matrices; of a product-quantised table its centroids.
         scales: float32 (rows, 1) of the same names.
+        codes: uint8 (rows, places) of product-quantised tables, see product_codes.py.
     """
 
-    trained: dict[str, FloatArray]
+    trained: dict[str, Floats]
     heads: frozenset[str]
-    frozen: dict[str, FloatArray]
+    frozen: dict[str, Floats]
     rows: dict[str, npt.NDArray[np.int8]]
-    scales: dict[str, FloatArray]
+    scales: dict[str, Floats]
+    codes: dict[str, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     @property
     def target(self) -> list[str]:
@@ -55,20 +58,21 @@ class StepTensors:
         """The frozen tables, which the step looks up in 8 bits."""
         return [name for name in TABLES if name in self.rows]
 
-    def frozen_values(self) -> dict[str, FloatArray]:
+    def frozen_values(self) -> dict[str, Floats]:
         """Every frozen tensor as float32, the stored ones as the step sees them."""
         stored = {name: dequantise(self.rows[name], self.scales[name]) for name in self.rows}
+        stored |= {name: expand_codes(codes, stored[name]) for name, codes in self.codes.items()}
         return self.frozen | stored
 
 
-def quantise(matrix: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:
+def quantise(matrix: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
     """int8 rows in [-127, 127] and their float32 scales (rows, 1); a row of zeros has scale 1."""
     largest = np.abs(matrix).max(axis=1, keepdims=True)
     scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
     return np.rint(matrix / scales).clip(-127, 127).astype(np.int8), scales
 
 
-def dequantise(rows: npt.NDArray[np.int8], scales: FloatArray) -> FloatArray:
+def dequantise(rows: npt.NDArray[np.int8], scales: Floats) -> Floats:
     """The float32 matrix that ``rows`` and ``scales`` stand for."""
     return rows.astype(np.float32) * scales
 
@@ -101,8 +105,13 @@ def divide(
     if part != "adapter" and not any(value.any() for value in ups):
         low_rank = {}
     rest = {name: value for name, value in (own | low_rank).items() if name not in chosen}
+    codes: dict[str, npt.NDArray[np.uint8]] = {}
+    centroids: dict[str, Floats] = {}
+    size = getattr(student.backbone.config, "vocabulary_subvector", None)
+    if size is not None and WORDS in rest:
+        codes[WORDS], centroids[WORDS] = product_codes(rest[WORDS], size)
     stored = {
-        name: quantise(value)
+        name: quantise(centroids.get(name, value))
         for name, value in rest.items()
         if name in TABLES or (value.ndim == 2 and name.endswith(".weight"))
     }
@@ -112,6 +121,7 @@ def divide(
         {name: value for name, value in rest.items() if name not in stored},
         {name: rows for name, (rows, _) in stored.items()},
         {name: scales for name, (_, scales) in stored.items()},
+        codes,
     )
 
 
@@ -122,8 +132,8 @@ def check_part(part: str) -> None:
 
 
 def _chosen(
-    part: str, own: Mapping[str, FloatArray], adapter: Mapping[str, FloatArray]
-) -> dict[str, FloatArray]:
+    part: str, own: Mapping[str, Floats], adapter: Mapping[str, Floats]
+) -> dict[str, Floats]:
     check_part(part)
     if part == "adapter":
         if not adapter:
@@ -141,7 +151,7 @@ def _chosen(
     }
 
 
-def _check_adapter(adapter: Mapping[str, FloatArray], own: Mapping[str, FloatArray]) -> None:
+def _check_adapter(adapter: Mapping[str, Floats], own: Mapping[str, Floats]) -> None:
     for name, value in adapter.items():
         layer, _, side = name.removeprefix("adapter.").rpartition(".")
         weight = own.get(f"{layer}.weight")

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
 
+from pocketquery.client.training.step_description import FORMAT, METADATA_KEY, VERSION
 from pocketquery.export.training_step.function import StepShape, check_objective, training_step
 from pocketquery.export.training_step.graph import trace_to_onnx
 from pocketquery.export.training_step.inputs import slots
@@ -26,6 +26,7 @@ from pocketquery.export.training_step.model import EncoderShape
 from pocketquery.export.training_step.parity import StepAgreement, check_training_step
 from pocketquery.export.training_step.storage import FROZEN, store_frozen
 from pocketquery.export.training_step.tensors import StepTensors, check_part, divide
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
 from pocketquery.sdk.bundle.manifest import (
     ENCODER_FILE,
@@ -38,21 +39,11 @@ from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = [
-    "STEP_METADATA",
     "TrainingOptions",
     "TrainingStep",
     "build_training_step",
-    "bundle_adapter",
     "write_training_step",
 ]
-
-FloatArray = npt.NDArray[np.float32]
-
-STEP_METADATA = "pocketquery"
-"""Key of the graph's ``metadata_props`` under which its description lies."""
-
-FORMAT = "pocketquery-training-step"
-FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ class TrainingStep:
     """
 
     model: bytes
-    state: dict[str, FloatArray]
+    state: dict[str, Floats]
     agreement: StepAgreement
 
     def files(self) -> dict[str, bytes]:
@@ -133,7 +124,7 @@ def build_training_step(
     )
     model = _graph(student, shape, tensors)
     description = _describe(student, shape, tensors, part, encoder_sha256)
-    onnx.helper.set_model_props(model, {STEP_METADATA: json.dumps(description)})
+    onnx.helper.set_model_props(model, {METADATA_KEY: json.dumps(description)})
     data: bytes = model.SerializeToString(deterministic=True)
     agreement = check_training_step(data, student, shape, tensors)
     state = {name: value for name, value in tensors.trained.items() if name not in adapter}
@@ -172,11 +163,6 @@ def write_training_step(
     write_bundle(opened.path, manifest, files, signing_key=signing_key)
 
 
-def bundle_adapter(bundle: Bundle) -> dict[str, FloatArray]:
-    """The adapter of ``bundle`` as float32; empty where it has none."""
-    return {name: value.astype(np.float32) for name, value in bundle.adapter().items()}
-
-
 def _graph(student: SentenceEncoder, shape: StepShape, tensors: StepTensors) -> onnx.ModelProto:
     vocabulary = int(student.backbone.config.vocab_size)
 
@@ -203,7 +189,7 @@ def _describe(
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "version": VERSION,
         "objective": shape.objective,
         "part": part,
         "views": shape.views,
@@ -226,7 +212,7 @@ def _describe(
 def _check_belongs(bundle: Bundle, step: TrainingStep) -> None:
     model = onnx.load_from_string(step.model)
     properties = {entry.key: entry.value for entry in model.metadata_props}
-    description = json.loads(properties[STEP_METADATA])
+    description = json.loads(properties[METADATA_KEY])
     found, wanted = description["space_id"], bundle.manifest.space.id
     if found != wanted:
         raise SpaceMismatchError.between("the training step", found, str(bundle.path), wanted)

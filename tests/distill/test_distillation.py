@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from pocketquery.distill import TrainingConfig, distill
+from pocketquery.distill import StudentConfig, TrainingConfig, distill
 from pocketquery.distill.batches import BatchStream
 from pocketquery.distill.targets import nearest_documents, prepare_targets
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
+from tests.kills import killed_process
 from tests.tiny_models import bert_teacher, sentences
 
 CONFIG = TrainingConfig(
@@ -33,7 +30,12 @@ CONFIG = TrainingConfig(
 
 def run(output: Path, config: TrainingConfig = CONFIG) -> str:
     distill(
-        bert_teacher(), sentences(), output, documents=sentences(40), student="2x32", config=config
+        bert_teacher(),
+        sentences(),
+        output,
+        documents=sentences(40),
+        student=StudentConfig("2x32"),
+        config=config,
     )
     return weights_fingerprint(SentenceEncoder.load(output).state_dict())
 
@@ -41,7 +43,9 @@ def run(output: Path, config: TrainingConfig = CONFIG) -> str:
 def test_the_student_moves_towards_the_teacher_on_texts_it_has_not_seen(tmp_path: Path) -> None:
     teacher, texts = bert_teacher(), sentences(300)
     config = replace(CONFIG, steps=150, typo_share=0.0)
-    report = distill(teacher, texts[:200], tmp_path / "s", student="2x64", config=config)
+    report = distill(
+        teacher, texts[:200], tmp_path / "s", student=StudentConfig("2x64"), config=config
+    )
     student = SentenceEncoder.load(tmp_path / "s")
     held_out = texts[200:]
     start = bert_teacher()
@@ -56,7 +60,13 @@ def test_the_student_moves_towards_the_teacher_on_texts_it_has_not_seen(tmp_path
 def test_the_teacher_is_only_read(tmp_path: Path) -> None:
     teacher = bert_teacher()
     before = weights_fingerprint(teacher.state_dict())
-    distill(teacher, sentences(), tmp_path / "s", student="2x64", config=replace(CONFIG, steps=3))
+    distill(
+        teacher,
+        sentences(),
+        tmp_path / "s",
+        student=StudentConfig("2x64"),
+        config=replace(CONFIG, steps=3),
+    )
     assert weights_fingerprint(teacher.state_dict()) == before
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
@@ -70,13 +80,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     )
     output = tmp_path / "killed"
     checkpoint = tmp_path / "killed.work" / "checkpoint.pt"
-    command = [sys.executable, "-c", script, str(output), str(torch.get_num_threads())]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, cwd=root) as process:
-        while not checkpoint.exists():
-            assert process.poll() is None or output.exists()
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
+    killed_process(script, output, torch.get_num_threads(), until=checkpoint)
     assert run(output) == whole
     assert not (tmp_path / "killed.work").exists()
     log = [json.loads(line) for line in (output / "distillation.jsonl").read_text().splitlines()]
@@ -109,7 +113,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
             teacher,
             sentences(),
             tmp_path / "s",
-            student="2x64",
+            student=StudentConfig("2x64"),
             config=replace(CONFIG, steps=2, checkpoint_every=2),
         )
     assert not (tmp_path / "s").exists()
@@ -120,8 +124,7 @@ def test_pruned_vocabulary_through_the_whole_run(tmp_path: Path) -> None:
         bert_teacher(),
         sentences()[:40],
         tmp_path / "s",
-        student="2x32",
-        vocabulary_size=100,
+        student=StudentConfig("2x32", vocabulary_size=100),
         config=replace(CONFIG, steps=2),
     )
     assert report.vocabulary <= 100
@@ -195,7 +198,7 @@ def test_the_query_prompt_is_part_of_what_the_student_reads(tmp_path: Path) -> N
         bert_teacher(prompts={"query": "water king "}),
         sentences(16),
         tmp_path / "s",
-        student="3x64",
+        student=StudentConfig("3x64"),
         config=replace(CONFIG, steps=1, typo_share=0.0),
     )
     log = json.loads((tmp_path / "s" / "distillation.jsonl").read_text())
@@ -213,7 +216,9 @@ def test_a_log_that_a_kill_left_behind_joins_the_finished_student(tmp_path: Path
 
 def test_one_text_is_enough(tmp_path: Path) -> None:
     config = replace(CONFIG, steps=2)
-    report = distill(bert_teacher(), ["castle"], tmp_path / "s", student="1x32", config=config)
+    report = distill(
+        bert_teacher(), ["castle"], tmp_path / "s", student=StudentConfig("1x32"), config=config
+    )
     assert report.texts == 1
     assert np.isfinite(SentenceEncoder.load(tmp_path / "s").encode(["castle", ""])).all()
 

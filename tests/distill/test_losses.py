@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from pocketquery.distill.losses import cosine_loss, ranking_loss, similarity_loss
+from pocketquery.distill.losses import cosine_loss, ranking_loss, share_loss
 
 F64 = torch.float64
 
@@ -46,28 +46,22 @@ def test_losses_vanish_where_student_and_teacher_agree() -> None:
     vectors, documents = unit(6, 8), unit(9, 8, seed=2)
     assert cosine_loss(vectors, vectors).item() == pytest.approx(0, abs=1e-12)
     assert ranking_loss(vectors, vectors, documents).item() == pytest.approx(0, abs=1e-12)
-    assert similarity_loss(vectors, vectors).item() == pytest.approx(0, abs=1e-12)
 
 
-def test_similarity_knows_no_rotation_but_cosine_and_ranking_do() -> None:
+def test_cosine_and_ranking_know_a_rotation() -> None:
     teacher, documents = unit(6, 8), unit(9, 8, seed=2)
     rotation = torch.linalg.qr(
         torch.randn(8, 8, generator=torch.Generator().manual_seed(3)).double()
     )[0]
     rotated = teacher @ rotation
-    assert similarity_loss(rotated, teacher).item() == pytest.approx(0, abs=1e-9)
     assert cosine_loss(rotated, teacher).item() > 0.1
     assert ranking_loss(rotated, teacher, documents).item() > 0.1
-
-
-def test_similarity_takes_students_of_another_width() -> None:
-    assert similarity_loss(unit(6, 4), unit(6, 8, seed=1)).item() > 0
 
 
 def test_no_gradient_reaches_the_teacher() -> None:
     student, teacher = unit(4, 8).requires_grad_(), unit(4, 8, seed=1).requires_grad_()
     loss = cosine_loss(student, teacher) + ranking_loss(student, teacher, unit(9, 8, seed=2))
-    (loss + similarity_loss(student, teacher)).backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]
     assert teacher.grad is None
     assert student.grad is not None
 
@@ -80,10 +74,19 @@ def test_gradients_are_those_of_finite_differences() -> None:
     )
     assert torch.autograd.gradcheck(lambda s: cosine_loss(s, teacher), student)
     assert torch.autograd.gradcheck(lambda s: ranking_loss(s, teacher, documents, 0.1), student)
-    assert torch.autograd.gradcheck(lambda s: similarity_loss(s, teacher, 0.1), student)
 
 
 def test_document_order_does_not_matter() -> None:
     student, teacher, documents = unit(4, 8), unit(4, 8, seed=1), unit(9, 8, seed=2)
     loss = ranking_loss(student, teacher, documents).item()
     assert ranking_loss(student, teacher, documents.flip(0)).item() == pytest.approx(loss)
+
+
+def test_shares_are_met_where_the_student_ranks_by_them() -> None:
+    student, documents = unit(5, 8, seed=1), unit(9, 8, seed=2)
+    shares = torch.softmax(student @ documents.T / 0.05, dim=-1)
+    assert share_loss(student, shares, documents).item() == pytest.approx(0, abs=1e-6)
+    assert share_loss(unit(5, 8, seed=3), shares, documents).item() > 0.1
+    certain = torch.nn.functional.one_hot(torch.arange(5), 9).to(student)
+    wanted = torch.nn.functional.cross_entropy(student @ documents.T / 0.05, torch.arange(5))
+    assert share_loss(student, certain, documents).item() == pytest.approx(wanted.item())

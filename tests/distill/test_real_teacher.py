@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.distill import TrainingConfig, distill
+from pocketquery.distill import StudentConfig, TrainingConfig, distill
 from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.sdk.index.documents import content
 from pocketquery.server.evaluation import rank_exactly, score_rankings
@@ -34,7 +34,14 @@ def test_a_short_distillation_keeps_much_of_the_teachers_retrieval(
     teacher = SentenceEncoder.load("demo")
     questions = [query.text for query in corpus.training.queries][::2]
     ranked = [content(document) for document in corpus.training_documents][::4]
-    distill(teacher, questions, tmp_path / "s", documents=ranked, student=shape, config=config)
+    distill(
+        teacher,
+        questions,
+        tmp_path / "s",
+        documents=ranked,
+        student=StudentConfig(shape),
+        config=config,
+    )
     student = SentenceEncoder.load(tmp_path / "s")
 
     # Every fourth paragraph of the held-out articles, and the questions on them.

@@ -10,7 +10,6 @@ the new one, whole, and that publishing can be done again. Prints how many were 
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 import sys
 from collections import Counter
@@ -24,11 +23,11 @@ from pocketquery.export.bundle.bundle_files import publish
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.bundle.tokenizer_file import tokenizer_file
 from pocketquery.sdk.bundle.bundle import Bundle
-from tests.killed_lines import lines_of
+from tests.kills import killed, lines_of, spread
 from tests.tiny_models import bert_teacher, sentences
 
-_MODULES = ("/sdk/bundle.py", "/sdk/files.py", "/export/bundle_files.py")
-_LAST_LINES = 60  # the renames are at the end, where old and new change places
+MODULES = ("/bundle/bundle.py", "/sdk/files.py", "/bundle/bundle_files.py")
+LAST_LINES = 60  # where the renames are
 
 
 def main(output: Path, points: int) -> None:
@@ -37,17 +36,18 @@ def main(output: Path, points: int) -> None:
     publish_version("1")
     old = output.with_name("old")
     renew(output, old)
-    lines = lines_of_writing(lambda: publish_version("2"))
-    half = points // 2
-    chosen = {lines * i // half for i in range(half)}
-    chosen |= {lines - _LAST_LINES * i // half - 1 for i in range(half)}
+
+    def write() -> None:
+        publish_version("2")
+
+    lines = lines_of(write, MODULES)
     seen: Counter[str] = Counter()
-    for line in sorted(chosen):
+    for line in spread(lines, points, last=LAST_LINES):
         renew(old, output)
-        killed_at(line, lambda: publish_version("2"))
+        killed(lambda: lines_of(write, MODULES, line))  # noqa: B023
         sdk.verify(output)
         seen[sdk.load(output).version] += 1
-        publish_version("2")
+        write()
         assert sdk.load(output).version == "2"
     print(dict(seen))
 
@@ -79,21 +79,6 @@ def renew(source: Path, target: Path) -> None:
         shutil.copytree(source, target)
     else:
         shutil.copy(source, target)
-
-
-def lines_of_writing(action: Callable[[], object]) -> int:
-    """How many lines ``action`` executes where bundles are written."""
-    return lines_of(action, _MODULES)
-
-
-def killed_at(line: int, action: Callable[[], object]) -> None:
-    """Run ``action`` in a forked process that is killed at ``line``, counted from 0."""
-    child = os.fork()
-    if child == 0:
-        lines_of(action, _MODULES, line + 1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), f"line {line} was not reached"
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
@@ -15,10 +14,9 @@ from pocketquery.export.adapter import adapter_tensors, fixed_tensors
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.sessions import GraphSession
+from pocketquery.sdk.arrays import FloatTensors
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
-
-Tensors = Mapping[str, npt.NDArray[np.float32]]
 
 
 def test_names_and_shapes(headed_student: SentenceEncoder) -> None:
@@ -127,7 +125,7 @@ def test_the_reference_student_has_2304_values_at_rank_1() -> None:
     assert sum(tensor.size for tensor in full.values()) == 36_864
 
 
-def _random_adapter(model: onnx.ModelProto) -> Tensors:
+def _random_adapter(model: onnx.ModelProto) -> FloatTensors:
     rng = np.random.default_rng(5)
     return {
         name: rng.normal(0, 0.15, tensor.shape).astype(np.float32)
@@ -136,7 +134,7 @@ def _random_adapter(model: onnx.ModelProto) -> Tensors:
 
 
 @contextmanager
-def _adapted(student: SentenceEncoder, adapter: Tensors) -> Iterator[None]:
+def _adapted(student: SentenceEncoder, adapter: FloatTensors) -> Iterator[None]:
     """The torch reference: hooks that add ``(x down^T) up^T`` to each projection's output."""
     modules: dict[str, nn.Module] = {}
     for i, layer in enumerate(student.backbone.encoder.layer):

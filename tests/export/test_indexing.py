@@ -11,6 +11,7 @@ from pocketquery.export.indexing import IndexReport, build_index
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.sdk.index.index import open_index, verify_index
+from pocketquery.sdk.slices.slicing import slice_index
 from tests.sdk.small_index import DIMENSION, SPACE, WordEncoder, make_documents
 
 
@@ -71,6 +72,15 @@ def test_an_interrupted_build_continues(tmp_path: Path) -> None:
     build(tmp_path / "whole", documents, Recorder())
     for name in ("vectors-0.u8",):
         assert (tmp_path / "index" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_slice_has_the_bytes_of_a_build(tmp_path: Path) -> None:
+    documents = make_documents(1500)
+    build(tmp_path / "all", documents, Recorder())
+    slice_index(tmp_path / "all", {"year": {"$gte": 2100}}, tmp_path / "slice")
+    build(tmp_path / "built", documents[200:], Recorder())
+    for file in (tmp_path / "built").iterdir():
+        assert (tmp_path / "slice" / file.name).read_bytes() == file.read_bytes(), file.name
 
 
 def test_only_what_is_equal_is_taken_over(tmp_path: Path) -> None:

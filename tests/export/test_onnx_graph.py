@@ -5,10 +5,11 @@ import onnx
 import pytest
 from torch import nn
 
-from pocketquery.export.bundle.parity import DIVERSE_TEXTS, check_graph
+from pocketquery.export.bundle.parity import check_graph
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.sessions import GraphSession
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 

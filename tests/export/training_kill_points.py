@@ -20,9 +20,10 @@ from pocketquery.export.training_step.parity import StepAgreement
 from pocketquery.export.training_step.training_step import TrainingStep, write_training_step
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
-from tests.export.kill_points import killed_at, lines_of_writing, renew
+from tests.export.kill_points import LAST_LINES, renew
+from tests.kills import killed, lines_of, spread
 
-_LAST_LINES = 60  # the renames are at the end, where old and new change places
+_MODULES = ("/bundle/bundle.py", "/sdk/files.py")
 
 
 def main(bundle: Path, points: int) -> None:
@@ -32,19 +33,20 @@ def main(bundle: Path, points: int) -> None:
     graph = Bundle.open(bundle).read(TRAINING_STEP_FILE)
     step = TrainingStep(graph, {}, StepAgreement(20, 0.0, 0.0, 0.5))
     changed = replace(step, state={"x": np.zeros(2, np.float32)})  # told by its second file
-    lines = lines_of_writing(lambda: write_training_step(bundle, changed))
-    half = points // 2
-    chosen = {lines * i // half for i in range(half)}
-    chosen |= {lines - _LAST_LINES * i // half - 1 for i in range(half)}
+
+    def write() -> None:
+        write_training_step(bundle, changed)
+
+    lines = lines_of(write, _MODULES)
     seen: Counter[str] = Counter()
-    for line in sorted(chosen):
+    for line in spread(lines, points, last=LAST_LINES):
         renew(old, bundle)
-        killed_at(line, lambda: write_training_step(bundle, changed))
+        killed(lambda: lines_of(write, _MODULES, line))  # noqa: B023
         sdk.verify(bundle)
         opened = Bundle.open(bundle)
         assert opened.read(TRAINING_STEP_FILE) == graph
         seen["new" if TRAINING_STATE_FILE in opened else "old"] += 1
-        write_training_step(bundle, changed)
+        write()
         assert TRAINING_STATE_FILE in Bundle.open(bundle)
     print(dict(seen))
 

@@ -4,11 +4,16 @@ import numpy as np
 import onnx
 import pytest
 
-from pocketquery.export.bundle.parity import DIVERSE_TEXTS, check_graph, check_tokenizer, cosines
+from pocketquery.export.bundle.parity import (
+    check_graph,
+    check_tokenizer,
+    row_cosines,
+)
 from pocketquery.export.bundle.tokenizer_file import tokenizer_file
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.sessions import GraphSession
 from pocketquery.sdk.errors import ArtifactError, UnknownModelError
+from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import sentences
 
@@ -61,4 +66,4 @@ def test_a_lost_sentencepiece_model_is_named(xlmr_student: SentenceEncoder) -> N
 def test_cosines_by_hand() -> None:
     left = np.array([[1, 0], [0.6, 0.8]], np.float32)
     right = np.array([[0, 1], [0.6, 0.8]], np.float32)
-    np.testing.assert_allclose(cosines(left, right), [0, 1], atol=1e-7)
+    np.testing.assert_allclose(row_cosines(left, right), [0, 1], atol=1e-7)

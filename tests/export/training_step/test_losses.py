@@ -65,22 +65,22 @@ def test_ranking_loss_pulls_towards_the_target() -> None:
 
 def test_byol_pairs_each_view_with_the_other_clean_one() -> None:
     z1, z2 = _rows(3, 8, seed=1), _rows(3, 8, seed=2)
-    aims = torch.stack([z1, z2])
+    targets = torch.stack([z1, z2])
 
     def d(q: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return -(q * z).sum(-1).mean()
 
     q = _rows(4, 3, 8)
-    torch.testing.assert_close(byol_loss(q[:2], aims), (d(q[0], z2) + d(q[1], z1)) / 2)
+    torch.testing.assert_close(byol_loss(q[:2], targets), (d(q[0], z2) + d(q[1], z1)) / 2)
     four = (d(q[0], z2) + d(q[1], z1) + d(q[2], z1) + d(q[3], z2)) / 4
-    torch.testing.assert_close(byol_loss(q, aims), four)
+    torch.testing.assert_close(byol_loss(q, targets), four)
 
 
 def test_byol_does_not_see_lengths_and_ends_at_minus_one() -> None:
-    aims = _rows(2, 3, 8)
-    swapped = torch.stack([aims[1], aims[0]])
-    assert byol_loss(7 * swapped, aims).item() == pytest.approx(-1)
-    assert byol_loss(-swapped, aims).item() == pytest.approx(1)
+    targets = _rows(2, 3, 8)
+    swapped = torch.stack([targets[1], targets[0]])
+    assert byol_loss(7 * swapped, targets).item() == pytest.approx(-1)
+    assert byol_loss(-swapped, targets).item() == pytest.approx(1)
 
 
 def test_anchor_loss_is_one_minus_the_cosine() -> None:

@@ -10,12 +10,11 @@ from pocketquery.export.training_step.function import StepShape
 from pocketquery.export.training_step.model import EncoderShape
 from pocketquery.export.training_step.parity import LARGEST_ERROR, check_training_step
 from pocketquery.export.training_step.tensors import StepTensors, divide
-from pocketquery.export.training_step.training_step import bundle_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.modeling import SentenceEncoder
-from tests.export.training_bundle import tiny_student, tiny_training_bundle
+from tests.export.training_bundle import bundle_adapter, tiny_student, tiny_training_bundle
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +10,9 @@ from pocketquery.export.adapter import adapter_tensors
 from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.training_step.model import student_parameters
 from pocketquery.export.training_step.tensors import dequantise, divide, quantise
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
-
-FloatArray = npt.NDArray[np.float32]
 
 FLOATS = st.floats(-1e4, 1e4, width=32, allow_subnormal=False)
 MATRICES = hypothesis_numpy.arrays(
@@ -23,12 +21,12 @@ MATRICES = hypothesis_numpy.arrays(
 
 
 @pytest.fixture(scope="module")
-def adapter(headed_student: SentenceEncoder) -> dict[str, FloatArray]:
+def adapter(headed_student: SentenceEncoder) -> dict[str, Floats]:
     return dict(adapter_tensors(build_graph(headed_student)))
 
 
 @given(MATRICES)
-def test_8_bits_are_within_half_a_step_of_each_row(matrix: FloatArray) -> None:
+def test_8_bits_are_within_half_a_step_of_each_row(matrix: Floats) -> None:
     rows, scales = quantise(matrix)
     assert rows.dtype == np.int8
     assert scales.shape == (len(matrix), 1)
@@ -44,7 +42,7 @@ def test_rows_of_zeros_stay_zero_and_the_largest_is_kept() -> None:
 
 
 def test_the_adapter_is_trained_and_all_else_frozen(
-    headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
+    headed_student: SentenceEncoder, adapter: dict[str, Floats]
 ) -> None:
     tensors = divide(headed_student, adapter, "index_byol", "adapter")
     assert list(tensors.trained) == sorted(adapter)
@@ -60,7 +58,7 @@ def test_the_adapter_is_trained_and_all_else_frozen(
 
 
 def test_top_is_the_last_layer_and_the_head(
-    headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
+    headed_student: SentenceEncoder, adapter: dict[str, Floats]
 ) -> None:
     tensors = divide(headed_student, adapter, "index_byol", "top")
     assert {name.rsplit(".", 2)[0] for name in tensors.trained} == {"layers.1", "head"}
@@ -69,7 +67,7 @@ def test_top_is_the_last_layer_and_the_head(
 
 
 def test_the_key_s_bias_is_never_trained(
-    headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
+    headed_student: SentenceEncoder, adapter: dict[str, Floats]
 ) -> None:
     tensors = divide(headed_student, adapter, "index_byol", "all")
     own = student_parameters(headed_student)
@@ -78,7 +76,7 @@ def test_the_key_s_bias_is_never_trained(
 
 
 def test_byol_brings_heads_that_never_ship(
-    headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
+    headed_student: SentenceEncoder, adapter: dict[str, Floats]
 ) -> None:
     tensors = divide(headed_student, adapter, "byol", "adapter")
     assert list(tensors.trained)[: len(adapter)] == sorted(adapter)
@@ -87,7 +85,7 @@ def test_byol_brings_heads_that_never_ship(
 
 
 def test_an_adapter_that_was_trained_stays_in_force_under_other_parts(
-    headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
+    headed_student: SentenceEncoder, adapter: dict[str, Floats]
 ) -> None:
     assert not divide(headed_student, adapter, "index_byol", "top").frozen.keys() & adapter.keys()
     moved = {name: value + 0.01 for name, value in adapter.items()}
@@ -97,7 +95,7 @@ def test_an_adapter_that_was_trained_stays_in_force_under_other_parts(
 
 
 def test_what_does_not_fit_is_refused(
-    headed_student: SentenceEncoder, adapter: dict[str, FloatArray]
+    headed_student: SentenceEncoder, adapter: dict[str, Floats]
 ) -> None:
     with pytest.raises(InvalidInputError, match="has no adapter"):
         divide(headed_student, {}, "index_byol", "adapter")

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import onnx
 import pytest
 
 from pocketquery import sdk
+from pocketquery.client.training.step_description import METADATA_KEY
 from pocketquery.export.adapter import adapter_tensors
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
@@ -26,11 +24,9 @@ from pocketquery.export.training_step.model import EncoderShape
 from pocketquery.export.training_step.parity import StepAgreement, step_session
 from pocketquery.export.training_step.tensors import divide
 from pocketquery.export.training_step.training_step import (
-    STEP_METADATA,
     TrainingOptions,
     TrainingStep,
     build_training_step,
-    bundle_adapter,
     write_training_step,
 )
 from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
@@ -39,7 +35,8 @@ from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
-from tests.export.training_bundle import tiny_student, tiny_training_bundle
+from tests.export.training_bundle import bundle_adapter, tiny_student, tiny_training_bundle
+from tests.kills import by_fork, printed
 from tests.tiny_models import electra_teacher, sentences
 
 ROOT = Path(__file__).parents[3]
@@ -121,7 +118,7 @@ def test_a_step_of_another_encoder_is_refused(bundle: Path, tmp_path: Path) -> N
         write_training_step(other, step)
     model = onnx.load_from_string(step.model)
     described = json.loads(model.metadata_props[0].value) | {"space_id": "space-" + "0" * 32}
-    onnx.helper.set_model_props(model, {STEP_METADATA: json.dumps(described)})
+    onnx.helper.set_model_props(model, {METADATA_KEY: json.dumps(described)})
     with pytest.raises(SpaceMismatchError):
         write_training_step(bundle, replace(step, model=model.SerializeToString()))
     assert sorted(other.iterdir()) == before
@@ -147,13 +144,11 @@ def test_a_step_is_written_into_a_bundle_and_signed_anew(bundle: Path, tmp_path:
 
 
 @pytest.mark.slow  # writing bundles is killed at every line in test_bundle_kill.py already
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+@by_fork
 def test_killed_at_many_lines_the_bundle_is_whole(bundle: Path, tmp_path: Path) -> None:
     shutil.copytree(bundle, tmp_path / "b")
-    command = [sys.executable, "-m", "tests.export.training_kill_points", str(tmp_path / "b"), "16"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stderr
-    assert set(ast.literal_eval(done.stdout.splitlines()[-1])) == {"old", "new"}
+    said = printed("tests.export.training_kill_points", tmp_path / "b", 16)
+    assert set(ast.literal_eval(said[-1])) == {"old", "new"}
 
 
 def test_mistakes_in_the_options_are_found_at_once() -> None:
@@ -251,5 +246,5 @@ def _step_of(bundle: Path) -> TrainingStep:
 def _description(bundle: Bundle) -> dict[str, Any]:
     model = onnx.load_from_string(bundle.read(TRAINING_STEP_FILE))
     properties = {entry.key: entry.value for entry in model.metadata_props}
-    described: dict[str, Any] = json.loads(properties[STEP_METADATA])
+    described: dict[str, Any] = json.loads(properties[METADATA_KEY])
     return described

@@ -1,0 +1,105 @@
+"""``pocketquery adapt-student``: a student, taught by one's own index."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+__all__ = ["adapt_student"]
+
+_EPILOG = """\
+examples:
+  pocketquery adapt-student --student student --teacher demo --index index --output adapted
+  pocketquery export --student adapted --queries queries.tsv --output bundle
+
+Pseudo-queries are cut from the index's documents; the ranking of each by the index's words and the
+teacher's meaning teaches the student, whose own is by meaning alone. No label, and no document
+encoded again. Queries cut from documents that were kept aside decide: what is not shown to find
+more is not written, and the exit status is 1. Killed and run again, it continues where it was.
+pocketquery adapt does the same to a bundle's adapter, without torch, to a lesser gain.
+"""
+
+
+def adapt_student(subparsers: Any) -> None:
+    """Add the sub-command to the shell's parsers."""
+    parser = subparsers.add_parser(
+        "adapt-student",
+        help="teach a whole student the documents of an index, without labels",
+        description="Teach all of a student's layers the documents of an index: no labels.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--student", required=True, metavar="FOLDER", help="as pocketquery distill saves it")
+    add("--index", required=True, metavar="FOLDER", help="the documents to adapt to")
+    add("--output", required=True, metavar="FOLDER", help="where the adapted student goes")
+    add("--teacher", help="of the same space: model folder, Hub name or demo (default: none)")
+    add(
+        "--rank",
+        choices=("hybrid", "teacher", "both"),
+        default="hybrid",
+        help="what ranks: words and meaning (default), the teacher's meaning, or half of each",
+    )
+    add(
+        "--interpolation",
+        type=float,
+        default=0.5,
+        metavar="SHARE",
+        help="of the way from the student's weights to the trained ones; less keeps more of what "
+        "it knew of other documents (default: 0.5)",
+    )
+    add("--steps", type=int, default=300, metavar="N", help="of training (default: 300)")
+    add(
+        "--queries",
+        type=int,
+        default=3000,
+        metavar="N",
+        help="pseudo-queries to train on, at most (default: 3000)",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="of everything drawn (default: 0)")
+    add("--device", default="cpu", help="torch device (default: cpu)")
+    add("--json", action="store_true", help="print the result as one JSON object")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # torch comes with these: only when the command runs, not when its help is shown.
+    from dataclasses import replace
+
+    from pocketquery.client.adaptation.command import print_verdict
+    from pocketquery.distill.student_adaptation import (
+        StudentAdaptationConfig,
+        adapt_student,
+    )
+    from pocketquery.sdk.index.index import open_index
+    from pocketquery.server.modeling import SentenceEncoder
+
+    config = StudentAdaptationConfig(
+        ranked_by=arguments.rank,
+        interpolation=arguments.interpolation,
+        most_queries=arguments.queries,
+    )
+    training = replace(config.training, steps=arguments.steps, seed=arguments.seed)
+    student, teacher = (
+        SentenceEncoder.load(name, device=arguments.device) if name else None
+        for name in (arguments.student, arguments.teacher)
+    )
+    assert student is not None  # argparse asks for it
+    with open_index(arguments.index) as index:
+        found = adapt_student(
+            student,
+            index,
+            arguments.output,
+            teacher=teacher,
+            config=replace(config, training=training),
+            show_progress_bar=not arguments.json,
+        )
+    verdict, path = found.verdict, found.path
+    if arguments.json:
+        said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
+        print(json.dumps(said | {"output": None if path is None else str(path)}))
+    else:
+        print_verdict(verdict, found.queries, found.kept_aside)
+        print("refused: nothing was written" if path is None else f"written: {path}")
+    return 0 if verdict.accepted else 1

@@ -1,0 +1,116 @@
+"""A vocabulary table of one byte for every few dimensions: product quantisation.
+
+Jégou, Douze and Schmid, "Product Quantization for Nearest Neighbor Search" (2011), section II: a
+row is cut into sub-vectors, and each becomes the number of the nearest of 256 centroids of its
+place. Half of a light encoder is its vocabulary table, and what a rare word means stands nowhere
+else: at the same size, all words in a byte for eight dimensions find far more than a sixth of the
+words in a byte for each (LOG.md has the figures).
+
+Only while a student learns is the table kept as codes, so that the centroids learn too. It is saved
+in full, which every other reader understands, and export finds the codes again, without loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["CENTROIDS", "ProductQuantizedEmbedding", "expand_vocabulary", "quantise_vocabulary"]
+
+CENTROIDS = 256
+"""Of a place: what one byte tells apart."""
+
+_ROUNDS = 12  # of k-means; what further ones gain is under a hundredth of the error
+_POWER = 0.75  # of a token's count, its weight in the error: rare ones are many
+_CHUNK = 1 << 16
+
+
+class ProductQuantizedEmbedding(nn.Module):
+    """Looks up rows by their codes, as ``nn.Embedding`` looks up whole ones.
+
+    Attributes:
+        codes: uint8 (rows, places).
+        weight: float (places * 256, dimensions of a sub-vector), the centroids of each place.
+    """
+
+    codes: torch.Tensor
+    _offsets: torch.Tensor
+
+    def __init__(self, codes: torch.Tensor, centroids: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(centroids)
+        self.register_buffer("codes", codes)
+        offsets = torch.arange(codes.shape[1]) * CENTROIDS
+        self.register_buffer("_offsets", offsets, persistent=False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """int64 (...) to float (..., width)."""
+        return self.look_up(ids, self.weight)
+
+    def look_up(self, ids: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
+        """The rows with other centroids of the same shape, such as rounded ones."""
+        places = self.codes[ids].to(torch.int64) + self._offsets
+        return nn.functional.embedding(places, centroids).flatten(-2)
+
+
+def quantise_vocabulary(
+    student: SentenceEncoder, texts: Sequence[str], size: int, seed: int
+) -> None:
+    """Replace the vocabulary table of ``student`` by codes, in place.
+
+    Args:
+        student: its table's width is a multiple of ``size``.
+        texts: what it will learn from; the tokens they have often are met most closely.
+        size: dimensions of a sub-vector, each of which is one byte of a row.
+        seed: of the first centroids.
+    """
+    table = student.backbone.get_input_embeddings().weight.detach().float()
+    counts = torch.ones(len(table))
+    for start in range(0, len(texts), _CHUNK):
+        for ids in student.tokenizer(list(texts[start : start + _CHUNK]))["input_ids"]:
+            counts.index_add_(0, torch.tensor(ids), torch.ones(len(ids)))
+    weights = counts**_POWER
+    generator = torch.Generator().manual_seed(seed)
+    parts = (table[:, start : start + size] for start in range(0, table.shape[1], size))
+    found = [_k_means(part, weights, generator) for part in parts]
+    codes = torch.stack([codes for codes, _ in found], dim=1)
+    embedding = ProductQuantizedEmbedding(codes, torch.cat([centroids for _, centroids in found]))
+    student.backbone.set_input_embeddings(embedding)
+    student.backbone.config.vocabulary_subvector = size
+
+
+def expand_vocabulary(student: SentenceEncoder) -> None:
+    """Write the codes of :func:`quantise_vocabulary` out as a whole table again, in place."""
+    embedding: Any = student.backbone.get_input_embeddings()
+    with torch.no_grad():
+        rows = embedding(torch.arange(len(embedding.codes), device=embedding.codes.device))
+    padding = student.tokenizer.pad_token_id
+    table = nn.Embedding(rows.shape[0], rows.shape[1], padding_idx=padding, device=rows.device)
+    table.weight.data.copy_(rows)
+    student.backbone.set_input_embeddings(table)
+
+
+def _k_means(
+    points: torch.Tensor, weights: torch.Tensor, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """uint8 (rows,), the centroid of each; float (256, dimensions)."""
+    chosen = torch.multinomial(weights, min(CENTROIDS, len(points)), generator=generator)
+    centroids = points[chosen[torch.arange(CENTROIDS) % len(chosen)]]  # a small table's come again
+    for _ in range(_ROUNDS):
+        nearest = _nearest(points, centroids)
+        totals = torch.zeros_like(centroids).index_add_(0, nearest, points * weights[:, None])
+        shares = torch.zeros(CENTROIDS).index_add_(0, nearest, weights)
+        used = shares > 0  # one that nothing is near to stays where it is
+        centroids[used] = totals[used] / shares[used, None]
+    return _nearest(points, centroids).to(torch.uint8), centroids
+
+
+def _nearest(points: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
+    lengths = centroids.square().sum(dim=1)
+    chunks = (points[start : start + _CHUNK] for start in range(0, len(points), _CHUNK))
+    return torch.cat([(lengths - 2 * chunk @ centroids.T).argmin(dim=1) for chunk in chunks])

@@ -1,0 +1,231 @@
+"""Adapting a whole student to the documents of an index: no label, no new vectors, all its layers.
+
+The hybrid ranking of an index, by words and meaning together, is better than a student's own; with
+the teacher's vectors in the student's place it is better still. So on pseudo-queries cut from the
+documents, clean and mistyped, the student learns
+
+    KL(softmax(hybrid / sharpness) || softmax(D s / temperature))  +  weight * (1 - cos(s, t))
+
+with D the index's own vectors, s the student's of a query and t the teacher's. Documents, vectors
+and the space stay as they are. ``client/adaptation`` does the same to an adapter, without torch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, known_item_scores
+from pocketquery.client.adaptation.hybrid_teacher import hybrid_rankings
+from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
+from pocketquery.distill.targets import Targets
+from pocketquery.distill.training import TrainingConfig, train
+from pocketquery.sdk.errors import SpaceMismatchError
+from pocketquery.sdk.index.index import Index
+from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
+from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
+from pocketquery.server.modeling.layout import check_model_replaceable
+from pocketquery.server.modeling.vector_cache import texts_sha256
+
+__all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student", "interpolate"]
+
+
+def _training() -> TrainingConfig:
+    return TrainingConfig(
+        steps=300,
+        batch_size=32,
+        learning_rate=1e-4,
+        cosine_weight=0.5,
+        nearest=50,
+        typo_share=0.5,
+        train_vocabulary=False,
+    )
+
+
+@dataclass(frozen=True)
+class StudentAdaptationConfig:
+    """How a student is adapted.
+
+    Attributes:
+        training: ``nearest`` is how many of the hybrid's best documents are ranked; the vocabulary
+            table stays as it is, so that a product-quantised one can be exported.
+        ranked_by: what ranks: "hybrid", the index by words and the teacher's meaning; "teacher",
+            its meaning alone, which is plain distillation on the same texts; "both", half of each.
+        sharpness: of the hybrid's scores: the lower, the more its first document counts.
+        interpolation: how far the weights go from the student's, 0, to the trained ones, 1. Less
+            than the whole way keeps more of what the student knew of other documents.
+        most_queries: pseudo-queries to train on.
+        most_kept_aside: pseudo-queries to judge by, of documents that teach nothing.
+
+    Raises:
+        InvalidInputError: a value out of range; names it.
+    """
+
+    training: TrainingConfig = field(default_factory=_training)
+    ranked_by: Literal["hybrid", "teacher", "both"] = "hybrid"
+    sharpness: float = 0.1
+    interpolation: float = 0.5
+    most_queries: int = 3000
+    most_kept_aside: int = 500
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            ranked_by=one_of("hybrid", "teacher", "both"),
+            sharpness=number(1e-3, 10),
+            interpolation=number(1e-2, 1),
+            most_queries=whole(),
+            most_kept_aside=whole(LEAST_KEPT_ASIDE),
+        )
+
+
+@dataclass(frozen=True)
+class StudentAdaptation:
+    """What came of it.
+
+    Attributes:
+        path: of the adapted student; None where the verdict refuses it and nothing was written.
+        verdict: whether it is better.
+        queries: pseudo-queries it was trained on.
+        kept_aside: pseudo-queries it was judged by.
+    """
+
+    path: Path | None
+    verdict: AdaptationVerdict
+    queries: int
+    kept_aside: int
+
+
+def adapt_student(
+    student: SentenceEncoder,
+    index: Index,
+    output: str | Path,
+    *,
+    teacher: SentenceEncoder | None = None,
+    config: StudentAdaptationConfig | None = None,
+    show_progress_bar: bool = False,
+) -> StudentAdaptation:
+    """Teach ``student`` the hybrid ranking of ``index`` and save it, where it finds more.
+
+    Killed and called again, it continues to the same weights (``<output>.work`` holds where it is).
+
+    Args:
+        student: is trained in place, on its device.
+        index: its documents are learnt from.
+        output: folder of the adapted student; an older one there is replaced.
+        teacher: of the student's space; ranks in the student's place and anchors it. By default
+            the student as it is.
+        config: how.
+        show_progress_bar: loss, throughput and time left on stderr.
+
+    Raises:
+        SpaceMismatchError: index, student and teacher are not of one space.
+        InvalidInputError: the index has too few documents with text to learn from and be judged by;
+            ``output`` is a folder that holds something else.
+        ArtifactError: ``<output>.work`` holds another run.
+    """
+    config = config or StudentAdaptationConfig()
+    output = Path(output)
+    check_model_replaceable(output)
+    teacher = teacher or student
+    for source, space in (("index", index.space_id), ("teacher", teacher.space_id)):
+        if space != student.space_id:
+            raise SpaceMismatchError(
+                f"the {source} is of the space {space}, but the student of {student.space_id}; "
+                "take those that were made with one teacher"
+            )
+    taught, kept_aside = taught_and_kept_aside(
+        index,
+        most=config.most_queries,
+        most_kept_aside=config.most_kept_aside,
+        least=config.training.batch_size,
+        seed=config.training.seed,
+    )
+    texts = [query.text for query in taught]
+    identity = {
+        "student": weights_fingerprint(student.state_dict()),
+        "teacher": weights_fingerprint(teacher.state_dict()),
+        "texts": texts_sha256(texts),
+        **_plain(config),
+    }
+    options: dict[str, Any] = {"typo_rate": config.training.typo_rate, "seed": config.training.seed}
+    before = known_item_scores(student.encode_query, index, kept_aside, **options)
+    general = student.encode(DIVERSE_TEXTS)
+    start = {name: value.clone() for name, value in student.state_dict().items()}
+    work = output.with_name(output.name + ".work")
+    work.mkdir(parents=True, exist_ok=True)
+    train(
+        student,
+        texts,
+        _targets(index, texts, teacher, config),
+        config.training,
+        checkpoint=work / "checkpoint.pt",
+        identity=identity,
+        log=work / "log.jsonl",
+        show_progress_bar=show_progress_bar,
+    )
+    interpolate(student, start, config.interpolation)
+    after = known_item_scores(student.encode_query, index, kept_aside, **options)
+    moved = float(1 - (student.encode(DIVERSE_TEXTS) * general).sum(axis=1).mean())
+    verdict = judge(before, after, moved)
+    if verdict.accepted:
+        student.space |= {"adaptation": identity}
+        student.save(output)
+    shutil.rmtree(work)
+    return StudentAdaptation(
+        output if verdict.accepted else None, verdict, len(taught), len(kept_aside)
+    )
+
+
+def interpolate(
+    student: SentenceEncoder, start: Mapping[str, torch.Tensor], interpolation: float
+) -> None:
+    """Set the student's weights to ``start`` (0), its own (1), or between them.
+
+    Source: Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022).
+    """
+    trained = student.state_dict()
+    student.load_state_dict(
+        {
+            name: torch.lerp(start[name], value, interpolation)
+            if value.is_floating_point()
+            else value
+            for name, value in trained.items()
+        }
+    )
+
+
+def _targets(
+    index: Index, texts: list[str], teacher: SentenceEncoder, config: StudentAdaptationConfig
+) -> Targets:
+    """The hybrid's ranking of the index's documents for each text."""
+    vectors = teacher.encode_query(texts)
+    found = hybrid_rankings(index, texts, vectors, config.training.nearest, config.sharpness)
+    # Every text finds as many documents, all where there are fewer than were asked for.
+    documents = found.documents.vectors(np.arange(len(found.documents)))
+    ranked = np.array(found.ranked, np.int64)
+    if config.ranked_by == "teacher":
+        return Targets(vectors, documents, ranked)
+    shares = np.array(found.shares, np.float32)
+    if config.ranked_by == "both":
+        cosines = np.array(
+            [documents[rows] @ vector for rows, vector in zip(ranked, vectors, strict=True)]
+        )
+        logits = torch.from_numpy(cosines) / config.training.temperature
+        meaning = torch.softmax(logits, dim=1).numpy()
+        shares = (shares + meaning) / 2
+    return Targets(vectors, documents, ranked, shares)
+
+
+def _plain(config: StudentAdaptationConfig) -> dict[str, Any]:
+    """The settings that change the weights."""
+    given = asdict(config)
+    training = given.pop("training")
+    return given | {k: v for k, v in training.items() if k not in ("workers", "checkpoint_every")}

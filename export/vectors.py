@@ -1,0 +1,146 @@
+"""The vectors of an index for servers that search by vectors: Parquet and FAISS files.
+
+The space goes along, so the query encoder of a device finds there what it finds in the index. What
+is written are the vectors that the index stores (8 bits, widened to float32), with ids and
+metadata; texts are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pocketquery.sdk.arrays import Floats
+from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
+from pocketquery.sdk.files import check_replaceable, replace_folder, sha256_file
+from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.slices.source import Source, read_source
+from pocketquery.server.corpus.shards.vector_table import VectorTable
+
+__all__ = ["INFO", "VectorFormat", "VectorsReport", "export_vectors"]
+
+INFO = "vectors.json"
+VectorFormat: TypeAlias = Literal["parquet", "faiss"]
+_FORMAT = "pocketquery-vectors"
+_VERSION = 1
+_AT_A_TIME = 8192  # documents; a row group of Parquet
+
+
+@dataclass(frozen=True)
+class VectorsReport:
+    """What was written.
+
+    Attributes:
+        path: the folder.
+        format: "parquet" or "faiss".
+        documents: whose vectors are in it.
+        space_id: of the vectors.
+        dimension: of the vectors.
+        bytes: of all files.
+    """
+
+    path: str
+    format: VectorFormat
+    documents: int
+    space_id: str
+    dimension: int
+    bytes: int
+
+
+def export_vectors(
+    index: Path | str,
+    output: Path | str,
+    *,
+    format: VectorFormat = "parquet",
+    public_key: Key | None = None,
+) -> VectorsReport:
+    """Write the vectors, ids and metadata of ``index`` to the folder ``output`` (extra "vectors").
+
+    ``vectors.json`` says format, space and the SHA-256 of the other files. They are, for "parquet",
+    ``vectors.parquet``: the columns ``id`` (text), ``metadata`` (JSON as a text) and ``vector``
+    (float32, a list of fixed size), with ``pocketquery.space_id`` in the file's metadata; for
+    "faiss", ``vectors.faiss``, an ``IndexFlatIP`` whose numbers count the lines of
+    ``documents.jsonl``, from 0: ``{"id": ..., "metadata": ...}``.
+
+    Args:
+        index: the index's folder; it is read whole.
+        output: the folder; vectors that are there are replaced when the new ones are complete.
+        format: of the file.
+        public_key: the index must be signed by its private half.
+
+    Raises:
+        InvalidInputError: another format, or ``output`` holds something else.
+        MissingExtraError: the format's package is not installed.
+        ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError, SignatureError: the
+            index cannot be used.
+    """
+    if format not in get_args(VectorFormat):
+        raise InvalidInputError(f"the format is {format!r}, expected parquet or faiss")
+    check_replaceable(Path(output), INFO, "vectors of an index")
+    write = _writer(format)
+    with read_source(index, public_key) as source, replace_folder(output) as folder:
+        write(source, folder)
+        info = source.info
+        fields = {
+            "format": _FORMAT,
+            "format_version": _VERSION,
+            "space": {"id": info.space_id, "dimension": info.dimension},
+            "documents": len(source),
+            "files": {
+                file.name: {"sha256": sha256_file(file), "bytes": file.stat().st_size}
+                for file in sorted(folder.iterdir())
+            },
+        }
+        (folder / INFO).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+        return VectorsReport(
+            path=str(output),
+            format=format,
+            documents=len(source),
+            space_id=info.space_id,
+            dimension=info.dimension,
+            bytes=sum(file.stat().st_size for file in folder.iterdir()),
+        )
+
+
+def _writer(format: VectorFormat) -> Callable[[Source, Path], None]:
+    """What writes the format; its package is imported now, before the index is written."""
+    if format == "parquet":
+        return _write_parquet
+    try:
+        import faiss
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of("faiss-cpu", "vectors") from error
+    return lambda source, folder: _write_faiss(source, folder, faiss)
+
+
+def _batches(source: Source) -> Iterator[tuple[list[Document], Floats]]:
+    living = source.living()
+    for start in range(0, len(living), _AT_A_TIME):
+        rows = living[start : start + _AT_A_TIME]
+        yield source.read(rows)[0], source.floats(rows)
+
+
+def _write_parquet(source: Source, folder: Path) -> None:
+    info = source.info
+    table = VectorTable(info.space_id, info.dimension, texts=False, extra="vectors")
+    with table.writer(folder / "vectors.parquet") as writer:
+        for documents, vectors in _batches(source):
+            writer.write_batch(table.batch(documents, vectors))
+
+
+def _write_faiss(source: Source, folder: Path, faiss: ModuleType) -> None:
+    found = faiss.IndexFlatIP(source.info.dimension)
+    with (folder / "documents.jsonl").open("w", encoding="utf-8") as lines:
+        for documents, vectors in _batches(source):
+            found.add(np.ascontiguousarray(vectors))
+            for one in documents:
+                fields = {"id": one.id, "metadata": dict(one.metadata)}
+                lines.write(json.dumps(fields, ensure_ascii=False) + "\n")
+    faiss.write_index(found, str(folder / "vectors.faiss"))

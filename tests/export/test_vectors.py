@@ -1,0 +1,129 @@
+"""Servers with an index's vectors find what the device finds, with the device's encoder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pocketquery import sdk
+from pocketquery.export.indexing import build_index
+from pocketquery.export.vectors import INFO, export_vectors
+from pocketquery.sdk.arrays import Floats
+from pocketquery.sdk.cli import main
+from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
+from pocketquery.sdk.files import sha256_file
+from pocketquery.sdk.index.documents import Document, metadata_text
+
+faiss = pytest.importorskip("faiss")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+DATA = Path(__file__).parents[2] / "export" / "demo" / "data"
+K = 10
+
+
+@pytest.fixture(scope="module")
+def encoder() -> sdk.Encoder:
+    return sdk.load()
+
+
+@pytest.fixture(scope="module")
+def index(encoder: sdk.Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three hundred passages of the demo's corpus, some of them deleted."""
+    with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        found = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
+    path = tmp_path_factory.mktemp("index") / "index"
+    build_index(
+        [Document(one["_id"], one["text"], {"title": one["title"]}) for one in found],
+        encoder.encode_document,
+        path,
+        space_id=encoder.space_id,
+        dimension=encoder.dimension,
+    )
+    with sdk.open_index(path, writable=True) as opened:
+        opened.delete([one["_id"] for one in found[50:60]])
+    return path
+
+
+@pytest.fixture(scope="module")
+def queries(encoder: sdk.Encoder) -> Floats:
+    with gzip.open(DATA / "queries.tsv.gz", "rt", encoding="utf-8") as lines:
+        texts = [line.split("\t")[1].strip() for line, _ in zip(lines, range(60), strict=False)]
+    return encoder.encode_query(texts)
+
+
+def recall(index: Path, queries: Floats, found: list[list[str]]) -> float:
+    """How much of what the index finds a server found, too."""
+    with sdk.open_index(index) as opened:
+        expected = [{hit.id for hit in opened.search(query, K)} for query in queries]
+    shares = [len(own & set(ids)) / K for own, ids in zip(expected, found, strict=True)]
+    return float(np.mean(shares))
+
+
+def test_faiss_finds_what_the_device_finds(
+    index: Path, queries: Floats, encoder: sdk.Encoder, tmp_path: Path
+) -> None:
+    report = export_vectors(index, tmp_path / "out", format="faiss")
+    assert (report.documents, report.space_id) == (290, encoder.space_id)
+    lines = (tmp_path / "out" / "documents.jsonl").read_text("utf-8").splitlines()
+    documents = [json.loads(line) for line in lines]
+    server = faiss.read_index(str(tmp_path / "out" / "vectors.faiss"))
+    assert (server.ntotal, server.d) == (290, encoder.dimension)
+    _, rows = server.search(queries, K)
+    assert recall(index, queries, [[documents[r]["id"] for r in row] for row in rows]) >= 0.99
+    with sdk.open_index(index) as opened:
+        for one in documents:
+            document = opened.get(one["id"])
+            assert document is not None
+            assert document.metadata == one["metadata"]
+
+
+def test_parquet_finds_what_the_device_finds(
+    index: Path, queries: Floats, encoder: sdk.Encoder, tmp_path: Path
+) -> None:
+    report = export_vectors(index, tmp_path / "out")
+    files = {file.name: file for file in (tmp_path / "out").iterdir()}
+    assert report.bytes == sum(file.stat().st_size for file in files.values())
+    table = parquet.read_table(files["vectors.parquet"])
+    assert table.schema.metadata[b"pocketquery.space_id"].decode() == encoder.space_id
+    vectors = np.array(table["vector"].to_pylist(), np.float32)
+    assert vectors.shape == (290, encoder.dimension)
+    ids = table["id"].to_pylist()
+    best = np.argsort(-(queries @ vectors.T), axis=1)[:, :K]
+    assert recall(index, queries, [[ids[row] for row in rows] for rows in best]) >= 0.99
+    with sdk.open_index(index) as opened:
+        expected = {one.id: metadata_text(one) for one in opened.documents()}
+    assert dict(zip(ids, table["metadata"].to_pylist(), strict=True)) == expected
+    info = json.loads(files[INFO].read_text())
+    assert info["space"] == {"id": encoder.space_id, "dimension": encoder.dimension}
+    assert info["files"]["vectors.parquet"]["sha256"] == sha256_file(files["vectors.parquet"])
+
+
+def test_what_is_refused_leaves_everything_as_it_was(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    with pytest.raises(InvalidInputError, match="is not vectors of an index; it is left alone"):
+        export_vectors(index, tmp_path / "thesis")
+    with pytest.raises(InvalidInputError, match="expected parquet or faiss"):
+        export_vectors(index, tmp_path / "out", format="csv")  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingExtraError, match=r"pocketquery\[vectors\]"):
+        export_vectors(index, tmp_path / "out", format="faiss")
+    assert [one.name for one in tmp_path.iterdir()] == ["thesis"]
+
+
+def test_the_shell_writes_and_replaces(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["vectors", "--index", str(index), "--output", str(tmp_path / "out")]
+    assert main([*arguments, "--format", "faiss"]) == 0
+    assert "290 vectors" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["format"] == "parquet"
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {INFO, "vectors.parquet"}
