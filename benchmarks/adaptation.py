@@ -1,13 +1,20 @@
 """Does an encoder that its own index has taught find more of what people ask for?
 
     python benchmarks/adaptation.py [--bundle demo/bundle] [--sets scifact cacm ...] [--data FOLDER]
+    python benchmarks/adaptation.py --bundle demo/bundle --student demo/student [--rank both]
 
-Each collection of quality.py is adapted to by ``pocketquery adapt`` with its defaults, which look
-at documents alone; then its real queries, which nothing was chosen by, are asked before and after:
-nDCG@10 by meaning (dense) and by both (hybrid), as typed and with 8 % of the letters mistyped, with
-95 % intervals of a paired bootstrap over queries. ``elsewhere`` is the same on the next collection,
-which was not adapted to. The bundle must carry a training step (``pocketquery export
---training-step``) and be distilled from the demo's teacher.
+Each of eight collections (quality.py's, and three of questions that ask the same) is adapted to by
+``pocketquery adapt``, or with ``--student`` by ``pocketquery adapt-student`` with the demo's
+teacher and then ``export``; both with their defaults, which look at documents alone. With ``--rank
+teacher`` the teacher's own ranking is taught in the hybrid's place, plain distillation on the same
+texts, and with ``both`` half of each. Then the collection's real queries, which nothing was chosen
+by, are asked before and after: nDCG@10 by meaning (dense) and by both (hybrid), as typed and with
+8 % of the letters mistyped, with 95 % intervals of a paired bootstrap over queries. ``elsewhere``
+is the same on the seven other collections, which were not adapted to, 400 queries of each as typed.
+With ``--interpolation`` the student's weights go that far from what they were to the trained ones
+(1; default 0.5); several are measured after one training, and the verdict is of the whole way. The
+bundle must be distilled from the demo's teacher, and carry a training step (``pocketquery export
+--training-step``) unless a student is adapted; it is then the student's own.
 
 A collection that is done is kept in ``runs/adaptation``: killed and started again, the benchmark
 goes on. The last line is one JSON object; the exit status is 1 where a figure is missed:
@@ -21,17 +28,26 @@ goes on. The last line is one JSON object; the exit status is 1 where a figure i
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
+import tempfile
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from quality_sets import SETS, data_folder, read_set
+from quality_sets import FORUMS, SETS, data_folder, read_set
 
+from pocketquery.client.adaptation.acceptance import AdaptationVerdict
 from pocketquery.client.adaptation.adaptation import AdaptationConfig, adapt
 from pocketquery.client.bootstrap import Interval, bootstrap_difference
+from pocketquery.distill import StudentAdaptationConfig, adapt_student
+from pocketquery.distill.student_adaptation import interpolate
+from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.indexing import build_index
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
@@ -50,8 +66,17 @@ CONDITIONS: tuple[tuple[Mode, float], ...] = (
     ("hybrid", 0.08),
 )
 TOLERANCE = 0.005
+ALL = (*SETS, *FORUMS)
+ELSEWHERE = CONDITIONS[::2]
+MOST_ELSEWHERE = 400  # queries of each other collection
 
-Scores = dict[str, NDArray[np.float64]]
+
+class Learnt(NamedTuple):
+    """Encoders, how far each went, what decides whether it is kept, and what taught it."""
+
+    encoders: dict[float, Encoder]
+    verdict: AdaptationVerdict
+    queries: int
 
 
 def main() -> int:
@@ -59,15 +84,21 @@ def main() -> int:
     data = data_folder(arguments.data)
     path = Path(arguments.bundle)
     bundle = Bundle.open(path)
-    config = AdaptationConfig(seed=arguments.seed)
-    work = WORK / f"{sha256_file(path / 'encoder.onnx')[:12]}-{arguments.seed}"
+    learn = functools.partial(teach_adapter, bundle, arguments.seed)
+    arm = "adapter"
+    if arguments.student:
+        ways = tuple(arguments.interpolation)
+        learn = functools.partial(
+            teach_student, arguments.student, arguments.rank, ways, arguments.seed
+        )
+        arm = "-".join(["student", arguments.rank, *map(str, ways)])
+    work = WORK / f"{sha256_file(path / 'encoder.onnx')[:12]}-{arguments.seed}-{arm}"
     work.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}
-    for place, name in enumerate(arguments.sets):
+    for name in arguments.sets:
         kept = work / f"{name}.json"
         if not kept.exists():
-            other = arguments.sets[(place + 1) % len(arguments.sets)]
-            found = measure(bundle, data, work.parent, name, other, config)
+            found = measure(bundle, data, work, name, learn)
             write_atomic(kept, json.dumps(found) + "\n")
         results[name] = json.loads(kept.read_bytes())
         print_result(name, results[name])
@@ -77,34 +108,88 @@ def main() -> int:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--bundle", default="demo/bundle", help="with a training step")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--student", help="adapt this student, not the bundle's adapter")
+    parser.add_argument("--rank", choices=("hybrid", "teacher", "both"), default="hybrid")
+    parser.add_argument("--interpolation", type=float, nargs="+", default=[0.5])
+    parser.add_argument("--sets", nargs="+", choices=ALL, default=list(ALL))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     return parser.parse_args()
 
 
 def measure(
-    bundle: Bundle, data: Path, work: Path, name: str, other: str, config: AdaptationConfig
+    bundle: Bundle, data: Path, work: Path, name: str, learn: Callable[[Index], Learnt]
 ) -> dict[str, Any]:
-    """Scores before and after of one collection, and of another that was not adapted to."""
+    """Scores before and after of one collection, and of the others, not adapted to."""
     encoder = Encoder.of_bundle(bundle)
-    here, elsewhere = (open_collection(data, work, one) for one in (name, other))
-    with here[1] as index, elsewhere[1]:
-        before = {"here": ask(encoder, *here), "elsewhere": ask(encoder, *elsewhere)}
+    with open_collection(data, work.parent, name)[1] as index:
         begun = time.perf_counter()
-        adapted = adapt(bundle, index, config)
+        learnt = learn(index)
         seconds = time.perf_counter() - begun
-        encoder.swap_adapter({n: v.astype(np.float16) for n, v in adapted.adapter.items()})
-        after = {"here": ask(encoder, *here), "elsewhere": ask(encoder, *elsewhere)}
+    scores: dict[str, Any] = {"before": {}, **{str(way): {} for way in learnt.encoders}}
+    for other in ALL:
+        collection, index = open_collection(data, work.parent, other)
+        conditions, step = CONDITIONS, 1
+        if other != name:  # spread over all: queries of one article stand together
+            conditions, step = ELSEWHERE, -(-len(collection.queries) // MOST_ELSEWHERE)
+        with index:
+            kept = work / f"before-{other}.json"
+            if not kept.exists():
+                asked = ask(encoder, collection, index, CONDITIONS, 1)
+                write_atomic(kept, json.dumps(asked) + "\n")
+            before = json.loads(kept.read_bytes())
+            wanted = [named(*condition) for condition in conditions]
+            scores["before"][other] = {one: before[one][::step] for one in wanted}
+            for way, one in learnt.encoders.items():
+                scores[str(way)][other] = ask(one, collection, index, conditions, step)
     return {
-        "documents": len(here[0].documents),
-        "queries": adapted.queries,
+        "queries": learnt.queries,
         "seconds": round(seconds, 1),
-        "elsewhere": other,
-        "verdict": adapted.verdict.to_dict(),
-        "before": before,
-        "after": after,
+        "verdict": learnt.verdict.to_dict(),
+        "scores": scores,
     }
+
+
+def teach_adapter(bundle: Bundle, seed: int, index: Index) -> Learnt:
+    """What ``pocketquery adapt`` does."""
+    encoder = Encoder.of_bundle(bundle)
+    found = adapt(bundle, index, AdaptationConfig(seed=seed))
+    encoder.swap_adapter({n: v.astype(np.float16) for n, v in found.adapter.items()})
+    return Learnt({1.0: encoder}, found.verdict, found.queries)
+
+
+def teach_student(
+    folder: str,
+    rank: Literal["hybrid", "teacher", "both"],
+    ways: Sequence[float],
+    seed: int,
+    index: Index,
+) -> Learnt:
+    """What ``pocketquery adapt-student`` and ``export`` do; kept whatever the verdict is."""
+    student = SentenceEncoder.load(folder)
+    start = {name: value.clone() for name, value in student.state_dict().items()}
+    config = StudentAdaptationConfig()
+    config = replace(config, training=replace(config.training, seed=seed), ranked_by=rank)
+    config = replace(config, interpolation=1.0)  # the ways are gone below
+    texts = [document.text for document in itertools.islice(index.documents(), 512)]
+    encoders: dict[float, Encoder] = {}
+    with tempfile.TemporaryDirectory() as work:
+        found = adapt_student(
+            student, index, f"{work}/student", teacher=SentenceEncoder.load("demo"), config=config
+        )
+        trained = {name: value.clone() for name, value in student.state_dict().items()}
+        for way in ways:
+            student.load_state_dict(trained)
+            interpolate(student, start, way)
+            report = export_bundle(
+                student,
+                f"{work}/bundle-{way}",
+                calibration_texts=[" ".join(text.split()[:12]) for text in texts],
+                name="adapted",
+                license="Apache-2.0",
+            )
+            encoders[way] = Encoder.of_bundle(Bundle.open(report.path))
+    return Learnt(encoders, found.verdict, found.queries)
 
 
 def open_collection(data: Path, work: Path, name: str) -> tuple[Collection, Index]:
@@ -125,67 +210,77 @@ def open_collection(data: Path, work: Path, name: str) -> tuple[Collection, Inde
     return collection, open_index(path)
 
 
-def ask(encoder: Encoder, collection: Collection, index: Index) -> dict[str, list[float]]:
-    """nDCG@10 of each query by condition."""
+def ask(
+    encoder: Encoder,
+    collection: Collection,
+    index: Index,
+    conditions: Sequence[tuple[Mode, float]],
+    step: int,
+) -> dict[str, list[float]]:
+    """nDCG@10 of every ``step``-th query by condition."""
     excluded: dict[str, set[str]] = {}
     for name, document in collection.excluded:
         excluded.setdefault(name, set()).add(document)
     most = max(map(len, excluded.values()), default=0)
+    queries = collection.queries[::step]
     scores = {}
-    for mode, typos in CONDITIONS:
-        texts = mistyped(collection.queries, typos, 0)
+    for mode, typos in conditions:
+        texts = mistyped(queries, typos, 0)
         rankings = {}
-        for query, text, vector in zip(
-            collection.queries, texts, encoder.encode_query(texts), strict=True
-        ):
+        for query, text, vector in zip(queries, texts, encoder.encode_query(texts), strict=True):
             hits = [hit.id for hit in index.search(text, DEPTH + most, mode=mode, vector=vector)]
             out = excluded.get(query.id, set())
             rankings[query.id] = [one for one in hits if one not in out][:DEPTH]
-        found = score_rankings(collection.judgements, rankings)
-        scores[f"{mode} {'mistyped' if typos else 'clean'}"] = found.per_query["ndcg@10"].tolist()
+        judged = {query.id: collection.judgements[query.id] for query in queries}
+        found = score_rankings(judged, rankings)
+        scores[named(mode, typos)] = found.per_query["ndcg@10"].tolist()
     return scores
 
 
-def print_result(name: str, found: dict[str, Any]) -> None:
-    print(f"\n{name}: {found['documents']} documents, {found['seconds']:.0f} s, gate: ", end="")
-    print("accepted" if found["verdict"]["accepted"] else found["verdict"]["reason"])
-    for where in ("here", "elsewhere"):
-        label = "" if where == "here" else f" ({found['elsewhere']})"
-        for condition, before in found["before"][where].items():
-            after = found["after"][where][condition]
-            gain = bootstrap_difference([(np.array(after), np.array(before))])
-            print(
-                f"  {where:9} {condition:15} {np.mean(before):.4f} -> {np.mean(after):.4f}  "
-                f"{shown(gain)}{label}",
-                flush=True,
-            )
+def named(mode: Mode, typos: float) -> str:
+    return f"{mode} {'mistyped' if typos else 'clean'}"
+
+
+Pairs = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def pairs(results: dict[str, Any], way: str) -> dict[str, Pairs]:
+    """By place and condition: (after, before) of each collection, or of each other one."""
+    found: dict[str, Pairs] = {}
+    for name, result in results.items():
+        before, after = result["scores"]["before"], result["scores"][way]
+        for other, conditions in before.items():
+            place = "here" if other == name else "elsewhere"
+            for condition, values in conditions.items():
+                both = np.array(after[other][condition]), np.array(values)
+                found.setdefault(f"{place} {condition}", []).append(both)
+    return found
+
+
+def print_result(name: str, result: dict[str, Any]) -> None:
+    print(f"\n{name}: {result['seconds']:.0f} s, gate: ", end="")
+    print("accepted" if result["verdict"]["accepted"] else result["verdict"]["reason"])
+    for way in list(result["scores"])[1:]:
+        for condition, found in pairs({name: result}, way).items():
+            before = np.mean([one.mean() for _, one in found])
+            gain = bootstrap_difference(found)
+            print(f"  {way:5} {condition:22} {before:.4f} {shown(gain)}", flush=True)
 
 
 def report(results: dict[str, Any]) -> int:
-    """The means over collections, the JSON line and the exit status."""
-    means = {
-        f"{where} {condition}": bootstrap_difference(
-            [
-                (
-                    np.array(one["after"][where][condition]),
-                    np.array(one["before"][where][condition]),
-                )
-                for one in results.values()
-            ]
-        )
-        for where in ("here", "elsewhere")
-        for condition in next(iter(results.values()))["before"]["here"]
-    }
+    """The means over collections, the JSON line and the exit status, which the last way decides."""
+    missed: list[str] = []
+    values: dict[str, Any] = {}
     print(f"\nmean over {len(results)} collections")
-    for name, gain in means.items():
-        print(f"  {name:25} {shown(gain)}")
-    missed = [name for name in ("here dense clean", "here dense mistyped") if means[name].low <= 0]
-    missed += [
-        name
-        for name in ("here hybrid clean", "elsewhere dense clean")
-        if means[name].estimate < -TOLERANCE
-    ]
-    values = {n: [g.estimate, g.low, g.high] for n, g in means.items()}
+    for way in list(next(iter(results.values()))["scores"])[1:]:
+        means = {name: bootstrap_difference(some) for name, some in pairs(results, way).items()}
+        for name, gain in means.items():
+            print(f"  {way:5} {name:25} {shown(gain)}")
+        values[way] = {n: [g.estimate, g.low, g.high] for n, g in means.items()}
+        missed = [n for n in ("here dense clean", "here dense mistyped") if means[n].low <= 0]
+        for name in ("here hybrid clean", "elsewhere dense clean"):
+            if means[name].estimate < -TOLERANCE:
+                missed.append(name)
     print(json.dumps({"sets": list(results), "gains": values, "missed": missed}))
     return 1 if missed else 0
 

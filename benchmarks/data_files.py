@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import lzma
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ def table(path: Path) -> Iterator[list[str]]:
 
 
 def objects(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a gzipped JSON Lines file."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
+    """The objects of a JSON Lines file, packed by gzip or xz."""
+    opened = lzma.open if path.suffix == ".xz" else gzip.open
+    with opened(path, "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)

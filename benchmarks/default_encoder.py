@@ -64,12 +64,12 @@ def main() -> int:
     data = data_folder(options.data)
     collections = {name: read_set(data, name) for name in SETS}
     teacher = SentenceEncoder.load("demo")
-    names = [options.bundle, str(REFERENCE), *options.also]
-    rows = {name: row(name, collections, teacher, options.repeat) for name in names}
-    rival = quality.model2vec_scores(collections, "demo", teacher.space_id)
-    ours = rows[options.bundle]
-    figures: dict[str, Any] = {name: one["figures"] for name, one in rows.items()}
-    figures["model2vec"] = retentions(rival["clean"], ours["teacher"]["clean"])
+    rival = quality.model2vec_scores(collections, "demo", teacher.space_id)["clean"]
+    figures: dict[str, Any] = {}
+    for name in (options.bundle, str(REFERENCE), *options.also):
+        figures[name], asked_itself = row(name, collections, teacher, options.repeat)
+        print(json.dumps(figures[name]), flush=True)
+    figures["model2vec"] = retentions(rival, asked_itself)
     figures["first_vector"] = first_vector(options.bundle)
     missed = misses(figures[options.bundle], figures["model2vec"], figures["first_vector"])
     table(figures)
@@ -81,8 +81,8 @@ def main() -> int:
 
 def row(
     name: str, collections: dict[str, Collection], teacher: SentenceEncoder, repeat: int
-) -> dict[str, Any]:
-    """Everything about one bundle."""
+) -> tuple[dict[str, Any], dict[str, Scores]]:
+    """Everything about one bundle; and the teacher's scores for clean queries."""
     encoder = sdk.load(name)
     print(f"{name}: {encoder.name}", flush=True)
     scores: dict[str, dict[str, dict[str, Scores]]] = {"clean": {}, "typos": {}}
@@ -106,7 +106,7 @@ def row(
         "symmetric_over_teacher": mean(symmetric) / mean(teachers["clean"]),
         "p50_over_reference": pair.ours / pair.other,
     }
-    return {"figures": figures, "teacher": teachers}
+    return figures, teachers["clean"]
 
 
 def mean(scores: dict[str, Scores]) -> float:

@@ -52,7 +52,6 @@ from private_rounds.attacker import (
 )
 from private_rounds.changes import (
     ROOT,
-    Floats,
     add_arguments,
     clipped,
     open_fleet,
@@ -75,6 +74,7 @@ from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.secure.encoding import value_range
 from pocketquery.client.secure.noise import counted_on, sigma
 from pocketquery.client.transforms import Clip, Int8
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.files import write_atomic
 
 RESULT = ROOT / "docs" / "results" / "privacy_attacks.json"

@@ -37,7 +37,6 @@ from private_rounds.changes import (
     ROOT,
     Bank,
     Fleet,
-    Floats,
     User,
     add_arguments,
     clipped,
@@ -47,6 +46,7 @@ from private_rounds.changes import (
 from private_rounds.noise import mean_noise
 from private_rounds.retrieval import CONDITIONS, Retrieval, Scores
 
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.evaluation import Interval, bootstrap_difference

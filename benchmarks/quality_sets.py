@@ -1,23 +1,42 @@
-"""The five collections of the quality benchmark, as they lie in the data folder."""
+"""The collections of the quality benchmarks, as they lie in the data folder.
+
+``SETS`` are five that come as collections; ``FORUMS`` are three made of pairs of questions that
+people marked as asking the same: an earlier question answers a new one.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from data_files import rows
+
 from pocketquery.export.demo.split import is_held_out
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import (
     Collection,
     CollectionFiles,
+    Query,
     find_files,
     read_collection,
     read_queries,
 )
 
-__all__ = ["SETS", "data_folder", "read_set"]
+__all__ = ["FORUMS", "SETS", "data_folder", "read_set"]
 
 SETS = ("squad", "scifact", "cacm", "cranfield", "medline")
+FORUMS = ("stackexchange", "cqa", "quora")
+MOST_ASKED = 1000  # posts of a forum
+_FOLDERS = {
+    "squad": "squad_dev_passages",
+    "stackexchange": "stackexchange_english_pairs",
+    "cqa": "cqa_question_ranking",
+}
 
 
 def data_folder(given: str | None) -> Path:
@@ -38,7 +57,9 @@ def data_folder(given: str | None) -> Path:
 
 
 def read_set(data: Path, name: str) -> Collection:
-    """One collection by its name in SETS."""
+    """One collection by its name in SETS or FORUMS."""
+    if name in FORUMS:
+        return _duplicates(_posts(data / _folder_name(name), name))
     files = find_files(data / _folder_name(name))
     if name == "squad":
         return _held_out(files)
@@ -74,5 +95,42 @@ def _without_training_claims(files: CollectionFiles, training: Path) -> Collecti
     return Collection.of(whole.documents, queries, judgements)
 
 
+def _posts(folder: Path, name: str) -> Iterator[tuple[Document, Document, bool]]:
+    """Pairs of posts, and whether they ask the same."""
+    if name == "stackexchange":
+        for label, one, two, title, other_title, body, other_body in rows(folder / "pairs.tsv.gz"):
+            asked = Document(one, body, {"title": title})
+            yield asked, Document(two, other_body, {"title": other_title}), label == "1"
+        return
+    for part in ("train", "dev") if name == "cqa" else ("train", "valid"):
+        for row in rows(folder / f"{part}.tsv.gz"):
+            if name == "cqa":
+                query, candidate, label, text, other = row
+            else:
+                label, text, other, _ = row
+                query, candidate = (sha256_bytes(one.encode())[:16] for one in (text, other))
+            yield Document(query, text), Document(candidate, other), label == "1"
+
+
+def _duplicates(pairs: Iterable[tuple[Document, Document, bool]]) -> Collection:
+    """For each post that asks what another asks, find that one among all but itself; a post is
+    asked by its title, where it has one.
+    """
+    documents: dict[str, Document] = {}
+    judgements: dict[str, dict[str, int]] = defaultdict(dict)
+    for asked, other, same in pairs:
+        documents |= {asked.id: asked, other.id: other}
+        if same:
+            judgements[asked.id][other.id] = 1
+    queries = [
+        Query(name, str(documents[name].metadata.get("title", documents[name].text)))
+        for name in judgements
+    ]
+    if len(queries) > MOST_ASKED:
+        queries = random.Random(0).sample(queries, MOST_ASKED)
+    itself = [(query.id, query.id) for query in queries]
+    return Collection.of(documents.values(), queries, judgements, itself)
+
+
 def _folder_name(name: str) -> str:
-    return "squad_dev_passages" if name == "squad" else name
+    return _FOLDERS.get(name, name)

@@ -23,43 +23,34 @@ from __future__ import annotations
 
 import os
 
+from pocketquery.sdk.arrays import Floats
+
 os.environ.update({"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"})
 
-import gzip
-import hashlib
 import json
-import random
-import re
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import faiss
 import numpy as np
-from numpy.typing import NDArray
+from search_vectors import grow, real_vectors
 
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import create_index, open_index
 from pocketquery.sdk.index.vectors import Vectors
 
-ROOT = Path(__file__).parents[1]
-PUBLIC = ROOT / "data"
-DEMO = ROOT / "export" / "demo" / "data"
 SIZES = (10_000, 100_000)
-REAL = 10_000
-QUERIES = 300
 LEAST_RECALL = 0.99
 MOST_OVER_FAISS = 2.0
 MOST_OF_FLOAT32 = 0.3
 
-Floats = NDArray[np.float32]
-
 
 def main() -> int:
-    texts, real, queries = real_vectors()
+    texts, real, _, queries = real_vectors()
     print(f"{len(real):,} real document vectors, {len(queries)} real queries, one thread")
     print(f"{'documents':>10} {'recall@10':>10} {'ours ms':>8} {'index ms':>9} {'faiss ms':>9}"
           f" {'/faiss':>7} {'index/faiss':>11} {'file/float32':>12}")  # fmt: skip
@@ -149,82 +140,6 @@ def recall(ours: Vectors, vectors: Floats, queries: Floats) -> float:
         exact = np.argsort(-(vectors @ query), kind="stable")[:10]
         shared += len(set(exact.tolist()) & set(ours.search(query, 10)[0].tolist()))
     return shared / (10 * len(queries))
-
-
-def grow(real: Floats, size: int) -> Floats:
-    """``size`` vectors: the real ones, then mixtures of two with noise."""
-    generator = np.random.default_rng(0)
-    parts = [real[:size]]
-    missing = size - len(parts[0])
-    first, second = generator.integers(0, len(real), (2, missing))
-    share = generator.uniform(0.1, 0.4, (missing, 1)).astype(np.float32)
-    noise = generator.standard_normal((missing, real.shape[1]), np.float32)
-    mixed = (1 - share) * real[first] + share * real[second]
-    mixed += noise * np.float32(0.3 / np.sqrt(real.shape[1]))
-    parts.append(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
-    return np.concatenate(parts)
-
-
-def real_vectors() -> tuple[list[str], Floats, Floats]:
-    """Sentences, their vectors and the queries' vectors, from the cache where they are in it."""
-    generator = random.Random(0)
-    texts = sorted(set(public_sentences() if PUBLIC.is_dir() else demo_sentences()))
-    generator.shuffle(texts)
-    questions = sorted(set(public_questions() if PUBLIC.is_dir() else demo_questions()))
-    generator.shuffle(questions)
-    texts, questions = texts[:REAL], questions[:QUERIES]
-    key = hashlib.sha256("\n".join(texts + questions).encode()).hexdigest()[:16]
-    cache = ROOT / "runs" / f"search-vectors-{key}.npz"
-    if not cache.is_file():
-        from pocketquery.server.modeling import SentenceEncoder
-
-        teacher = SentenceEncoder.load("demo")
-        cache.parent.mkdir(exist_ok=True)
-        temporary = cache.with_suffix(".tmp.npz")
-        np.savez(
-            temporary,
-            documents=teacher.encode(texts, show_progress_bar=True),
-            queries=teacher.encode(questions),
-        )
-        temporary.replace(cache)
-    with np.load(cache) as arrays:
-        return texts, arrays["documents"], arrays["queries"]
-
-
-def public_sentences() -> Iterator[str]:
-    for record in json_lines(PUBLIC / "enwiki_articles" / "articles.jsonl.gz"):
-        for paragraph in record["paragraphs"]:
-            yield from sentences(paragraph["text"])
-    for record in json_lines(PUBLIC / "scifact" / "corpus.jsonl.gz"):
-        yield from sentences(" ".join(record["sentences"]))
-
-
-def public_questions() -> Iterator[str]:
-    for record in json_lines(PUBLIC / "nq_open_queries" / "dev.jsonl.gz"):
-        yield record["question"]
-
-
-def demo_sentences() -> Iterator[str]:
-    for record in json_lines(DEMO / "corpus.jsonl.gz"):
-        yield from sentences(record["text"])
-
-
-def demo_questions() -> Iterator[str]:
-    with gzip.open(DEMO / "queries.tsv.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield line.rstrip("\n").split("\t")[1]
-
-
-def sentences(text: str) -> Iterator[str]:
-    for sentence in re.split(r"(?<=[.!?])\s+", text):
-        if len(sentence) > 30:
-            yield sentence
-
-
-def json_lines(path: Path) -> Iterator[dict]:  # type: ignore[type-arg]
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ group of 10,000 it has 64. From 100 devices on they add noise (z = 2.4). A devic
 processor's over the five stages, without the training, which stands beside it: one local training
 of the bundle with the default settings. The server's is that of a whole group of 1,000 with 84
 neighbours each, of whom 5 % are gone after they dealt (server/federation/secure/coordinator.py and
-unmasking.py).
+unmasking.py). Where sdk/js is built, the same device's round in Node stands below.
 
 Beside it, in the same run: a plain round, and Flower's SecAgg+ (1.41: flwr.client.mod's four steps
 on the device; on the server combine_shares and pseudo_rand_gen for some devices, scaled).
@@ -34,6 +34,7 @@ from flwr.app import Message
 from private_rounds.costs import device_round, server_seconds
 from private_rounds.flower_secagg import device_costs, server_milliseconds
 from private_rounds.group import NEIGHBOURS, Group, a_change
+from private_rounds.javascript import is_built, javascript_round
 from training_step import QUERIES, build, unit_rows
 
 from pocketquery.client.app import handle
@@ -86,6 +87,10 @@ def main() -> int:
             group = Group.of(cohort, offer, size)
             cohorts[cohort] = device_round(group, offer, Path(folder), options.repeat)
             row(f"private, {cohort:,}", cohorts[cohort])
+            if is_built():
+                found = javascript_round(group, offer, Path(folder), options.repeat)
+                cohorts[cohort] |= {f"node_{name}": value for name, value in found.items()}
+                print(f"{'in Node':>18} {found['device_ms']:27.1f}, first {found['first_ms']:.1f}")
         row("Flower's SecAgg+", flower)
     server = server_seconds(Group.of(options.server_cohort, offer, size), GONE)
     print(

@@ -6,15 +6,16 @@ import gzip
 import random
 import re
 import sys
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from data_files import objects, rows, table
+from fixtures.cipher_fixture import Ciphers, make_ciphers
 
 from pocketquery.server.corpus import split_sentences
 from pocketquery.server.corpus.groups import Group, GroupList
@@ -23,17 +24,20 @@ from pocketquery.server.corpus.readers.candidates import CandidateList, read_can
 __all__ = [
     "SessionTest",
     "articles",
+    "ciphers",
     "exchange_duplicates",
     "manual",
     "news",
+    "pages",
     "question_bodies",
     "scifact",
     "services",
     "squad",
-    "tatoeba",
     "threads",
-    "unseen_sentences",
 ]
+
+
+_PARALLEL = 2_500  # sentences of the ciphers' pairs
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,48 @@ def exchange_duplicates(data: Path) -> tuple[list[tuple[str, str]], list[str]]:
 
 def articles(data: Path) -> GroupList:
     """Wikipedia articles, paragraph by paragraph, each a document with its section's sentences."""
-    groups = []
-    for row in objects(data / "enwiki_articles/articles.jsonl.gz"):
-        for number, paragraph in enumerate(row["paragraphs"]):
-            texts = (row["title"], *split_sentences(paragraph["text"]))
-            groups.append(Group(f"{row['title']}#{number}", texts, (), "en", title=True))
-    return GroupList(groups, "documents")
+    rows = objects(data / "enwiki_articles/articles.jsonl.gz")
+    return GroupList([group for row in rows for group in _paragraphs(row)], "documents")
+
+
+def pages(
+    data: Path, most: int | None = None, held_out_every: int = 50
+) -> tuple[GroupList, list[str]]:
+    """Some 6,900 more pages of Wikipedia, none of which SQuAD asks about, as :func:`articles`.
+
+    Args:
+        data: folder of the public sets.
+        most: pages to read; None for all.
+        held_out_every: every so many pages one is held out.
+
+    Returns:
+        The paragraphs to train on, and the paragraphs of the pages held out, as they stand.
+    """
+    groups: list[Group] = []
+    held_out: list[str] = []
+    for number, row in enumerate(islice(objects(data / "enwiki_pages/pages.jsonl.xz"), most)):
+        if number % held_out_every == held_out_every - 1:
+            held_out += [paragraph["text"] for paragraph in row["paragraphs"]]
+        else:
+            groups += _paragraphs(row)
+    return GroupList(groups, "documents"), held_out
+
+
+def ciphers(data: Path, most: int | None = None, *, reverse: bool = False) -> Ciphers:
+    """Half of the pages' paragraphs in English, half in a cipher of it, and held-out pairs.
+
+    Split alike for the start and for what goes on from it; titles, which all paragraphs of a page
+    share, are left out.
+
+    Args:
+        data: folder of the public sets.
+        most: pages to read; None for all.
+        reverse: the second language has the reverse order of words.
+    """
+    found, _ = pages(data, most)
+    groups = (found[row] for row in range(len(found)))
+    untitled = [replace(group, texts=group.texts[1:], title=False) for group in groups]
+    return make_ciphers(untitled, seed=0, reverse=reverse, held_out=_PARALLEL)
 
 
 @dataclass(frozen=True)
@@ -181,43 +221,11 @@ def news(data: Path, languages: tuple[str, ...]) -> GroupList:
     return GroupList(groups, "documents")
 
 
-def unseen_sentences(data: Path, languages: tuple[str, str]) -> dict[str, list[str]]:
-    """Some two thousand sentences of each language that :func:`news` does not give.
-
-    None is there in both languages: each language's are from the articles it was not dealt, from
-    half of XQuAD's articles with their questions, and half of xSID's requests.
-    """
-    documents = news(data, languages)
-    trained = {text for row in range(len(documents)) for text in documents[row].texts}
-    answered = {row[0]: row[1] for row in table(data / "xquad/qrels.tsv")}
-    found: dict[str, list[str]] = {}
-    for turn, language in enumerate(languages):
-        short = {"eng": "en", "deu": "de"}[language]
-        other = 1 - turn
-        articles = list(_news_articles(data, language).values())[other :: len(languages)]
-        paragraphs = objects(data / f"xquad/{short}.corpus.jsonl.gz")
-        questions = table(data / f"xquad/{short}.queries.tsv.gz")
-        requests = list(table(data / f"xsid/{short}.tsv"))[1:]  # below the header
-        texts = [
-            *(text for texts in articles for text in texts),
-            *(
-                text
-                for row in paragraphs
-                if _half(row["_id"]) == turn
-                for text in split_sentences(row["text"])
-            ),
-            *(text for number, text in questions if _half(answered[number]) == turn),
-            *(row[2] for row in requests if int(row[0]) % 2 == turn),
-        ]
-        found[language] = [text for text in texts if text not in trained]
-    return found
-
-
-def tatoeba(data: Path, language: str) -> list[tuple[str, str]]:
-    """Sentences in ``language`` and their English translation."""
-    text = (data / f"tatoeba/{language}-eng.tsv").read_text(encoding="utf-8")
-    pairs = (line.split("\t") for line in text.splitlines())
-    return [(first, second) for first, second in pairs]
+def _paragraphs(row: dict[str, Any]) -> Iterator[Group]:
+    """The paragraphs of a page, each with the page's title before its sentences."""
+    for number, paragraph in enumerate(row["paragraphs"]):
+        texts = (row["title"], *split_sentences(paragraph["text"]))
+        yield Group(f"{row['title']}#{number}", texts, (), "en", title=True)
 
 
 def _news_articles(data: Path, language: str) -> dict[str, list[str]]:
@@ -229,11 +237,6 @@ def _news_articles(data: Path, language: str) -> dict[str, list[str]]:
     for name, line in zip(ids, lines, strict=True):
         found[name].append(line)
     return found
-
-
-def _half(paragraph: str) -> int:
-    """0 or 1, the same for all paragraphs of an article."""
-    return zlib.crc32(paragraph.rsplit("#", 1)[0].encode()) % 2
 
 
 def _dialogue(row: dict[str, Any]) -> Group:

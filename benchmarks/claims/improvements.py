@@ -218,7 +218,7 @@ def encoders(line: Line, name: str, data: Path, tests: dict[str, Test]) -> tuple
 
 
 def masked(encoder: SentenceEncoder, head: Path | None, data: Path) -> Scores:
-    """The share of the masked pieces of each text that is told rightly."""
+    """The accuracy over the masked subword tokens of each text."""
     torch.manual_seed(0)  # a drawn head
     objective = build_objective("mlm", encoder, {"max_length": encoder.max_length})
     if head is not None:

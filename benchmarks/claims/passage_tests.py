@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from data_sets import Asked, articles, scifact, squad
+from data_sets import Asked, articles, pages, scifact, squad
 from retrieval_test import RetrievalTest
 
 from pocketquery.server.corpus.groups import GroupList
@@ -19,12 +19,13 @@ _SETS: Mapping[str, tuple[Callable[[Path], Asked], int]] = {
 """Name -> reader, and the first of a document's texts that its passage has."""
 
 
-def passage_test(name: str, data: Path) -> tuple[GroupList, RetrievalTest]:
+def passage_test(name: str, data: Path, more_pages: int = 0) -> tuple[GroupList, RetrievalTest]:
     """The set's documents and Wikipedia's paragraphs to read; its passages and questions.
 
     Args:
         name: ``"squad"`` (questions split by article) or ``"scifact"``.
         data: folder of the public sets.
+        more_pages: of Wikipedia to read, beside its articles.
     """
     read, first = _SETS[name]
     found = read(data)
@@ -35,5 +36,6 @@ def passage_test(name: str, data: Path) -> tuple[GroupList, RetrievalTest]:
         [(text, rows[document]) for text, document in found.training],
         [(text, rows[document]) for text, document in found.test],
     )
-    more = articles(data)
-    return GroupList(groups + [more[row] for row in range(len(more))], "documents"), test
+    further = [articles(data), *([pages(data, more_pages)[0]] if more_pages else [])]
+    groups += [documents[row] for documents in further for row in range(len(documents))]
+    return GroupList(groups, "documents"), test

@@ -16,14 +16,17 @@ figure a seed. The orderings are decided on both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from duplicate_fixture import make_duplicates
+from fixtures.duplicate_fixture import make_duplicates
 from numpy.typing import NDArray
 from reporting import main
-from study import Corpus, Scores, Trained
-from verdicts import Check, Claim, above, all_of, not_below
+from study import Corpus, Scores, Study, Trained
+from verdicts import Check, Claim, above, not_below
+from views import light_views
 
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.evaluation.duplicate_pairs import (
@@ -35,6 +38,34 @@ from pocketquery.server.evaluation.duplicate_pairs import (
 from pocketquery.server.evaluation.duplicates import pair_scores, score_duplicates
 
 
+class QueryBertStudy(Study):
+    """With light views that are written once, from the start."""
+
+    def begin(self) -> None:
+        super().begin()
+        queries = self.corpus.sources["views"]
+        texts = [queries[row].texts[0] for row in range(len(queries))]
+        model = self.shared_start.leg_folder(self._leg)
+        cache = self._folder() / f"views-{self._start_key()}.sqlite"
+        self.settings = _with_views(self.settings, light_views(cache, model, texts))
+
+    def begin_anywhere(self) -> None:
+        super().begin_anywhere()
+        self.settings = _with_views(self.settings, "template,template")
+
+
+def _with_views(settings: Mapping[str, Any], light: str) -> Mapping[str, Any]:
+    """The settings with the light slots' augmenters in their place."""
+    arms = settings["arms"]
+    changed = {
+        arm: {**table, "objectives": {"query_bert": {**options, "light": light}}}
+        for arm, table in arms.items()
+        for options in [table.get("objectives", {}).get("query_bert", {})]
+        if options.get("light") == "$VIEWS"
+    }
+    return {**settings, "arms": {**arms, **changed}}
+
+
 def corpus(name: str, data: Path) -> Corpus:
     """Duplicates to train on as pairs, and all training questions as queries."""
     split = split_duplicates(_pairs(name, data), seed=0)
@@ -44,9 +75,10 @@ def corpus(name: str, data: Path) -> Corpus:
     queries = [Group(f"query-{i}", (text,)) for i, text in enumerate(questions)]
     return Corpus(
         name,
-        warm=GroupList(queries, "queries"),
-        sources={"pairs": GroupList(pairs, "pairs"), "views": GroupList(queries, "queries")},
-        evaluate=lambda trained: _evaluate(trained, split),
+        GroupList(queries, "queries"),
+        {"pairs": GroupList(pairs, "pairs"), "views": GroupList(queries, "queries")},
+        lambda trained: _evaluate(trained, split),
+        lambda encoder: float(placements(*pair_scores(encoder, split.dev)).mean()),
     )
 
 
@@ -56,25 +88,36 @@ def claims(name: str) -> list[Claim]:
         Claim(
             "O6",
             "a separate target > SimSiam, with both projectors",
-            all_of(_both("bsl_mlp", "simsiam_mlp"), _both("bsl_attention", "simsiam_attention")),
+            [
+                *_both("bsl_mlp", "simsiam_mlp"),
+                *_both("bsl_attention", "simsiam_attention"),
+            ],
+            [
+                *_both("bsl_mlp", "simsiam_mlp_twice"),
+                *_both("bsl_attention", "simsiam_attention_twice"),
+            ],
         ),
         Claim(
             "O7",
             "attention projector > MLP projector, in SimSiam and with a separate target",
-            all_of(_both("simsiam_attention", "simsiam_mlp"), _both("bsl_attention", "bsl_mlp")),
+            [*_both("simsiam_attention", "simsiam_mlp"), *_both("bsl_attention", "bsl_mlp")],
         ),
         Claim("O8", "EMA > none", _both("bsl_attention_ema", "bsl_attention")),
         Claim(
             "O9",
             "all views, directional > two light views > all views, regular",
-            all_of(_both("all_directional", "light"), _both("light", "all_regular")),
+            [*_both("all_directional", "light"), *_both("light", "all_regular")],
+            _both("all_directional", "light_twice"),
         ),
     ]
 
 
-def _both(better: str, worse: str) -> Check:
-    """Above in AUC, and not below in F1."""
-    return all_of(above(better, worse, "auc"), not_below(better, worse, "f1"))
+def _both(better: str, worse: str) -> list[Check]:
+    """Above in AUC, and not below in accuracy, which every pair of the test has a part in.
+
+    F1 is one figure of all pairs; it stands in the tables.
+    """
+    return [above(better, worse, "auc"), not_below(better, worse, "right", 0.01)]
 
 
 def _pairs(name: str, data: Path) -> list[DuplicatePair]:
@@ -93,7 +136,12 @@ def _evaluate(trained: Trained, split: DuplicateSplit) -> Scores:
     dev, test = pair_scores(trained.encoder, split.dev), pair_scores(trained.encoder, split.test)
     report = score_duplicates(*dev, *test)
     single = {"f1": report.f1, "accuracy": report.accuracy, "ap": report.average_precision}
-    return {"auc": placements(*test), **{name: np.array([v]) for name, v in single.items()}}
+    told = (test[0] > report.threshold) == test[1]
+    return {
+        "auc": placements(*test),
+        "right": told.astype(np.float64),
+        **{name: np.array([v]) for name, v in single.items()},
+    }
 
 
 def placements(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -106,4 +154,6 @@ def placements(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDAr
 
 
 if __name__ == "__main__":
-    raise SystemExit(main("query_bert", ("quora", "made_up"), corpus, claims, lambda name: "auc"))
+    raise SystemExit(
+        main("query_bert", ("quora", "made_up"), corpus, claims, lambda name: "auc", QueryBertStudy)
+    )

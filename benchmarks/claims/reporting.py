@@ -1,7 +1,7 @@
 """The command line that all studies share: run what is missing, print tables and verdicts.
 
 The last line is one JSON object. A claim that does not hold is a result, not a failure: the exit
-status is 0 wherever everything ran.
+status is 0 wherever everything ran. No study runs before its start has passed its gate.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from study import Corpus, Study
-from verdicts import Claim, gains, table
+from estimates import print_estimate
+from study import Corpus, Study, profiles
+from verdicts import CLOSE, Claim, Results, decided, gains, table
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from quality_sets import data_folder
@@ -28,7 +30,7 @@ def main(
     corpus: Callable[[str, Path], Corpus],
     claims: Callable[[str], list[Claim]],
     metric: Callable[[str], str],
-    study_of: Callable[[str, Corpus], Study] = Study,
+    study_of: Callable[[str, Corpus, str], Study] = Study,
 ) -> int:
     """Run a study on its corpora.
 
@@ -37,35 +39,82 @@ def main(
         corpora: names of all its corpora.
         corpus: makes one.
         claims: the claims that are decided on one.
-        metric: by which arms are compared with ``start``, the warm start itself.
-        study_of: makes the study of a name and a corpus.
+        metric: by which arms are compared with ``start``, the start itself.
+        study_of: makes the study of a name, a corpus and a profile.
     """
     parser = argparse.ArgumentParser(description=f"The claims of {name}, in small.")
-    parser.add_argument("--corpora", nargs="+", choices=corpora, default=list(corpora))
+    known = profiles(name)
+    parser.add_argument(
+        "--profile",
+        choices=known,
+        default=known[-1],
+        help="whole: all that is declared; two_cores: a provisional version (default: %(default)s)",
+    )
+    parser.add_argument("--corpora", nargs="+", choices=corpora, help="default: the profile's")
     parser.add_argument("--arms", nargs="+", help="run these and decide nothing")
+    parser.add_argument("--seeds", nargs="+", type=int, help="run these and decide nothing")
+    parser.add_argument(
+        "--estimate", action="store_true", help="take a few steps of each arm, say what all cost"
+    )
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     options = parser.parse_args()
     data = data_folder(options.data)
-    found: dict[str, dict[str, object]] = {}
-    for chosen in options.corpora:
-        study = study_of(name, corpus(chosen, data))
-        results = study.results(options.arms)
-        metrics = list(dict.fromkeys(metric for scores in results.values() for metric in scores))
-        print(f"\n{table(chosen, results, metrics)}\n")
-        verdicts = {} if options.arms else {c: c.check(results) for c in claims(chosen)}
-        for claim, verdict in verdicts.items():
-            print(f"{claim.id} {'holds' if verdict.holds else 'does not hold'}: {claim.text}")
-            print(f"    {verdict.evidence}")
-        gained = gains(results, metric(chosen)) if "start" in results else {}
-        for arm, (difference, p) in gained.items():
-            print(f"{arm} - start, {metric(chosen)}: {difference:+.4f} (p {p:.4f})")
-        found[chosen] = {
-            "gains": {arm: [round(value, 4) for value in gain] for arm, gain in gained.items()},
-            "means": {
-                arm: {metric: round(float(np.mean(v)), 4) for metric, v in scores.items()}
-                for arm, scores in results.items()
-            },
-            "claims": {claim.id: verdict.holds for claim, verdict in verdicts.items()},
-        }
-    print(json.dumps({name: found}))
+    found: dict[str, Any] = {}
+    for chosen in options.corpora or Study.corpora_of(name, options.profile) or corpora:
+        study = study_of(name, corpus(chosen, data), options.profile)
+        if options.estimate:
+            found[chosen] = print_estimate(study)
+            continue
+        study.begin()
+        if options.arms or options.seeds:
+            for seed, arm in study.runs(options.arms, options.seeds):
+                study.run(arm, seed)
+            continue
+        found[chosen] = _decided(study, claims(chosen), metric(chosen))
+    print(json.dumps({name: found, "profile": options.profile}))
     return 0
+
+
+def _decided(study: Study, claims: Sequence[Claim], metric: str) -> dict[str, Any]:
+    """Run, print and return one corpus's results."""
+    results = _with_more_seeds(study, claims)
+    metrics = list(dict.fromkeys(name for scores in results.values() for name in scores))
+    print(f"\n{table(study.corpus.name, results, metrics)}\n")
+    verdicts: dict[str, Any] = {}
+    for claim in claims:
+        whole, links, beside = decided(claim, results)
+        print(f"{claim.id} {whole}: {claim.text}")
+        for link in links:
+            print(f"    {link}")
+        for link in beside:
+            print(f"    beside it, {link}")
+        verdicts[claim.id] = {
+            "verdict": whole,
+            "links": [[link.text, link.verdict, link.evidence] for link in links],
+            "beside": [[link.text, link.verdict, link.evidence] for link in beside],
+        }
+    gained = gains(results, metric) if "start" in results else {}
+    for arm, difference in gained.items():
+        print(f"{arm} - start, {metric}: {difference}")
+    return {
+        "start": study.start_said,
+        "gains": {arm: [round(v, 4) for v in (e.mean, e.low, e.high)] for arm, e in gained.items()},
+        "means": {
+            arm: {metric: round(float(np.mean(v)), 4) for metric, v in scores.items()}
+            for arm, scores in results.items()
+        },
+        "claims": verdicts,
+    }
+
+
+def _with_more_seeds(study: Study, claims: Sequence[Claim]) -> Results:
+    """All arms' results; those that a claim finds close together get the further seeds as well."""
+    results = study.results()
+    close = {
+        arm
+        for claim in claims
+        for link in decided(claim, results)[1]
+        if link.difference is not None and abs(link.difference) < CLOSE
+        for arm in link.arms
+    }
+    return study.results(more=close) if close else results

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from study import Scores
 
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.corpus.mining.hard_negatives import (
@@ -19,15 +19,23 @@ from pocketquery.server.corpus.mining.hard_negatives import (
     mine_triples,
 )
 from pocketquery.server.corpus.mining.rankers import Bm25Ranker
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives import build_objective
+from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 
 __all__ = [
     "RetrievalTest",
     "bm25_ranks",
     "dense_ranks",
+    "fine_tuned",
     "first_triples",
     "rank_scores",
     "triples_of",
 ]
+
+
+Scores = dict[str, NDArray[np.float64]]
+"""Metric -> score of every item (query, pair, or a single figure), float64 (items,)."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,8 @@ class RetrievalTest:
     test: list[tuple[str, int]]
 
 
-def triples_of(test: RetrievalTest, seed: int = 0) -> GroupList:
-    """The training questions in a drawn order, with negatives from BM25."""
+def triples_of(test: RetrievalTest, seed: int = 0, negatives: int = 7) -> GroupList:
+    """The training questions in a drawn order, each with so many negatives from BM25."""
     asked = random.Random(seed).sample(test.training, len(test.training))
     answers: dict[str, set[int]] = defaultdict(set)
     for text, row in asked:
@@ -52,7 +60,7 @@ def triples_of(test: RetrievalTest, seed: int = 0) -> GroupList:
     mined = mine_triples(
         Questions(tuple(test.passages), questions),
         [Bm25Ranker(test.passages)],
-        NegativesConfig(negatives=4, depth=50),
+        NegativesConfig(negatives=negatives, depth=50),
     )
     return GroupList(list(mined), "triples")
 
@@ -61,6 +69,25 @@ def first_triples(triples: GroupList, count: int) -> GroupList:
     """The first ``count`` of them: a low-resource training set."""
     chosen: list[Group] = [triples[row] for row in range(min(count, len(triples)))]
     return GroupList(chosen, "triples")
+
+
+def fine_tuned(
+    encoder: SentenceEncoder,
+    triples: GroupList,
+    config: PretrainingConfig,
+    options: Mapping[str, int],
+) -> SentenceEncoder:
+    """A copy of an encoder after learning from questions; what it was given stays as it is.
+
+    Args:
+        encoder: to begin with.
+        triples: questions with their passage and hard negatives.
+        config: of the run.
+        options: of the objective ``fine_tune``.
+    """
+    tuned = copy.deepcopy(encoder)
+    objective = build_objective("fine_tune", tuned, options)
+    return pretrain(tuned, [Part(objective, triples)], config).eval()
 
 
 def dense_ranks(

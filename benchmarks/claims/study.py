@@ -1,10 +1,10 @@
 """One study: a paper's arms on one corpus, every run kept when it is done.
 
-The arms, budgets and seeds stand in ``arms.toml``, written down before the runs. All arms of
-a study share the tokenizer, the warm start by masked language modelling (one checkpoint), the
-processed sequences and the learning rate. A run (corpus, arm, seed) is kept in ``runs/claims``:
-killed and started again, a study goes on with the next run. A changed arm is another run; of
-changed texts or code the files know nothing, and have to be deleted.
+The arms, budgets and seeds stand in ``arms.toml``, written down before the runs. All arms of a
+study share the start (one encoder that has passed its gate, with its vocabulary and its head), the
+learning rate, the steps and the texts of a step. A run (corpus, arm, seed) is kept in
+``runs/claims``: killed and started again, a study goes on with the run where it was. A changed arm
+or start is another run; of changed texts or code the files know nothing, and have to be deleted.
 """
 
 from __future__ import annotations
@@ -13,43 +13,49 @@ import hashlib
 import io
 import json
 import shutil
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from choice import Choice
+from gate import checked_leg
 from numpy.typing import NDArray
-from transformers import AutoTokenizer
+from starts import WORK, Start, declared, fingerprint
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus.groups import Source
-from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MLM_HEAD, load_mlm_heads, save_mlm_head
-from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import Objective, build_objective
 from pocketquery.server.pretraining import HeldOut, Part, PretrainingConfig, pretrain
 
-__all__ = ["Corpus", "Scores", "Study", "Trained", "settings_of"]
+__all__ = ["Corpus", "Scores", "Study", "Trained", "profiles", "settings_of"]
 
-WORK = Path(__file__).resolve().parents[2] / "runs" / "claims"
-ARMS = Path(__file__).with_name("arms.toml")
-_DIAGNOSED = 100  # steps between looks at the geometry
+_DIAGNOSED = 500  # steps between looks at the geometry
+_SAVED_EVERY = 100  # steps between checkpoints
 _LOOKED_AT = 128  # texts
-_CONDITIONS = 16  # positions beyond the texts', for CMLM's vectors before a sentence
+_NOT_OF_A_RUN = ("arms", "seeds", "more_seeds", "only", "corpora", "start", "rates")
 
 
 Scores = dict[str, NDArray[np.float64]]
 """Metric -> score of every item (query, pair, or a single figure), float64 (items,)."""
 
 
-def settings_of(study: str) -> Mapping[str, Any]:
-    """The table of a study in ``arms.toml``."""
-    found: Mapping[str, Any] = tomllib.loads(ARMS.read_text(encoding="utf-8"))[study]
-    return found
+def profiles(study: str) -> list[str]:
+    """``"whole"``, and the profiles that have the study."""
+    return ["whole", *(name for name, held in declared("profiles").items() if study in held)]
+
+
+def settings_of(study: str, profile: str = "whole") -> Mapping[str, Any]:
+    """The table of a study in ``arms.toml``, with what a profile says otherwise."""
+    whole = declared(study)
+    if profile == "whole":
+        return whole
+    other: Mapping[str, Any] = declared("profiles")[profile][study]
+    return {**whole, **other, "train": {**whole["train"], **other.get("train", {})}}
 
 
 @dataclass(frozen=True)
@@ -75,46 +81,99 @@ class Corpus:
 
     Attributes:
         name: names it in tables and files.
-        warm: what the warm start reads.
-        sources: what an objective draws from, by the objective's name; ``"*"`` for the others.
-        evaluate: the scores of what an arm made.
+        texts: what objectives draw from that have no source of their own.
+        sources: what an objective draws from, by the objective's name.
+        evaluate: the scores of what an arm made, on the test.
+        develop: one figure, the more the better, on texts that are neither trained on nor tested;
+            it chooses the learning rate and each run's checkpoint. None: the last one is taken.
+        seconds: of one core that an evaluation takes, where it is too long to be tried; it is given
+            what the arm would begin with.
     """
 
     name: str
-    warm: Source
+    texts: Source
     sources: Mapping[str, Source]
     evaluate: Callable[[Trained], Scores]
+    develop: Callable[[SentenceEncoder], float] | None = None
+    seconds: Callable[[Trained], float] | None = None
 
     def source(self, objective: str) -> Source:
-        return self.sources.get(objective, self.sources.get("*", self.warm))
+        return self.sources.get(objective, self.texts)
 
 
 @dataclass
 class Study:
-    """A paper's arms and budgets on one corpus."""
+    """A paper's arms and budgets on one corpus, in a profile."""
 
     name: str
     corpus: Corpus
+    profile: str = "whole"
     settings: Mapping[str, Any] = field(init=False)
+    start_said: str = field(init=False, default="")
+    _leg: int = field(init=False, default=-1)
+    _rate: float = field(init=False, default=0.0)
+    _named: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        settings = dict(settings_of(self.name))
-        of_corpora = settings.pop("corpora", {})
-        self.settings = settings | of_corpora.get(self.corpus.name, {})
+        self.settings = settings_of(self.name, self.profile)
+        self.shared_start = Start(self.settings["start"])
 
-    def results(self, arms: Iterable[str] | None = None) -> dict[str, Scores]:
-        """Arm -> metric -> float64 (seeds, items); runs what has not been run."""
-        names = list(arms or self.settings.get("only", self.settings["arms"]))
+    @staticmethod
+    def corpora_of(name: str, profile: str) -> list[str]:
+        """The corpora that a profile names; none where it leaves them open."""
+        found: list[str] = settings_of(name, profile).get("corpora", [])
+        return found
+
+    def begin(self) -> None:
+        """Take the start that passed its gate, and the learning rate.
+
+        Raises:
+            SystemExit: no start has passed.
+        """
+        self._leg = checked_leg(self.shared_start)
+        self.start_said = f"{self.shared_start.name}, leg {self._leg}, {self._start_key()}"
+        self._rate = self._chosen_rate()
+
+    def begin_anywhere(self) -> None:
+        """For measuring speed alone: from drawn weights where there is no start, at any rate."""
+        self._leg = self.shared_start.finished()
+        self._rate = 1e-4
+
+    def runs(
+        self, arms: Iterable[str] | None = None, seeds: Iterable[int] | None = None
+    ) -> Iterator[tuple[int, str]]:
+        """Seed and arm of every run, one seed of all arms after the other."""
+        names = list(arms or self.arms())
+        asked = None if seeds is None else set(seeds)
+        every = sorted({seed for arm in names for seed in self._seeds(arm, more=bool(asked))})
+        for seed in every:
+            for arm in names:
+                wanted = asked is None or seed in asked
+                if wanted and seed in self._seeds(arm, more=bool(asked)):
+                    yield seed, arm
+
+    def arms(self) -> list[str]:
+        """Names of the profile's arms."""
+        return list(self.settings.get("only", self.settings["arms"]))
+
+    def results(self, more: Collection[str] = ()) -> dict[str, Scores]:
+        """Arm -> metric -> float64 (seeds, items); runs what has not been run.
+
+        Args:
+            more: arms that are run from the study's further seeds as well.
+        """
+        for seed, arm in self.runs():
+            self.run(arm, seed)
         found: dict[str, Scores] = {}
-        for arm in names:
-            runs = [self.run(arm, seed) for seed in self._seeds(arm)]
+        for arm in self.arms():
+            runs = [self.run(arm, seed) for seed in self._seeds(arm, arm in more)]
             found[arm] = {metric: np.stack([run[metric] for run in runs]) for metric in runs[0]}
         return found
 
-    def _seeds(self, arm: str) -> list[int]:
+    def _seeds(self, arm: str, more: bool = False) -> list[int]:
         """The arm's own seeds, of arms that differ by nothing else, or the study's."""
-        seeds: list[int] = self.settings["arms"][arm].get("seeds", self.settings["seeds"])
-        return seeds
+        own: list[int] | None = self.settings["arms"][arm].get("seeds")
+        return own or [*self.settings["seeds"], *(self.settings.get("more_seeds", []) * more)]
 
     def run(self, arm: str, seed: int) -> Scores:
         """One arm from one seed, from its file where it was run before."""
@@ -125,6 +184,7 @@ class Study:
             if (run / "log.jsonl").is_file():
                 write_atomic(path.with_suffix(".jsonl"), (run / "log.jsonl").read_bytes())
             scores = self.corpus.evaluate(trained)
+            path.parent.mkdir(parents=True, exist_ok=True)  # an arm that is not trained made none
             packed = io.BytesIO()
             np.savez_compressed(packed, allow_pickle=False, **scores)
             write_atomic(path, packed.getvalue())
@@ -136,83 +196,132 @@ class Study:
 
     def path(self, arm: str, seed: int) -> Path:
         """Where a run's scores are kept; its log lies beside them, as ``.jsonl``."""
-        return WORK / self.name / self.corpus.name / f"{arm}-{seed}-{self._key(arm)}.npz"
+        return self._folder() / f"{arm}-{seed}-{self._key(arm)}.npz"
+
+    def _folder(self) -> Path:
+        return WORK / self.name / self.corpus.name
 
     def _key(self, arm: str) -> str:
-        """Of the arm's settings but its seeds: a changed arm is another run."""
-        others = ("arms", "seeds", "only")
-        shared = {name: value for name, value in self.settings.items() if name not in others}
+        """Of start, rate and the arm's settings but its seeds: a changed arm is another run."""
+        shared = {name: v for name, v in self.settings.items() if name not in _NOT_OF_A_RUN}
         own = {name: value for name, value in self.settings["arms"][arm].items() if name != "seeds"}
-        whole = json.dumps([shared, own, self.corpus.name], sort_keys=True)
-        return hashlib.sha256(whole.encode()).hexdigest()[:8]
+        whole = [shared, own, self.corpus.name, self._start_key(), self._rate]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:8]
+
+    def _start_key(self) -> str:
+        if not self._named:
+            self._named = fingerprint(self.shared_start.trained(self._leg))
+        return self._named
 
     def train(self, arm: str, seed: int, run: Path | None = None) -> Trained:
-        """What an arm makes from a seed; its log and checkpoint lie in ``run``."""
+        """What an arm makes from a seed; its log, checkpoint and choice lie in ``run``."""
+        encoder, parts, config = self.prepared(arm, seed)
+        if not parts:
+            return Trained(arm, seed, encoder.eval())
+        objectives = [part.objective for part in parts]
+        choice = None
+        if self.corpus.develop is not None and self.settings.get("choose_every"):
+            choice = Choice(
+                encoder, objectives, self.corpus.develop, self.settings["choose_every"], run
+            )
+        shipped = pretrain(
+            encoder, parts, config, run=run, held_out=self._held_out(), on_step=choice
+        )
+        if choice is not None:
+            shipped = choice.best(config.steps)
+        return Trained(arm, seed, shipped.eval(), objectives)
+
+    def prepared(
+        self, arm: str, seed: int
+    ) -> tuple[SentenceEncoder, list[Part], PretrainingConfig]:
+        """What an arm's run begins with: encoder, parts (none: it is not trained) and settings."""
         settings = self.settings["arms"][arm]
-        torch.manual_seed(seed)  # drawn weights
-        encoder = self.start(settings.get("start", "warm"))
+        chosen = {**self.settings["train"], **settings.get("train", {})}
+        chosen["steps"] *= settings.get("times_steps", 1)
+        chosen["batch_size"] *= settings.get("times_batch", 1)
+        chosen.setdefault("learning_rate", self._rate)
+        config = PretrainingConfig(
+            **chosen, seed=seed, diagnose_every=_DIAGNOSED, checkpoint_every=_SAVED_EVERY
+        )
+        drawn = settings.get("start") == "random"
+        encoder = self.shared_start.drawn() if drawn else self._begun()
+        encoder.max_length = self.settings["max_length"]
         encoder.pooling = settings.get("pooling", self.settings.get("pooling", "mean"))
         torch.manual_seed(seed)  # the heads are drawn
         parts = [
             self._part(name, options, encoder)
             for name, options in settings.get("objectives", {}).items()
         ]
-        if parts:
-            chosen = {**self.settings["train"], **settings.get("train", {})}
-            config = PretrainingConfig(**chosen, seed=seed, diagnose_every=_DIAGNOSED)
-            encoder = pretrain(encoder, parts, config, run=run, held_out=self._held_out())
-        return Trained(arm, seed, encoder.eval(), [part.objective for part in parts])
+        return encoder, parts, config
 
     def _held_out(self) -> HeldOut:
         """Texts, trained on, whose geometry is looked at on the way; they decide nothing."""
-        rows = range(0, len(self.corpus.warm), max(1, len(self.corpus.warm) // _LOOKED_AT))
-        return HeldOut([" ".join(self.corpus.warm[row].texts[:3]) for row in rows][:_LOOKED_AT])
+        texts = self.corpus.texts
+        rows = range(0, len(texts), max(1, len(texts) // _LOOKED_AT))
+        return HeldOut([" ".join(texts[row].texts[:3]) for row in rows][:_LOOKED_AT])
 
     def _part(self, name: str, options: Mapping[str, Any], encoder: SentenceEncoder) -> Part:
         options = {"max_length": self.settings["max_length"], **options}
         share = options.pop("share", 1.0)
         source = self.corpus.source(options.pop("source", name))
         objective = build_objective(name, encoder, options)
-        load_mlm_heads(self._warm_folder(), [objective])  # the same for all arms
+        load_mlm_heads(self._begun_folder(), [objective])  # the same for all arms
         return Part(objective, source, share)
 
-    def start(self, kind: str = "warm") -> SentenceEncoder:
-        """The warm start that all arms share, made once; or the drawn weights it began with."""
-        folder = self._warm_folder()
+    def _begun(self) -> SentenceEncoder:
+        """What all arms begin with: the start, after the study's own warm-up where it has one."""
+        if "warm" not in self.settings or not self._leg:
+            return self.shared_start.trained(self._leg)
+        folder = self._begun_folder()
         if not (folder / MLM_HEAD).is_file():  # written last
-            encoder = self._drawn()
+            warm = self.settings["warm"]
+            encoder = self.shared_start.trained(self._leg)
+            encoder.max_length = self.settings["max_length"]
+            encoder.pooling = self.settings.get("pooling", "mean")
             torch.manual_seed(0)
-            objective = build_objective("mlm", encoder, {"max_length": self.settings["max_length"]})
-            config = PretrainingConfig(**self.settings["warm"])
-            part = Part(objective, self.corpus.warm)
-            pretrain(encoder, [part], config, run=folder.with_suffix(".run"))
+            parts = []
+            for name, options in warm["objectives"].items():
+                named = {"max_length": self.settings["max_length"], **options}
+                objective = build_objective(name, encoder, named)
+                load_mlm_heads(self.shared_start.leg_folder(self._leg), [objective])
+                parts.append(Part(objective, self.corpus.texts))
+            config = PretrainingConfig(**warm["train"], checkpoint_every=_SAVED_EVERY)
+            encoder = pretrain(encoder, parts, config, run=folder.with_suffix(".run"))
             encoder.save(folder)
-            save_mlm_head(folder, [objective])
-        return SentenceEncoder.load(folder) if kind == "warm" else self._drawn()
+            save_mlm_head(folder, [part.objective for part in parts])
+        return SentenceEncoder.load(folder)
 
-    def _warm_folder(self) -> Path:
-        names = ("warm", "preset", "vocabulary", "max_length", "share_layers")
-        chosen = [self.settings[name] for name in names if name in self.settings]
-        key = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:8]
-        return WORK / self.name / self.corpus.name / f"warm-{key}"
+    def _begun_folder(self) -> Path:
+        if "warm" not in self.settings or not self._leg:
+            return self.shared_start.leg_folder(self._leg)
+        names = ("warm", "pooling", "max_length")
+        chosen = [self.settings.get(name) for name in names]
+        whole = json.dumps([chosen, self._start_key()], sort_keys=True)
+        return self._folder() / f"warm-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
-    def _drawn(self) -> SentenceEncoder:
-        encoder = new_encoder(
-            self.settings["preset"],
-            self._tokenizer(),
-            pooling=self.settings.get("pooling", "mean"),
-            share_layers=self.settings.get("share_layers", False),
-            max_length=self.settings["max_length"] + _CONDITIONS,
-        )
-        encoder.max_length = self.settings["max_length"]
-        return encoder
+    def _chosen_rate(self) -> float:
+        """The study's learning rate, or the best of several: of the MLM arm, by the development
+        score of short runs, once for all arms.
+        """
+        if "learning_rate" in self.settings["train"]:
+            return float(self.settings["train"]["learning_rate"])
+        rates = self.settings["rates"]
+        whole = json.dumps([rates, self.settings["train"], self._start_key()], sort_keys=True)
+        kept = self._folder() / f"rate-{hashlib.sha256(whole.encode()).hexdigest()[:8]}.json"
+        if not kept.is_file():
+            scores = {rate: self._score_of_rate(rate, kept) for rate in rates["of"]}
+            best = max(scores, key=lambda rate: scores[rate])
+            write_atomic(kept, json.dumps({"rate": best, "development": scores}))
+            print(f"{self.name} {self.corpus.name}: rate {best} of {scores}", flush=True)
+        return float(json.loads(kept.read_text("utf-8"))["rate"])
 
-    def _tokenizer(self) -> Any:
-        size = int(self.settings["vocabulary"])
-        kind = self.settings.get("tokenizer", "wordpiece")
-        folder = WORK / self.name / self.corpus.name / f"tokenizer-{kind}-{size}"
-        if not folder.is_dir():
-            return train_tokenizer(
-                self.corpus.warm, folder, TokenizerConfig(kind=kind, vocabulary=size)
-            )
-        return AutoTokenizer.from_pretrained(folder, use_fast=True)
+    def _score_of_rate(self, rate: float, kept: Path) -> float:
+        if self.corpus.develop is None:
+            raise ValueError(f"{self.name} sweeps rates and has no development score")
+        self._rate = rate
+        encoder, parts, config = self.prepared(self.settings["rates"]["arm"], seed=0)
+        steps = self.settings["rates"]["steps"]
+        config = PretrainingConfig(**{**vars(config), "steps": steps})
+        run = kept.with_name(f"{kept.stem}-{rate}.run")
+        shipped = pretrain(encoder, parts, config, run=run)
+        return float(self.corpus.develop(shipped.eval()))

@@ -1,46 +1,76 @@
-"""Whether an ordering claim holds: paired tests over queries, after averaging over seeds.
+"""Whether an ordering claim holds, link by link, by a bootstrap over seeds and over items.
 
-``a > b`` needs a positive mean difference and a one-sided sign-flip permutation test below 0.05;
-``a >> b`` besides that a difference of a fifth of b; ``a ~ b`` an absolute difference below a
-tolerance.
+Every link of a claim is a difference with an interval (``two_way.py``; a twentieth cut off on
+either side, so that its lower end is the one-sided test at .05). A link holds where the interval
+lies on the claimed side of the bound, does not hold where it lies on the other side, and is
+undecided where the bound is within. A claim holds where all of its links do, and does not where one
+does not.
+
+``a > b``: the bound is 0. ``a >> b``: a fifth of b. ``a ~ b``: the interval is within a tolerance.
+Bounds that are ours, because the paper names none, are marked so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from two_way import LEVEL, Estimate, estimated, resampled_seeds_and_items
 
 __all__ = [
+    "CLOSE",
     "Claim",
+    "Link",
     "Results",
-    "Verdict",
     "above",
-    "all_of",
+    "compared",
+    "decided",
     "far_above",
     "gains",
     "near",
+    "not_above",
     "not_below",
+    "ours",
+    "share_of_draws",
+    "sum_above",
+    "table",
+    "weighted",
 ]
 
 Results = Mapping[str, Mapping[str, NDArray[np.float64]]]
 """Arm -> metric -> float64 (seeds, items): the score of every query (or pair) in every seed."""
 
-_FLIPS = 10_000
-_LEVEL = 0.05
+HOLDS, FAILS, OPEN, ABSENT = "holds", "does not hold", "undecided", "not run"
+CLOSE = 0.02
+"""Differences smaller than this ask for more seeds."""
+_OURS = " (bound ours)"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a claim holds, and the figures that say so."""
+class Link:
+    """One comparison of a claim, decided.
 
-    holds: bool
+    Attributes:
+        text: what is claimed.
+        verdict: "holds", "does not hold" or "undecided"; "not run" where arms are missing.
+        evidence: the figures.
+        arms: that were compared.
+        difference: of the means; None where there is no single one.
+    """
+
+    text: str
+    verdict: str
     evidence: str
+    arms: tuple[str, ...]
+    difference: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.text}: {self.evidence}"
 
 
-Check = Callable[[Results], Verdict]
+Check = Callable[[Results], Link]
 
 
 @dataclass(frozen=True)
@@ -48,98 +78,192 @@ class Claim:
     """One ordering claim of a paper.
 
     Attributes:
-        id: O1 to O25.
+        id: O1 to O25, and the metric where there are several.
         text: the claim in words.
-        check: decides it from the arms' results.
+        checks: its links.
+        beside: reported beside them, deciding nothing, where their arms were run: the same at equal
+            compute, say.
     """
 
     id: str
     text: str
-    check: Check
+    checks: Sequence[Check]
+    beside: Sequence[Check] = ()
+
+
+def decided(claim: Claim, results: Results) -> tuple[str, list[Link], list[Link]]:
+    """The claim's verdict, its links, and what stands beside them.
+
+    A link whose arms were not all run is "not run", and so is its claim, unless another link fails.
+    """
+    links = [_run(check, results) for check in claim.checks]
+    beside = [_run(check, results) for check in claim.beside]
+    verdicts = {link.verdict for link in links}
+    whole = next((one for one in (FAILS, ABSENT, OPEN) if one in verdicts), HOLDS)
+    return whole, links, [link for link in beside if link.verdict != ABSENT]
+
+
+def _run(check: Check, results: Results) -> Link:
+    try:
+        return check(results)
+    except KeyError as missing:
+        return Link("a link", ABSENT, f"{missing.args[0]} was not run", ())
+
+
+def compared(results: Results, metric: str, weights: Mapping[str, float]) -> NDArray[np.float64]:
+    """The weighted sum of arms' scores, float64 (seeds, items), of the seeds that all have.
+
+    Seeds of two arms go together in their order; an arm of one seed, which has nothing to draw,
+    stands beside every seed of the others.
+
+    Args:
+        results: of the arms.
+        metric: of theirs.
+        weights: by arm.
+
+    Raises:
+        KeyError: an arm, or the metric of an arm, is not among the results.
+    """
+    return weighted([(weight, results[arm][metric]) for arm, weight in weights.items()])
+
+
+def weighted(parts: Sequence[tuple[float, NDArray[np.float64]]]) -> NDArray[np.float64]:
+    """:func:`compared` of tables (seeds, items) that are there already, each with its weight."""
+    several = [len(table) for _, table in parts if len(table) > 1]
+    seeds = min(several, default=1)
+    total = np.zeros((seeds, parts[0][1].shape[1]))
+    for weight, found in parts:
+        total = total + weight * (found if len(found) == 1 else found[:seeds])
+    return total
 
 
 def above(better: str, worse: str, metric: str) -> Check:
     """``better > worse``."""
 
-    def check(results: Results) -> Verdict:
-        difference, p = _difference(results, better, worse, metric)
-        shown = f"{better} - {worse}, {metric}: {difference:+.4f} (p {p:.3f})"
-        return Verdict(difference > 0 and p < _LEVEL, shown)
+    def check(results: Results) -> Link:
+        found = compared(results, metric, {better: 1, worse: -1})
+        return _link(f"{better} > {worse} ({metric})", found, (better, worse))
 
     return check
 
 
 def far_above(better: str, worse: str, metric: str) -> Check:
-    """``better >> worse``: above, and by a fifth of the worse one or more."""
+    """``better >> worse``: above it by a fifth of it or more."""
 
-    def check(results: Results) -> Verdict:
-        difference, p = _difference(results, better, worse, metric)
-        relative = difference / max(float(results[worse][metric].mean()), 1e-9)
-        shown = f"{better} / {worse} - 1, {metric}: {relative:+.1%} (p {p:.3f})"
-        return Verdict(relative >= 0.2 and p < _LEVEL, shown)
+    def check(results: Results) -> Link:
+        found = compared(results, metric, {better: 1, worse: -1.2})
+        text = f"{better} >> {worse} ({metric}; {better} less 1.2 times {worse})"
+        return replace(_link(text, found, (better, worse)), difference=None)
 
     return check
 
 
 def near(one: str, other: str, metric: str, tolerance: float) -> Check:
-    """``one ~ other``."""
+    """``one ~ other``: their difference is within the tolerance, the interval included."""
 
-    def check(results: Results) -> Verdict:
-        difference, _ = _difference(results, one, other, metric)
-        shown = f"|{one} - {other}|, {metric}: {abs(difference):.4f} (at most {tolerance})"
-        return Verdict(abs(difference) <= tolerance, shown)
+    def check(results: Results) -> Link:
+        found = estimated(compared(results, metric, {one: 1, other: -1}))
+        inside = -tolerance <= found.low and found.high <= tolerance
+        outside = found.low > tolerance or found.high < -tolerance
+        verdict = HOLDS if inside else FAILS if outside else OPEN
+        text = f"{one} ~ {other} ({metric}, within {tolerance})"
+        return Link(text, verdict, found.interval, (one, other), found.mean)
 
     return check
 
 
 def not_below(one: str, other: str, metric: str, tolerance: float = 0.0) -> Check:
-    """``one >= other - tolerance``, of the means."""
+    """``one >= other - tolerance``."""
 
-    def check(results: Results) -> Verdict:
-        difference, _ = _difference(results, one, other, metric)
-        shown = f"{one} - {other}, {metric}: {difference:+.4f} (at least {-tolerance})"
-        return Verdict(difference >= -tolerance, shown)
-
-    return check
-
-
-def all_of(*checks: Check) -> Check:
-    """Holds where each of ``checks`` does."""
-
-    def check(results: Results) -> Verdict:
-        found = [one(results) for one in checks]
-        # One that is made of several has marked its own.
-        marked = [
-            v.evidence if v.holds or "NOT " in v.evidence else f"NOT {v.evidence}" for v in found
-        ]
-        return Verdict(all(v.holds for v in found), "; ".join(marked))
+    def check(results: Results) -> Link:
+        found = compared(results, metric, {one: 1, other: -1})
+        text = f"{one} >= {other}{f' {-tolerance:+}' if tolerance else ''} ({metric})"
+        return _link(text, found, (one, other), least=-tolerance)
 
     return check
 
 
-def sign_flip(differences: NDArray[np.float64], seed: int = 0) -> float:
-    """One-sided p of "the mean is not above 0", by flipping the signs of paired differences.
+def not_above(one: str, other: str, metric: str, tolerance: float) -> Check:
+    """``one <= other + tolerance``."""
+
+    def check(results: Results) -> Link:
+        found = compared(results, metric, {one: -1, other: 1})
+        text = f"{one} <= {other} + {tolerance} ({metric}; {other} less {one})"
+        return _link(text, found, (one, other), least=-tolerance)
+
+    return check
+
+
+def sum_above(text: str, parts: Sequence[tuple[float, str, str]]) -> Check:
+    """A weighted sum of scores is above 0.
 
     Args:
-        differences: float64 (items,).
-        seed: of the flips.
+        text: the link in words.
+        parts: weight, arm and metric of each summand.
     """
-    rng = np.random.default_rng(seed)
-    observed = differences.sum()
-    moved = differences[differences != 0]
-    signs = rng.integers(0, 2, (_FLIPS, len(moved)), dtype=np.int8) * 2 - 1
-    return float((1 + (signs @ moved >= observed).sum()) / (1 + _FLIPS))
+
+    def check(results: Results) -> Link:
+        scores = [(weight, results[arm][metric]) for weight, arm, metric in parts]
+        arms = tuple(dict.fromkeys(arm for _, arm, _ in parts))
+        return _link(text, weighted(scores), arms)
+
+    return check
 
 
-def gains(results: Results, metric: str) -> dict[str, tuple[float, float]]:
-    """Arm -> its mean difference to ``start`` and the p of "it is not better"."""
+def share_of_draws(
+    text: str,
+    arms: Sequence[str],
+    metric: str,
+    is_so: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
+) -> Check:
+    """Something about the order of several arms' means, which has to be so in nearly all resamples.
+
+    Args:
+        text: the link in words.
+        arms: n of them.
+        metric: of theirs.
+        is_so: of the means, float64 (n, samples), whether it is so in each resample, bool
+            (samples,). The link holds where it is in all but a twentieth, and does not where it is
+            in less than a twentieth.
+    """
+
+    def check(results: Results) -> Link:
+        seeds = min(len(results[arm][metric]) for arm in arms)
+        tables = [results[arm][metric][:seeds] for arm in arms]
+        share = float(is_so(resampled_seeds_and_items(tables)).mean())
+        verdict = HOLDS if share > 1 - LEVEL else FAILS if share < LEVEL else OPEN
+        means = ", ".join(
+            f"{arm} {table.mean():.4f}" for arm, table in zip(arms, tables, strict=True)
+        )
+        evidence = f"{means}; so in {share:.3f} of the resamples, {seeds} seeds"
+        spread = max(t.mean() for t in tables) - min(t.mean() for t in tables)
+        return Link(f"{text} ({metric})", verdict, evidence, tuple(arms), float(spread))
+
+    return check
+
+
+def ours(check: Check) -> Check:
+    """A link whose bound is ours and not the paper's."""
+
+    def marked(results: Results) -> Link:
+        link = check(results)
+        return replace(link, text=link.text + _OURS)
+
+    return marked
+
+
+def _link(
+    text: str, differences: NDArray[np.float64], arms: tuple[str, ...], least: float = 0.0
+) -> Link:
+    found = estimated(differences, least)
+    verdict = HOLDS if found.low > least else FAILS if found.high < least else OPEN
+    return Link(text, verdict, str(found), arms, found.mean)
+
+
+def gains(results: Results, metric: str) -> dict[str, Estimate]:
+    """Arm -> its difference to ``start``."""
     arms = (arm for arm, found in results.items() if arm != "start" and metric in found)
-    return {arm: _difference(results, arm, "start", metric) for arm in arms}
-
-
-def _difference(results: Results, one: str, other: str, metric: str) -> tuple[float, float]:
-    paired = results[one][metric].mean(axis=0) - results[other][metric].mean(axis=0)  # (items,)
-    return float(paired.mean()), sign_flip(paired)
+    return {arm: estimated(compared(results, metric, {arm: 1, "start": -1})) for arm in arms}
 
 
 def table(title: str, results: Results, metrics: Sequence[str]) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from private_rounds.changes import Bank, Fleet, Floats, User
+from private_rounds.changes import Bank, Fleet, User
 from private_rounds.directions import Directions
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
+from pocketquery.sdk.arrays import Floats
 
 __all__ = [
     "DISTRACTORS",

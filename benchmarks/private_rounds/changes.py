@@ -36,6 +36,7 @@ from pocketquery.client.training.training import train_locally
 from pocketquery.client.transforms import Clip
 from pocketquery.export.demo.corpus import read_demo_corpus
 from pocketquery.export.demo.split import article
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.safetensors import parse, serialize
 from pocketquery.sdk.files import write_atomic
@@ -47,7 +48,6 @@ __all__ = [
     "SEED",
     "Bank",
     "Fleet",
-    "Floats",
     "User",
     "add_arguments",
     "clipped",
@@ -56,7 +56,6 @@ __all__ = [
     "versions",
 ]
 
-Floats = NDArray[np.float32]
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS = 200

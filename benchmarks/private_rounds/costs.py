@@ -44,16 +44,16 @@ from pocketquery.server.federation.secure.coordinator import SecureSum, Skipped
 from pocketquery.server.federation.secure.unmasking import Unmasked, unmask
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 
-__all__ = ["device_round", "server_seconds"]
+__all__ = ["NOW", "bodies_of", "device_round", "rules_of", "server_seconds"]
 
-_NOW = 1_800_000_000.0  # Unix seconds
+NOW = 1_800_000_000.0  # Unix seconds
 
 
 def device_round(group: Group, offer: Offer, folder: Path, repeat: int) -> dict[str, float]:
     """Bytes as Flower serialises them, and milliseconds without the training (the median of some
     rounds), of the device at position 0, whose neighbours are all there.
     """
-    bodies = _bodies(group)
+    bodies = bodies_of(group)
     seconds, down, up = [], 0, 0
     for number in range(repeat):
         Table.of.cache_clear()  # as in a process of its own
@@ -102,24 +102,29 @@ class _Timed:
 
 def _participant(group: Group, folder: Path) -> Participant:
     """The device at position 0, in no round yet; its file and its ledger lie in ``folder``."""
-    noisy = group.binding.privacy.mode == "devices"
     folder.mkdir()
     return Participant(
         _Trained(group.binding.encoding.size),
         group.keys[0],
         group.sum.certificates[0],
         public_key_of(AUTHORITY),
-        rules=DeviceRules(
-            neighbours=min(NEIGHBOURS, group.binding.neighbours),
-            privacy="devices" if noisy else "any",
-        ),
+        rules=rules_of(group),
         state=StateFile(folder / "secure.safetensors"),
         ledger=Ledger(folder / "privacy.json"),
-        clock=lambda: _NOW,
+        clock=lambda: NOW,
     )
 
 
-def _bodies(group: Group) -> dict[Stage, bytes]:
+def rules_of(group: Group) -> DeviceRules:
+    """What the device insists on."""
+    noisy = group.binding.privacy.mode == "devices"
+    return DeviceRules(
+        neighbours=min(NEIGHBOURS, group.binding.neighbours),
+        privacy="devices" if noisy else "any",
+    )
+
+
+def bodies_of(group: Group) -> dict[Stage, bytes]:
     """What the device gets in each stage. Its marks do not depend on what it drew itself."""
     binding = group.binding
     near, every = binding.ring[0], tuple(range(binding.size))

@@ -12,10 +12,11 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from private_rounds.changes import LOCAL, Bank, Fleet, Floats, User
+from private_rounds.changes import LOCAL, Bank, Fleet, User
 
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 
 __all__ = ["Dictionary", "Directions", "RowSpace", "Words", "unit_rows", "words_of"]

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 from privacy_utility import Rounds
-from private_rounds.changes import LOCAL, Bank, Fleet, Floats, User, clipped
+from private_rounds.changes import LOCAL, Bank, Fleet, User, clipped
 from private_rounds.noise import mean_noise
 from private_rounds.retrieval import CONDITIONS, Retrieval, Scores, gate_collection
 
 from pocketquery.client.store.store import Example
-from pocketquery.client.training.monitors import Limits
+from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.training import train_locally
 from pocketquery.export.demo.corpus import read_demo_corpus
+from pocketquery.sdk.arrays import Floats
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_report import GateSettings, Verdict
 from pocketquery.server.federation.rounds.running_sum import RunningSum
@@ -39,7 +40,7 @@ BACKDOOR = replace(
     steps=30,
     opened_loss_weight=1.0,
     anchor_weight=0.5,
-    limits=Limits(rank_kept=0.0, spread_kept=0.0, drift=2.0),  # the attacker's device has none
+    limits=MonitorLimits(rank_kept=0.0, spread_kept=0.0, drift=2.0),  # an attacker has none
 )
 
 

@@ -24,8 +24,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from private_rounds.changes import Fleet, Floats
+from private_rounds.changes import Fleet
 from private_rounds.directions import Dictionary, RowSpace, Words, unit_rows
+
+from pocketquery.sdk.arrays import Floats
 
 __all__ = ["Inversion", "query_scores"]
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from private_rounds.changes import LOCAL, Floats
+from private_rounds.changes import LOCAL
 
 from pocketquery.client.secure.encoding import Encoding, choose_encoding, encode, value_range
 from pocketquery.client.secure.masks import Keystream
 from pocketquery.client.secure.noise import Table, counted_on, draw, sigma
+from pocketquery.sdk.arrays import Floats
 
 __all__ = ["CLIP", "encoded_sum", "encoding_of", "mean_noise", "sum_noise"]
 

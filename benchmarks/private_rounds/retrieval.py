@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from private_rounds.changes import SEED, Fleet, Floats
+from private_rounds.changes import SEED, Fleet
 
 from pocketquery.export.demo.corpus import read_demo_corpus
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.server.evaluation import rank_exactly, score_rankings

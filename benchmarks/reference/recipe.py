@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pocketquery.distill import TrainingConfig, distill
+from pocketquery.distill import StudentConfig, TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
 from pocketquery.export.bundle.bundling import ExportReport, export_bundle
 from pocketquery.export.demo.corpus import read_demo_corpus
@@ -193,8 +193,7 @@ def main() -> None:
         texts,
         options.output,
         documents=[content(document) for document in corpus],
-        student=SHAPE,
-        max_length=128,
+        student=StudentConfig(SHAPE, max_length=128),
         config=replace(CONFIG, workers=options.workers),
         device=options.device,
         show_progress_bar=True,

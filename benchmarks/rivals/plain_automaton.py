@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.server.corpus.mining.suffix_automaton import Matches, TextBlock
+from pocketquery.server.corpus.mining.suffix_automaton import CommonSubstrings, TextBlock
 
 __all__ = ["match_block"]
 
@@ -15,7 +15,7 @@ MOST_WEIGHT = 2**31
 
 def match_block(
     block: TextBlock, weights: Ints, anchors: Ints, first: Ints, last: Ints, least: int = 1
-) -> Matches:
+) -> CommonSubstrings:
     """As ``suffix_automaton.match_block``: one automaton an anchor, the partners streamed."""
     characters, starts = block.characters.tolist(), block.starts.tolist()
     running = weights.tolist()
@@ -27,7 +27,7 @@ def match_block(
         for partner in range(int(first[row]), int(last[row])):
             text = characters[starts[partner] : starts[partner + 1]]
             matches.append(stream(automaton, text, starts[partner], running, least))
-    return Matches(*np.array(matches, np.int32).reshape(-1, 3).T)
+    return CommonSubstrings(*np.array(matches, np.int32).reshape(-1, 3).T)
 
 
 Automaton = tuple[list[dict[int, int]], list[int], list[int]]

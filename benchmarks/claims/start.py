@@ -1,0 +1,86 @@
+"""The starts of the claims' studies: train one, and hold it to its gate.
+
+    python benchmarks/claims/start.py train [--start english] [--legs 1] [--minutes 9]
+    python benchmarks/claims/start.py gate [--start english]
+
+``train`` goes on where it was, killed or not; with ``--minutes`` it stops at a checkpoint when they
+are over and exits 3, so that jobs can be short:
+
+    while python benchmarks/claims/start.py train --minutes 9; [ $? -eq 3 ]; do :; done
+
+``gate`` measures every finished leg until one passes, keeps what it measured, and exits 1 where
+none does. No study runs before its start has passed. The last line of either is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from gate import judge, why_not
+from starts import Start, start_names, start_texts
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from quality_sets import data_folder
+
+PAUSED = 3
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("train", "gate"))
+    parser.add_argument("--start", choices=start_names(), default="english")
+    parser.add_argument("--legs", type=int, default=1, help="train so many of them (default: 1)")
+    parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so many")
+    parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
+    options = parser.parse_args()
+    start = Start(options.start)
+    data = data_folder(options.data)
+    if options.command == "gate":
+        found = judge(start, data)
+        if not found["passed"]:
+            print(why_not(start), file=sys.stderr)
+        print(json.dumps(found))
+        return 0 if found["passed"] else 1
+    if not 1 <= options.legs <= len(start.legs):
+        parser.error(f"--legs is {options.legs}; expected 1 to {len(start.legs)}, as are declared")
+    return _train(start, data, options.legs, options.minutes)
+
+
+def _train(start: Start, data: Path, legs: int, minutes: float | None) -> int:
+    began, used = time.monotonic(), time.process_time()
+    texts, _ = start_texts(start.name, data)
+    start.make_vocabulary(texts)
+    ended = True
+    before = _steps(start)
+    while ended and start.finished() < legs:
+        left = None if minutes is None else minutes - (time.monotonic() - began) / 60
+        ended = start.train(start.finished() + 1, texts, left)
+    done = _steps(start)
+    seconds = time.process_time() - used
+    print(
+        json.dumps(
+            {
+                "start": start.name,
+                "legs_finished": start.finished(),
+                "steps": done,
+                "of": sum(int(leg["steps"]) for leg in start.legs[:legs]),
+                "core_seconds_a_step": round(seconds / max(done - before, 1), 3),
+            }
+        )
+    )
+    return 0 if ended else PAUSED
+
+
+def _steps(start: Start) -> int:
+    """Of all legs together, as far as checkpoints and finished legs tell."""
+    finished = start.finished()
+    done = sum(int(leg["steps"]) for leg in start.legs[:finished])
+    return done + (start.steps_done(finished + 1) if finished < len(start.legs) else 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
