@@ -16,7 +16,7 @@ from pathlib import Path
 from certificates import ServerCertificate, make_node_key, make_server_certificate
 from processes import Processes
 
-__all__ = ["Loopback"]
+__all__ = ["Loopback", "free_ports"]
 
 _HOST = "127.0.0.1"
 _CONNECTION = "loopback"  # its name in Flower's configuration file
@@ -99,13 +99,22 @@ class Loopback:
             time.sleep(1.0)
         return status
 
+    def completes(self, app: Path, config: Mapping[str, object], *, seconds: float) -> bool:
+        """Whether :meth:`run` ends well; where not, prints how, and the SuperLink's last lines."""
+        status = self.run(app, config, seconds=seconds)
+        if status == "finished:completed":
+            return True
+        log = self.log("superlink").read_text(errors="replace").splitlines()
+        print(f"the run ended as {status}; the SuperLink says:", *log[-25:], sep="\n")
+        return False
+
     def log(self, name: str) -> Path:
         """What the process printed: "superlink" or "supernode-0" and so on."""
         return self.processes.log(name)
 
     def _start(self) -> None:
         certificate = make_server_certificate(self.folder / "keys", _HOST)
-        port, *node_ports = _free_ports(1 + len(self._nodes))
+        port, *node_ports = free_ports(1 + len(self._nodes))
         self.port = port
         self._start_superlink(certificate, port)
         self._write_connection(certificate, port)
@@ -194,7 +203,8 @@ def _tool(name: str) -> str:
     return str(Path(sys.executable).parent / name)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports on this machine that nobody listens at."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -60,10 +60,7 @@ def main() -> int:
     ]
     with Loopback(output, devices) as flower:
         print("SuperLink and SuperNodes are up; running", flush=True)
-        status = flower.run(APP, config, seconds=arguments.seconds)
-        if status != "finished:completed":
-            log = flower.log("superlink").read_text(errors="replace").splitlines()
-            print(f"the run ended as {status}; the SuperLink says:", *log[-25:], sep="\n")
+        if not flower.completes(APP, config, seconds=arguments.seconds):
             return 1
     show(output / "server")
     return 0

@@ -25,7 +25,7 @@ from certificates import make_enrolment_authority
 from loopback import Loopback
 from run_rounds import APP, HELD_OUT, make_device, show, write_held_out
 
-from pocketquery.client.secure.state_file import Progress, StateFile
+from pocketquery.client.secure.state_file import SecureProgress, StateFile
 from pocketquery.client.store.file import SECURE
 from pocketquery.sdk.cli import main as pocketquery
 from pocketquery.server.corpus import read_queries
@@ -67,10 +67,7 @@ def main() -> int:
         if arguments.kill:
             given = (flower, output / "device-0")
             threading.Thread(target=kill_one, args=given, daemon=True).start()
-        status = flower.run(APP, config, seconds=arguments.seconds)
-        if status != "finished:completed":
-            log = flower.log("superlink").read_text(errors="replace").splitlines()
-            print(f"the run ended as {status}; the SuperLink says:", *log[-25:], sep="\n")
+        if not flower.completes(APP, config, seconds=arguments.seconds):
             return 1
     show(output / "server")
     return 0
@@ -119,7 +116,7 @@ def kill_one(flower: Loopback, state: Path) -> None:
     """Kill the first SuperNode as soon as its device has dealt shares, and answers no more."""
     while True:
         found = StateFile(state / SECURE).load() if (state / SECURE).exists() else None
-        if found is not None and found.progress >= Progress.SHARED:
+        if found is not None and found.progress >= SecureProgress.SHARED:
             flower.processes.kill("supernode-0")
             print("supernode-0 was killed in the middle of the round", flush=True)
             return

@@ -2,7 +2,7 @@
  * In the worker: what was opened is kept, with consent, and teaches the query encoder.
  *
  * Everything is in this browser's IndexedDB. An improvement always begins from the publisher's
- * encoder and is kept with what it was made of: erasing one query erases it, too.
+ * encoder, with what was released since where rounds are taken part in, and is kept with what it was made of: erasing one query erases it, too.
  */
 
 import { readAdapter } from "./sdk/main.js";
@@ -16,6 +16,7 @@ const SHOWINGS = 30; // of each query, at the most
 const SETTINGS = { batchSize: 16, openedLossWeight: 1, learningRate: 3e-3 };
 const LARGEST_DRIFT = 0.1; // of texts of all kinds, mean of 1 - cos
 const STEP = "train_step.onnx";
+const FEW = 16; // texts that tell of a release
 
 export class Learner {
   #encoder;
@@ -24,6 +25,7 @@ export class Learner {
   #bundle;
   #store;
   #bound = false; // whether an improvement is in force
+  #base = null; // what the publisher released since; null: the bundle's own adapter
 
   static async open(encoder, index, onnxruntime, key) {
     const learner = new Learner();
@@ -35,6 +37,33 @@ export class Learner {
     learner.#store = await QueryStore.open(new IndexedDbBackend());
     await learner.#takeUp();
     return learner;
+  }
+
+  get bundle() {
+    return this.#bundle;
+  }
+
+  /** Undefined where the bundle has no training step. */
+  get store() {
+    return this.#store;
+  }
+
+  get version() {
+    return this.#encoder.version;
+  }
+
+  /**
+   * From now on the publisher's encoder is the one with this release, an improvement over it or not;
+   * how far it moves texts of all kinds, the mean of 1 - cos.
+   */
+  async rebase(release) {
+    await this.#encoder.swapAdapter(null);
+    const before = await this.#golden(FEW);
+    this.#base = release;
+    await this.#unbind();
+    const after = await this.#golden(FEW);
+    await this.#takeUp();
+    return 1 - mean(after.map((vector, i) => cosine(vector, before[i])));
   }
 
   /** What the page shows. */
@@ -87,7 +116,7 @@ export class Learner {
   }
 
   async undo() {
-    await this.#store.dropKept();
+    await this.#store.dropKept(ADAPTER, FIGURES); // what rounds left stays
     await this.#unbind();
   }
 
@@ -154,7 +183,7 @@ export class Learner {
   }
 
   async #unbind() {
-    await this.#encoder.swapAdapter(null);
+    await this.#encoder.swapAdapter(this.#base);
     this.#bound = false;
   }
 
@@ -172,9 +201,9 @@ export class Learner {
   }
 
   /** Vectors of the bundle's texts of all kinds. */
-  async #golden() {
+  async #golden(most) {
     const { texts } = JSON.parse(new TextDecoder().decode(await this.#bundle.read("golden.json")));
-    return this.#encoder.encode(texts.map(({ text }) => text), { prompt: "" });
+    return this.#encoder.encode(texts.slice(0, most).map(({ text }) => text), { prompt: "" });
   }
 }
 

@@ -4,6 +4,7 @@ import { Caller } from "./sdk/rpc.js";
 import { isPersistent, keepOffline, startAnew } from "./offline.js";
 import { keepOpened, startLearning } from "./learning.js";
 import { show, walk } from "./results.js";
+import { startRounds } from "./rounds.js";
 
 const MOST = 10; // results
 // A function with one SIMD instruction: onnxruntime-web needs WebAssembly with SIMD.
@@ -26,7 +27,7 @@ const ADVICE = {
 
 const $ = (id) => document.getElementById(id);
 const [input, list, status, progress] = ["query", "results", "status", "progress"].map($);
-const { files, publicKey } = self.SITE;
+const { files, publicKey, rounds } = self.SITE;
 let caller = null;
 
 function refuse(title, advice, details = "") {
@@ -188,10 +189,12 @@ async function start() {
   progress.hidden = true;
   $("replay").disabled = false;
   say("Ready.");
+  await search(); // what was typed meanwhile
   tellKnown(opened, offline, await isPersistent());
+  if (await caller.call("beside", [publicKey, rounds])) search();
   await startLearning(caller, search);
+  await startRounds(caller, search);
   document.documentElement.dataset.ready = String(offline.kept);
-  search(); // what was typed meanwhile
 }
 
 function offerUpdate(accept) {

@@ -2,8 +2,10 @@
 
     python examples/web/serve.py --bundle demo/bundle --index demo/index
 
-Only files of a list are served, so no path leads out of the folders. ``site.js`` tells the page and
-its service worker that list, with every file's SHA-256: what was changed on disk is another file.
+With ``--gateway URL`` the page asks whether it may take part in federated rounds through that
+gateway. Only files of a list are served, so no path leads out of the folders. ``site.js`` tells the
+page and its service worker that list, with every file's SHA-256: what was changed on disk is
+another file.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ PAGE = (
     "results.js",
     "offline.js",
     "learning.js",
+    "rounds.js",
     "worker.js",
     "learner.js",
+    "participant.js",
 )
 RUNTIME = (
     "ort.wasm.min.mjs",
@@ -46,11 +50,13 @@ SDK = (
     "index/analyzer.js",
     "store.js",
     "training.js",
+    "gateway.js",
 )  # what the page's modules import
 LATER = ("bundle/train_step.onnx", "bundle/train_state.safetensors")  # once the user wants to learn
 MOST_PACKED = 256  # contents that are remembered
 PACKED = (".wasm", ".onnx", ".html", ".css", ".js", ".mjs", ".json", ".sqlite")
 IMPORT = re.compile(r"""(?:from|import)\s*["'](\.{1,2}/[^"']+)["']""")
+ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -76,8 +82,24 @@ NAMES = ("127.0.0.1", "localhost")
 class Site:
     """The files of the page by address, with their hashes."""
 
-    def __init__(self, bundle: Path, index: Path, public_key: Path | None = None) -> None:
+    def __init__(
+        self,
+        bundle: Path,
+        index: Path,
+        public_key: Path | None = None,
+        *,
+        gateway: str | None = None,
+        release_key: Path | None = None,
+    ) -> None:
         """Raise FileNotFoundError with what to do, where something is missing."""
+        releases = release_key or public_key
+        self._rounds = gateway and {
+            "gateway": gateway,
+            "publicKey": releases.read_text(encoding="utf-8") if releases else None,
+        }
+        asked = f"connect-src 'self' {gateway}" if gateway else "connect-src 'self'"
+        policy = HEADERS["Content-Security-Policy"].replace("connect-src 'self'", asked)
+        self.headers = HEADERS | {"Content-Security-Policy": policy}
         self._folders = {
             "bundle": existing(bundle, "manifest.json", "pocketquery export writes a bundle"),
             "index": existing(index, "index.json", "pocketquery index builds one"),
@@ -120,7 +142,7 @@ class Site:
             | ({"later": True} if name in LATER else {})
             for name, path in self.files().items()
         }
-        site = {"files": files, "publicKey": self._key}
+        site = {"files": files, "publicKey": self._key, "rounds": self._rounds}
         return f"self.SITE = {json.dumps(site, sort_keys=True)};\n".encode()
 
     def packed(self, data: bytes) -> bytes:
@@ -202,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, status: int, data: bytes, suffix: str, tag: str, encoding: str = "") -> None:
         """Send it, the body only where it was asked for."""
         self.send_response(status)
-        for name, value in HEADERS.items():
+        for name, value in self.site.headers.items():
             self.send_header(name, value)
         if tag:
             self.send_header("ETag", tag)
@@ -221,6 +243,15 @@ class Handler(BaseHTTPRequestHandler):
         """Nobody's visit is recorded."""
 
 
+def origin(text: str) -> str:
+    """An address without a path, as it stands in a header."""
+    if not ORIGIN.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected https://host or https://host:port"
+        )
+    return text
+
+
 def make_server(site: Site, port: int = 0) -> ThreadingHTTPServer:
     """A server on 127.0.0.1 for ``serve_forever``; port 0 takes a free one."""
     return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, site))
@@ -232,10 +263,22 @@ def main() -> int:
     parser.add_argument("--bundle", type=Path, required=True, help="a query encoder's folder")
     parser.add_argument("--index", type=Path, required=True, help="an index of the same space")
     parser.add_argument("--public-key", type=Path, help="PEM file; both must be signed by its half")
+    parser.add_argument("--gateway", type=origin, help="for federated rounds: https://host[:port]")
+    parser.add_argument(
+        "--release-key",
+        type=Path,
+        help="PEM file: whose releases to take (default: --public-key)",
+    )
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     options = parser.parse_args()
     try:
-        site = Site(options.bundle, options.index, options.public_key)
+        site = Site(
+            options.bundle,
+            options.index,
+            options.public_key,
+            gateway=options.gateway,
+            release_key=options.release_key,
+        )
         server = make_server(site, options.port)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -69,6 +69,9 @@ async function activate() {
   for (const request of await cache.keys()) {
     if (!named.has(request.url)) await cache.delete(request);
   }
+  for (const name of await caches.keys()) {
+    if (name.startsWith("pocketquery-") && name !== KEPT) await caches.delete(name); // an older worker's
+  }
   await self.clients.claim();
 }
 

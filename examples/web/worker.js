@@ -4,7 +4,6 @@ import { answer } from "./sdk/rpc.js";
 import { termsOf } from "./sdk/index/analyzer.js";
 import { openIndex } from "./sdk/index/index.js";
 import { FetchSource, load, verify } from "./sdk/web.js";
-import { Learner } from "./learner.js";
 import * as onnxruntime from "./onnxruntime/ort.wasm.min.mjs";
 
 onnxruntime.env.wasm.numThreads = 1; // a query gains nothing from more
@@ -19,8 +18,7 @@ const COMMON = new Set(
 
 let encoder = null;
 let index = null;
-let learner = null;
-let cannotLearn = null;
+let beside = null; // a promise of what learns and takes part: a search needs neither
 const termsOfWord = new Map(); // the same words come again and again
 const MOST_WORDS = 50_000;
 
@@ -62,24 +60,40 @@ async function during(what, work) {
   }
 }
 
+async function openBeside(publicKey, rounds) {
+  const key = publicKey === null ? {} : { publicKey };
+  const opened = { learner: null, cannotLearn: null, participant: null, cannotTakePart: null };
+  try {
+    const { Learner } = await import("./learner.js");
+    opened.learner = await Learner.open(encoder, index, onnxruntime, key);
+  } catch (error) {
+    opened.cannotLearn = error.message; // it searches without
+  }
+  if (rounds === null || !opened.learner?.store) return opened;
+  try {
+    const { Participant } = await import("./participant.js");
+    opened.participant = await Participant.open(rounds, opened.learner, index, onnxruntime, key);
+  } catch (error) {
+    opened.cannotTakePart = error.message;
+  }
+  return opened;
+}
+
+const learner = async () => (await beside).learner;
+const participant = async () => (await beside).participant;
+
 answer(self, {
   open: async ({ notify, signal }, publicKey) => {
     const key = publicKey === null ? {} : { publicKey };
-    const loaded = await during("bundle", () =>
-      load("bundle/", { onnxruntime, signal, onProgress: notify, ...key }),
+    const loading = load("bundle/", { onnxruntime, signal, onProgress: notify, ...key });
+    const opening = during("index", () =>
+      openIndex(new FetchSource("index/"), { encoder: loading, ...key }),
     );
+    const loaded = await during("bundle", () => loading);
     if (loaded.failed) return loaded;
-    encoder = loaded;
-    const opened = await during("index", () =>
-      openIndex(new FetchSource("index/"), { encoder, ...key }),
-    );
+    const opened = await opening;
     if (opened.failed) return opened;
-    index = opened;
-    learner = await Learner.open(encoder, index, onnxruntime, key).catch((error) => {
-      cannotLearn = error.message; // it searches without
-      return null;
-    });
-    await index.search("warm up"); // the first call is slower
+    [encoder, index] = [loaded, opened];
     const { name, spaceId, dimension, signedBy } = encoder;
     const { signatureKeyId, encoderVersion: version } = encoder.manifest; // the publisher's
     return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };
@@ -100,15 +114,27 @@ answer(self, {
     return { results, encodeMs: encoded - start, searchMs: ended - encoded };
   },
 
-  learning: () => learner?.state() ?? { available: false, reason: cannotLearn },
-  consent: () => learner.consent(),
-  opened: (_, query, shown, opened) => learner?.opened(query, shown, opened) ?? false,
-  exported: () => learner?.exported() ?? [],
-  improve: ({ notify }) => learner.improve((done, steps) => notify({ done, steps })),
-  undo: () => learner.undo(),
-  forget: (_, query) => learner.forget(query),
-  erase: () => learner.erase(),
-  withdraw: () => learner.withdraw(),
+  /** Called when the first results stand there; whether what was learnt or released is in force now. */
+  beside: async (_, publicKey, rounds) => {
+    beside ??= openBeside(publicKey, rounds);
+    await beside;
+    return encoder.version !== encoder.manifest.encoderVersion;
+  },
+
+  learning: async () => (await learner())?.state() ?? { available: false, reason: (await beside).cannotLearn },
+  consent: async () => (await learner()).consent(),
+  opened: async (_, query, shown, opened) => (await learner())?.opened(query, shown, opened) ?? false,
+  exported: async () => (await learner())?.exported() ?? [],
+  improve: async ({ notify }) => (await learner()).improve((done, steps) => notify({ done, steps })),
+  undo: async () => (await learner()).undo(),
+  forget: async (_, query) => (await learner()).forget(query),
+  erase: async () => (await learner()).erase(),
+  withdraw: async () => (await learner()).withdraw(),
+
+  rounds: async () => (await participant())?.state() ?? { available: false, reason: (await beside).cannotTakePart },
+  join: async () => (await participant()).join(),
+  leave: async () => (await participant()).leave(),
+  takePart: async ({ notify }) => (await participant()).once((done, steps) => notify({ done, steps })),
 
   verify: (_, publicKey) =>
     verify("bundle/", { onnxruntime, ...(publicKey === null ? {} : { publicKey }) }),

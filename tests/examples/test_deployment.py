@@ -242,3 +242,26 @@ def test_nobody_comes_in_without_a_registered_key_and_tls(tmp_path: Path) -> Non
     assert "No SuperNode found with the given public key" in log
     assert log.count("ApiError") == 2  # without trust or TLS they do not even get to ask
     assert "Activated node_id" not in log
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_fleet_of_devices_behind_gateways(files: Files, tmp_path: Path) -> None:
+    arguments = ["--bundle", files.bundle, "--index", files.index, "--queries", files.queries]
+    script = FOLDER.parent / "fleet" / "run_fleet.py"
+    result = subprocess.run(
+        [sys.executable, str(script), *map(str, arguments), "--steps", "5"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    server = tmp_path / "fleet" / "server"
+    rounds = json.loads((server / "rounds.json").read_text())["rounds"]
+    assert [(one["asked"], one["accepted"]) for one in rounds] == [(3, 3), (3, 3)]
+    release = Registry.open(server / "releases").read()
+    for number in range(3):
+        kept = tmp_path / "fleet" / f"device-{number}" / "adapter.safetensors"
+        assert kept.read_bytes() == release
+    assert running(str(tmp_path)) == []

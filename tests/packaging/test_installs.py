@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.packaging.wheels import ROOT, build_wheel
 from tests.server.federation.small_federation import QUICK, write_federation
 
-ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "transformers", "tokenizers", "onnx", "numba", "safetensors", "matplotlib"}
 _COMMAND = "import sys; from pocketquery.sdk.cli import main; sys.exit(main())"
 _BLOCKER = f"""
@@ -84,6 +83,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_the_device_runs_where_nothing_but_the_base_install_is(tmp_path: Path) -> None:
     """The wheel, what it requires, pytest and hypothesis: the device's tests pass there, and the
     commands that need no more work."""
@@ -143,19 +143,3 @@ def link(name: str, place: Path) -> None:
     for top in tops:
         if not (place / top).exists():
             (place / top).symlink_to(str(distribution.locate_file(top)))
-
-
-def build_wheel(folder: Path) -> Path:
-    """A wheel of this tree."""
-    tree = folder / "tree"
-    for name in ("sdk", "client", "server", "distill", "export"):
-        shutil.copytree(
-            ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "js")
-        )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    command += ["--no-index", "--quiet", "--wheel-dir", str(folder), str(tree)]
-    subprocess.run(command, check=True)
-    (path,) = folder.glob("pocketquery-*.whl")
-    return path

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# What each room may import of ours.
+# What each package may import of ours.
 ALLOWED = {
     "sdk": {"sdk"},
     "client": {"client", "sdk"},
@@ -21,9 +21,10 @@ ALLOWED = {
     "distill": {"distill", "server", "client", "sdk"},
     "export": {"export", "distill", "server", "client", "sdk"},
 }
-# What the device has. cryptography comes with the extra "sign" and only inside functions.
+# What the device has. cryptography comes with the extra "sign", shtab with "completion", and both
+# only inside functions.
 DEVICE = {"numpy", "onnxruntime", "sentencepiece"}
-DEVICE_LAZILY = DEVICE | {"cryptography"}
+DEVICE_LAZILY = DEVICE | {"cryptography", "shtab"}
 
 # The sub-folders of server/: each imports itself and those before it.
 SERVER_ORDER = (
@@ -51,8 +52,8 @@ MOST_FILES = 20  # directly in a folder
 OVERFULL: dict[str, int] = {}
 
 
-def modules(room: str) -> list[Path]:
-    found = sorted((ROOT / room).rglob("*.py"))
+def modules(package: str) -> list[Path]:
+    found = sorted((ROOT / package).rglob("*.py"))
     return [path for path in found if ROOT / "sdk" / "js" not in path.parents]  # npm's package
 
 
@@ -89,8 +90,8 @@ def configuration() -> dict[str, object]:
 def test_the_package_list_is_what_lies_on_the_disk() -> None:
     on_disk = {
         "pocketquery." + ".".join(init.parent.relative_to(ROOT).parts)
-        for room in ALLOWED
-        for init in (ROOT / room).rglob("__init__.py")
+        for package in ALLOWED
+        for init in (ROOT / package).rglob("__init__.py")
     }
     listed = configuration()["packages"]
     assert isinstance(listed, list)
@@ -99,28 +100,28 @@ def test_the_package_list_is_what_lies_on_the_disk() -> None:
 
 
 def test_no_folder_with_code_lacks_an_init() -> None:
-    for room in ALLOWED:
-        for module in modules(room):
+    for package in ALLOWED:
+        for module in modules(package):
             assert (module.parent / "__init__.py").is_file(), module
 
 
 def test_each_room_is_mapped_typed_and_linked_for_the_type_checker() -> None:
     mapping = configuration()["package-dir"]
-    assert mapping == {f"pocketquery.{room}": room for room in ALLOWED}
-    for room in ALLOWED:
-        assert (ROOT / room / "py.typed").is_file()
-        assert (ROOT / "typings" / "pocketquery" / room).resolve() == ROOT / room
+    assert mapping == {f"pocketquery.{package}": package for package in ALLOWED}
+    for package in ALLOWED:
+        assert (ROOT / package / "py.typed").is_file()
+        assert (ROOT / "typings" / "pocketquery" / package).resolve() == ROOT / package
 
 
-@pytest.mark.parametrize("room", sorted(ALLOWED))
-def test_imports_point_one_way(room: str) -> None:
-    for module in modules(room):
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_imports_point_one_way(package: str) -> None:
+    for module in modules(package):
         for name in imports(parsed(module)):
             assert not name.startswith("."), f"{module}: relative import {name}"
             top, _, rest = name.partition(".")
             assert top not in ALLOWED, f"{module}: {name}, expected pocketquery.{name}"
             if top == "pocketquery":
-                assert rest.split(".")[0] in ALLOWED[room], f"{module} imports {name}"
+                assert rest.split(".")[0] in ALLOWED[package], f"{module} imports {name}"
 
 
 def against_the_order() -> Iterator[tuple[str, str, Path]]:
@@ -150,8 +151,8 @@ def test_the_folders_of_the_server_import_one_way() -> None:
 
 def test_no_folder_is_overfull() -> None:
     counts: dict[str, int] = {}
-    for room in ALLOWED:
-        for file in (ROOT / room).rglob("*"):
+    for package in ALLOWED:
+        for file in (ROOT / package).rglob("*"):
             if file.suffix in (".py", ".ts", ".js") and not BUILT.intersection(file.parts):
                 folder = file.parent.relative_to(ROOT).as_posix()
                 counts[folder] = counts.get(folder, 0) + 1
@@ -177,7 +178,7 @@ def test_imports_are_found_wherever_they_hide() -> None:
     assert set(at_import_time(tree)) == {"a.b"}
 
 
-@pytest.mark.parametrize("init", sorted(p for room in ALLOWED for p in modules(room)))
+@pytest.mark.parametrize("init", sorted(p for package in ALLOWED for p in modules(package)))
 def test_every_module_names_what_it_offers(init: Path) -> None:
     if init.name == "__main__.py" or (init.name == "__init__.py" and not parsed(init).body[1:]):
         return  # nothing is offered
@@ -191,8 +192,8 @@ def test_every_module_names_what_it_offers(init: Path) -> None:
     "package",
     sorted(
         "pocketquery." + ".".join(init.parent.relative_to(ROOT).parts)
-        for room in ALLOWED
-        for init in (ROOT / room).rglob("__init__.py")
+        for package in ALLOWED
+        for init in (ROOT / package).rglob("__init__.py")
     ),
 )
 def test_every_name_a_package_lists_can_be_imported(package: str) -> None:

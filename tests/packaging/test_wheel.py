@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
+import json
 import tomllib
 import zipfile
 from configparser import ConfigParser
@@ -14,28 +12,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("sdk", "client", "server", "distill", "export")
-# Copied rather than built in place: setuptools leaves a build folder in the tree it builds.
-BUILT_FROM = (*ROOMS, "pyproject.toml", "README.md", "LICENSE")
+from tests.packaging.wheels import PACKAGES, ROOT, build_wheel
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    tree = tmp_path_factory.mktemp("tree")
-    for name in BUILT_FROM:
-        if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "js")  # sdk/js is npm's
-            shutil.copytree(ROOT / name, tree / name, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, tree / name)
-    output = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    command += ["--no-index", "--quiet", "--wheel-dir", str(output), str(tree)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stderr
-    (path,) = output.glob("pocketquery-*.whl")
-    return zipfile.ZipFile(path)
+    return zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel")))
 
 
 def read(wheel: zipfile.ZipFile, name: str) -> bytes:
@@ -50,8 +32,8 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 def test_every_module_and_data_file_is_in_it_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     on_disk = {
         "pocketquery/" + path.relative_to(ROOT).as_posix()
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*")
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
         if path.suffix == ".py"
         or path.name == "py.typed"
         or path.parent.name in ("data", "default")
@@ -62,7 +44,7 @@ def test_every_module_and_data_file_is_in_it_and_nothing_else(wheel: zipfile.Zip
     assert "pocketquery/sdk/default/encoder.onnx" in packed
     for name in ("corpus.jsonl.gz", "queries.tsv.gz", "qrels.tsv.gz", "LICENSE.md"):
         assert f"pocketquery/export/demo/data/{name}" in packed
-    assert {f"pocketquery/{room}/py.typed" for room in ROOMS} <= packed
+    assert {f"pocketquery/{package}/py.typed" for package in PACKAGES} <= packed
 
 
 def test_pocketquery_stays_a_namespace_without_a_root(wheel: zipfile.ZipFile) -> None:
@@ -95,3 +77,28 @@ def test_all_commands_are_found_and_their_modules_are_there(wheel: zipfile.ZipFi
 def test_the_licences_travel_with_it(wheel: zipfile.ZipFile) -> None:
     assert metadata(wheel)["License-Expression"] == "Apache-2.0"
     assert b"Apache License" in read(wheel, "licenses/LICENSE")
+
+
+def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.ZipFile) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    version = project["version"]
+    assert metadata(wheel)["Version"] == version
+    package = json.loads((ROOT / "sdk" / "js" / "package.json").read_text("utf-8"))
+    assert package["version"] == version
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    for folder in PACKAGES:  # they ask importlib.metadata
+        for path in (ROOT / folder).rglob("*.py"):
+            assert f'"{version}"' not in path.read_text("utf-8"), path
+
+
+@pytest.mark.slow
+def test_the_same_tree_gives_the_same_wheel_to_the_byte(tmp_path: Path) -> None:
+    """Built twice, in another folder, zone and language, files newer; make dist fixes the umask."""
+    fixed = {"SOURCE_DATE_EPOCH": "1700000000"}
+    (tmp_path / "one").mkdir()
+    (tmp_path / "another_place").mkdir()
+    first = build_wheel(tmp_path / "one", fixed | {"LC_ALL": "C", "TZ": "UTC"})
+    other = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "7"}
+    second = build_wheel(tmp_path / "another_place", fixed | other)
+    assert first.read_bytes() == second.read_bytes()
+    assert {one.date_time[0] for one in zipfile.ZipFile(first).infolist()} == {2023}

@@ -1,0 +1,136 @@
+/**
+ * In the worker: this browser's part in rounds with other devices, through the gateway that the site
+ * names, where the user agreed.
+ *
+ * A round is trained with an encoder of its own, loaded for it: the one that searches may have
+ * another adapter. Of several tabs one takes part.
+ */
+
+import {
+  Device,
+  GatewayConnection,
+  IndexedDbPlace,
+  OFFER_LIMITS,
+  PageReadings,
+  Participation,
+  RefusedError,
+  TrustedReleases,
+} from "./sdk/gateway.js";
+import { distinct, LocalStep } from "./sdk/training.js";
+import { load } from "./sdk/web.js";
+
+const JOINED = "joined"; // a file that is there where the user agreed
+const TAB = "pocketquery-rounds"; // the lock of the tab that takes part
+const UNKNOWN = 60; // seconds
+// The user is here, and a page is told of its charger at the most; rounds are short.
+const POLICY = { idle: false, maxSeconds: 300, allowUnknown: ["charging", "unmetered", "temperatureC"] };
+
+export class Participant {
+  #gateway;
+  #learner;
+  #index;
+  #onnxruntime;
+  #key;
+  #place;
+  #participation;
+  #releases;
+  #moved = null; // how far the release moved texts of all kinds; null: it is the publisher's first
+
+  /** `rounds`: the gateway's address, and the PEM of the key that signs releases, or null. */
+  static async open({ gateway, publicKey }, learner, index, onnxruntime, key) {
+    const participant = new Participant();
+    participant.#gateway = gateway;
+    participant.#learner = learner;
+    participant.#index = index;
+    participant.#onnxruntime = onnxruntime;
+    participant.#key = key;
+    const place = new IndexedDbPlace();
+    participant.#place = place;
+    participant.#releases = await TrustedReleases.open(place, publicKey === null ? {} : { publicKey });
+    participant.#participation = new Participation(new GatewayConnection(gateway, await place.signer()), place);
+    const { manifest } = learner.bundle;
+    await participant.#takeUp(await participant.#participation.kept(manifest, participant.#releases));
+    return participant;
+  }
+
+  /** What the page shows. */
+  async state() {
+    const { store, version } = this.#learner;
+    return {
+      available: true,
+      gateway: new URL(this.#gateway).host,
+      consent: await store.consent(),
+      joined: await this.#joined(),
+      missing: Math.max(0, OFFER_LIMITS.leastQueries - distinct(await store.examples()).length),
+      version,
+      moved: this.#moved,
+    };
+  }
+
+  async join() {
+    await this.#participation.register();
+    await this.#place.replace(JOINED, null, Uint8Array.of(1));
+  }
+
+  /** What was released stays in use; the gateway forgets this browser's key. */
+  async leave() {
+    await this.#place.replace(JOINED, Uint8Array.of(1), null);
+    await this.#participation.leave();
+  }
+
+  /** Ask for an offer, take part where there is one, and use what was released. */
+  once(onStep) {
+    return navigator.locks.request(TAB, { ifAvailable: true }, async (lock) => {
+      const idle = { what: "idle", detail: "", round: null, retryAfter: UNKNOWN, isNew: false };
+      if (lock === null || !(await this.#joined())) return idle;
+      const closing = [];
+      try {
+        const outcome = await this.#participation.takePart(() => this.#device(closing, onStep));
+        return { ...outcome, isNew: await this.#refresh() };
+      } finally {
+        for (const one of closing) await one.close();
+      }
+    });
+  }
+
+  async #device(closing, onStep) {
+    const { bundle, store } = this.#learner;
+    const encoder = await load("bundle/", { onnxruntime: this.#onnxruntime, ...this.#key });
+    closing.push(encoder);
+    const step = await LocalStep.open(bundle, { onnxruntime: this.#onnxruntime });
+    closing.push(step);
+    return new Device({
+      encoder,
+      step,
+      documents: this.#index.vectors(),
+      manifest: bundle.manifest,
+      store,
+      releases: this.#releases,
+      policy: POLICY,
+      readings: new PageReadings(),
+      onStep,
+    });
+  }
+
+  /** Whether there is a newer release, which is in use then. */
+  async #refresh() {
+    try {
+      const release = await this.#participation.refresh(this.#learner.bundle.manifest, this.#releases);
+      await this.#takeUp(release);
+      return release !== null;
+    } catch (error) {
+      if (error instanceof RefusedError && error.code === "no_release") return false;
+      throw error;
+    }
+  }
+
+  async #takeUp(release) {
+    if (release === null) return;
+    const moved = await this.#learner.rebase(release);
+    this.#moved = release.version === this.#learner.bundle.manifest.encoderVersion ? null : moved;
+  }
+
+  async #joined() {
+    return (await this.#place.read(JOINED)) !== null;
+  }
+}

@@ -1,0 +1,86 @@
+"""Blocks of the documentation: they run and print what the page says, or say why they do not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.examples import command_lines
+from tests.examples.pages import DOCS, PAGES, ROOT, all_blocks, blocks, run
+
+# test_integrations.py runs that page's: each needs another library.
+RUNNING = [
+    page.relative_to(DOCS).as_posix()
+    for page in PAGES
+    if page.is_relative_to(DOCS) and page.name != "integrations.md" and blocks(str(page))
+]
+OTHER_LANGUAGES = {"text", "json", "toml", "sql", "kotlin", "swift", "csharp"}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_every_block_prints_what_the_page_says(name: str, tmp_path: Path) -> None:
+    for program in ("bash", "openssl"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} here")
+    for block in blocks(name):
+        assert run(block, tmp_path) == block.printed, block.heading
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_block_that_does_not_run_says_why_and_would_parse(page: Path) -> None:
+    variables: dict[str, str] = {}
+    problems = []
+    for block in all_blocks(page):
+        if block.printed is not None:
+            continue
+        where = f"{block.heading}: {block.code.strip().splitlines()[0]}"
+        if block.language in ("python", "sh"):
+            assert block.reason, f"{where}: it neither runs nor says why"
+        else:
+            assert block.language in OTHER_LANGUAGES, f"{where}: a block of what?"
+        if block.language == "sh":
+            for words in command_lines.commands(block.code, variables):
+                problems += [problem] if (problem := command_lines.problem_of(words)) else []
+        elif block.language == "python":
+            problems += command_lines.problems_of_python(block.code)
+        elif block.language == "toml":
+            tomllib.loads(block.code)
+        elif block.language == "json" and "…" not in block.code:
+            json.loads(block.code)
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pocketquery search --index index --no-such-option x query",
+        "pocketquery no-such-command",
+        "cd sdk && python benchmarks/no_such_file.py",
+        "python benchmarks/tokenizer.py --no-such-option",
+        'pip install "pocketquery[no-such]"',
+        "make no-such-target",
+        "curl https://example.org",
+    ],
+)
+def test_a_line_that_would_not_parse_is_noticed(line: str) -> None:
+    words = list(command_lines.commands(line, {}))
+    assert any(command_lines.problem_of(found) for found in words)
+
+
+def test_names_that_are_not_there_are_noticed() -> None:
+    code = "from pocketquery import sdk\nsdk.load(no_such=1)\nsdk.no_such()\n"
+    assert len(command_lines.problems_of_python(code)) == 2
+    assert command_lines.problems_of_python("from pocketquery.distill import no_such")
+
+
+def test_variables_comments_and_quotes_are_read_as_a_shell_does() -> None:
+    code = 'A="--x 1"\npocketquery a $A "b # c" > f  # comment\npocketquery d \\\n  e && f ...\n'
+    assert list(command_lines.commands(code, {})) == [
+        ["pocketquery", "a", "--x", "1", "b # c"],
+        ["pocketquery", "d", "e"],
+        ["f"],
+    ]

@@ -1,0 +1,67 @@
+"""The search page where a service worker of an older version is in charge."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "examples" / "web"
+PLAYWRIGHT = ROOT / "sdk" / "js" / "node_modules" / "playwright-core" / "index.js"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+
+is_built = (ROOT / "sdk" / "js" / "dist" / "web.js").exists() and PLAYWRIGHT.exists()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build"),
+    pytest.mark.skipif(
+        not Path(CHROMIUM).exists() or shutil.which("node") is None, reason="no Chromium or node"
+    ),
+]
+
+
+def test_an_older_worker_goes_on_until_the_newer_is_let_in(tmp_path: Path) -> None:
+    older = tmp_path / "older" / "examples" / "web"
+    shutil.copytree(WEB, older)
+    (tmp_path / "older" / "sdk").symlink_to(ROOT / "sdk")
+    _change(older / "service_worker.js", '"pocketquery-files"', '"pocketquery-files-of-then"')
+    _change(older / "index.html", "Search on this device</h1>", "Search as it was</h1>")
+    settings = {
+        "python": sys.executable,
+        "older": str(older / "serve.py"),
+        "serve": str(WEB / "serve.py"),
+        "playwright": str(PLAYWRIGHT),
+        "chromium": CHROMIUM,
+        "site": [
+            str(write_tiny_bundle(tmp_path / "bundle")),
+            str(write_tiny_index(tmp_path / "index")),
+        ],
+        "query": "plants make sugar",
+    }
+    command = ["node", str(Path(__file__).with_name("web_older.mjs")), json.dumps(settings)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found: Any = json.loads(ended.stdout)
+    assert found["errors"] == []
+    for visit in ("before", "under"):  # the older page with the older files, never a mixture
+        assert found[visit]["heading"] == "Search as it was"
+        assert found[visit]["titles"][0] == "Plants"
+    for visit in ("after", "offline"):
+        assert found[visit]["heading"] == "Search on this device"
+        assert found[visit]["titles"] == found["before"]["titles"]
+        assert found[visit]["caches"] == ["pocketquery-files"]  # what was kept then is gone
+
+
+def _change(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
