@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 architecture:
 	$(PYTHON) docs/list_files.py
 
-.PHONY: architecture demo test test-js test-slow check format lint types bench reference clean
+.PHONY: architecture demo docs dist test test-device test-js test-slow check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -18,8 +18,33 @@ demo: .stamps/demo
 test: .stamps/dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+# The base install alone, with any Python that has wheels of what it needs: the tutorial, block by block.
+test-device:
+	rm -rf build/test-device && $(PYTHON) -m venv build/test-device
+	build/test-device/bin/python -m pip install --quiet --constraint constraints.txt . pytest pytest-timeout hypothesis
+	build/test-device/bin/python -m pocketquery.sdk doctor
+	build/test-device/bin/python -m pytest tests/examples/test_pages.py -k "prints and (tutorial or index or encoders)"
+
 test-slow: .stamps/dev
 	$(BIN)/python -m pytest -m slow
+
+# The documentation as a site, which also works as files: open site/index.html.
+docs: .stamps/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# What is published: sdist and wheel, checked, and beside them what a device's install consists of, as a
+# CycloneDX SBOM. The same commit gives the same wheel to the byte: it is built from the commit's own files,
+# with their modes and times fixed, whatever lies in the folder and whatever the umask.
+dist: .stamps/release
+	rm -rf build dist && mkdir -p build/tree
+	umask 022 && git archive HEAD | tar -x --no-same-permissions -C build/tree
+	umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation \
+		--outdir dist build/tree > .stamps/build.log
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m venv --without-pip build/device
+	$(BIN)/python -m pip --python build/device/bin/python install --quiet --constraint constraints.txt dist/*.whl
+	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --mc-type library \
+		--output-file dist/pocketquery.cdx.json build/device/bin/python
 
 # The JavaScript SDK: needs Node 20 or later.
 test-js:
@@ -37,19 +62,13 @@ format: .stamps/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Every figure the README quotes; benchmarks/README.md says what each needs.
+# All benchmarks, 45 minutes on two quiet cores: docs/results.md. One alone: benchmarks/run_all.py NAME.
 bench: .stamps/dev
-	$(BIN)/python benchmarks/encode_latency.py
-	$(BIN)/python benchmarks/cold_start.py
-	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/tokenizer.py
-	$(BIN)/python benchmarks/quality.py
-	$(BIN)/python benchmarks/training_step.py
-	$(BIN)/python benchmarks/federated_bytes.py
-	$(BIN)/python benchmarks/aggregation.py
-	$(BIN)/python benchmarks/mining.py
-	$(BIN)/python benchmarks/js_contrast.py
-	$(BIN)/python benchmarks/pretraining_throughput.py
+	$(BIN)/python benchmarks/run_all.py
+
+# Measures nothing: do the stored figures reach what they must?
+bench-check: .stamps/dev
+	$(BIN)/python benchmarks/run_all.py --check
 
 .stamps/venv:
 	$(PYTHON) -m venv $(VENV)
@@ -59,9 +78,17 @@ bench: .stamps/dev
 	$(INSTALL) ".[demo]"
 	@touch $@
 
+.stamps/docs: .stamps/venv pyproject.toml constraints.txt
+	$(INSTALL) ".[docs]"
+	@touch $@
+
+.stamps/release: .stamps/venv pyproject.toml constraints.txt
+	$(INSTALL) ".[release]"
+	@touch $@
+
 .stamps/dev: .stamps/venv pyproject.toml constraints.txt
 	$(INSTALL) ".[dev]"
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .stamps .rivals demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .stamps .rivals demo build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -28,7 +28,7 @@ WORDS = (
 
 
 def sentences(count: int = 200) -> list[str]:
-    """Distinct made-up sentences over :data:`WORDS`."""
+    """Distinct synthetic sentences over :data:`WORDS`."""
     return [
         f"{WORDS[i % 27]} {WORDS[(i * 7 + 3) % 27]} of the {WORDS[(i * 5 + i // 27) % 27]} {i % 10}"
         for i in range(count)
