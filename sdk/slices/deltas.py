@@ -298,13 +298,18 @@ def _is_there(source: Source, manifest: DeltaManifest, delta: Path) -> bool:
 def _check_ids(source: Source, changes: Changes, manifest: DeltaManifest, delta: Path) -> None:
     """Hold what a delta says of ids against the index: what goes, what comes, what changes."""
     kept = set(changes.order[changes.order >= 0].tolist())
-    gone = {texts.id for row, texts in enumerate(source.texts()) if row not in kept}
-    new = [document.id for document in changes.documents]
-    changed = gone.intersection(new)
-    if len(changed) != manifest.changed or gone - changed != set(changes.removed):
+    new = {document.id for document in changes.documents}
+    gone, is_taken = set[str](), len(new) < len(changes.documents)
+    for row, texts in enumerate(source.texts()):
+        if row not in kept:
+            gone.add(texts.id)
+        elif texts.id in new:
+            is_taken = True
+    changed = gone & new
+    if is_taken or len(changed) != manifest.changed or gone - changed != set(changes.removed):
         raise CorruptArtifactError(
-            f"{delta} names other documents than go and change in {source.folder}; it was made "
-            "wrongly. Fetch the whole index"
+            f"{delta} names other documents than go, come and change in {source.folder}; it was "
+            "made wrongly. Fetch the whole index"
         )
 
 

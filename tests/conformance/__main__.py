@@ -1,6 +1,7 @@
 """Write conformance/ anew: ``python -m tests.conformance``."""
 
 from tests.conformance import (
+    deltas,
     gateway,
     lineage,
     refused,
@@ -25,6 +26,7 @@ for writer in (
     gateway,
     secure,
     search,  # with the bundle that the first wrote
+    deltas,  # of the indexes that the others wrote
     refused,  # changes what the others wrote
 ):
     print(writer.__name__)

@@ -11,6 +11,7 @@ import gzip
 import json
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +22,13 @@ from pocketquery.client.training.step import LocalStep
 from pocketquery.sdk.bundle.adapter import read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.bundle.storage import ZipStorage, pack_files
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.index.delta_manifest import DELTA_FILE, PARTS
 from pocketquery.sdk.index.index import open_index, verify_index
+from pocketquery.sdk.slices.deltas import apply_delta
+from tests.conformance.deltas import MADE_FROM
 from tests.sdk.javascript_fixtures import KEY, OTHER_KEY
 
 __all__ = ["CONFORMANCE", "Case", "main", "opened", "read_cases"]
@@ -46,10 +51,10 @@ class Case:
 
     Attributes:
         name: what is wrong.
-        kind: bundle, release, index or step: how it is opened.
+        kind: bundle, release, index, step or delta: how it is opened.
         place: the sound files, below conformance/.
-        changes: each a ``file`` (of a folder; "" for a release) that is ``absent``, or whose
-            ``cut`` bytes from ``at`` on are replaced by ``put`` (base 64).
+        changes: each a ``file`` (of a folder; "" where the place is a file) that is ``absent``, or
+            whose ``cut`` bytes from ``at`` on are replaced by ``put`` (base 64).
         key: the public key it is opened with, hexadecimal; None for none.
         error: the class that it ends with.
     """
@@ -97,6 +102,9 @@ def opened(case: Case, folder: Path) -> None:
         encoder.swap_adapter(read_adapter(path, manifest=bundle.manifest, public_key=key).tensors)
     elif case.kind == "step":
         LocalStep.open(path)
+    elif case.kind == "delta":
+        shutil.copytree(CONFORMANCE / MADE_FROM.get(case.place, "search/index"), folder / "index")
+        apply_delta(path, folder / "index", public_key=key)
     else:
         open_index(path, public_key=key).close()
         verify_index(path)
@@ -144,6 +152,7 @@ def _cases() -> Iterator[Case]:
     yield from _steps()
     yield from _releases()
     yield from _indexes()
+    yield from _deltas()
 
 
 def _put(file: str, data: bytes, at: int = 0, cut: int = 1 << 40) -> dict[str, Any]:
@@ -385,6 +394,107 @@ def _zips() -> Iterator[Case]:
         yield case(name, read[:place] + value + read[place + len(value) :])
     named = read.replace(b"golden.json", b"signature__").replace(b"signature__", b"encoder.onn")
     yield case("without a file", named)
+
+
+def _deltas() -> Iterator[Case]:
+    signed, plain = MADE_FROM
+
+    def case(name: str, change: list[Any], key: str | None = None, place: str = plain) -> Case:
+        return Case(f"delta: {name}", "delta", place, change, key, "")
+
+    read = (CONFORMANCE / plain).read_bytes()
+    yield case("cut", [_put("", read[: len(read) // 2])])
+    for at in (3, 60, len(read) // 2, len(read) - 9):
+        yield case(f"a bit of byte {at}", [_flip("", read, at)])
+    yield case("nothing", [_put("", b"")])
+    yield case("by another key", [], _public(OTHER_KEY), signed)
+    yield case("unsigned, with a key", [], _public(KEY), plain)
+    yield case("made from another index", [], None, "deltas/second.delta")
+    unsigned = _repacked(signed, {}, _set("signature_key_id", ...), without="signature")
+    yield case("unsigned for a signed index", [_put("", unsigned)], None, signed)
+    taken = _repacked(signed, {}, without="signature")
+    yield case("without its signature", [_put("", taken)], None, signed)
+    edited = _repacked(signed, {}, _set("to/documents", 7))
+    yield case(
+        "a changed description under its signature", [_put("", edited)], _public(KEY), signed
+    )
+    parts = _unpacked_parts(plain)
+    for name in PARTS:
+        yield case(f"without {name}", [_put("", _repacked(plain, {}, without=name))])
+        for what, data in (
+            ("nothing", b""), ("a byte more", parts[name] + b"\0"),
+            ("a byte less", parts[name][:-1]), ("0xff", b"\xff" * len(parts[name])),
+        ):  # fmt: skip
+            if data != parts[name]:
+                yield case(
+                    f"{name} of {what}, hashes fit", [_put("", _repacked(plain, {name: data}))]
+                )
+        packed = zlib.compress(parts[name], 9)
+        for what, data in (("cut", packed[:-3]), ("followed", packed + b"\0"), ("no stream", b"x")):
+            found = _repacked(plain, {}, packed={name: data})
+            yield case(f"{name} {what}, hashes fit", [_put("", found)])
+    order = parts["order"]
+    twice = order[:8] + order[:8] + order[16:]
+    yield case("a run twice", [_put("", _repacked(plain, {"order": twice}))])
+    backwards = b"".join(order[i : i + 8] for i in range(len(order) - 8, -1, -8))
+    yield case("another order", [_put("", _repacked(plain, {"order": backwards}))])
+    documents = parts["documents"]
+    at = documents.index(b"new 2 1")
+    same = documents[:at] + b"new 2 0" + documents[at + 7 :]
+    yield case("an id twice", [_put("", _repacked(plain, {"documents": same}))])
+    unsound = documents.replace(b'{"new"', b'["new"', 1)
+    yield case("metadata that are none", [_put("", _repacked(plain, {"documents": unsound}))])
+    scales = bytearray(parts["vectors"])
+    scales[24:28] = b"\0\0\x80\x3f"  # 1.0
+    yield case("a scale that is none", [_put("", _repacked(plain, {"vectors": bytes(scales)}))])
+    for name, value in (
+        ("format", "other"), ("format_version", 2), ("space/id", "space-other"),
+        ("space/dimension", 25), ("from/contents_sha256", "0"),
+        ("from/documents", 3), ("to/contents_sha256", "0" * 64), ("to/documents", -1),
+        ("removed", 1 << 40), ("added", 0), ("changed", 0), ("parts", {}),
+        ("parts/order/unpacked_bytes", 1 << 31),
+    ):  # fmt: skip
+        made = _repacked(plain, {}, _set(name, value))
+        yield case(f"delta.json: {name} {str(value)[:9]}", [_put("", made)])
+
+
+def _files_of(place: str) -> dict[str, bytes]:
+    storage = ZipStorage(CONFORMANCE / place)
+    names = [*PARTS, DELTA_FILE, "signature"]
+    return {name: storage.read(name, 1 << 20) for name in names if storage.size(name) is not None}
+
+
+def _unpacked_parts(place: str) -> dict[str, bytes]:
+    files = _files_of(place)
+    return {name: zlib.decompress(files[name]) for name in PARTS}
+
+
+def _repacked(
+    place: str,
+    parts: dict[str, bytes],
+    edit: Callable[[Any], None] | None = None,
+    *,
+    packed: dict[str, bytes] | None = None,
+    without: str = "",
+) -> bytes:
+    """The delta at ``place`` with other parts and the hashes that fit them."""
+    files = _files_of(place)
+    description = json.loads(files[DELTA_FILE])
+    new = {name: zlib.compress(data, 9) for name, data in parts.items()} | (packed or {})
+    for name, data in new.items():
+        files[name] = data
+        described = description["parts"][name]
+        described |= {"sha256": sha256_bytes(data), "bytes": len(data)}
+        if name in parts:
+            described["unpacked_bytes"] = len(parts[name])
+    if edit is not None:
+        edit(description)
+    if new or edit is not None:
+        files[DELTA_FILE] = json.dumps(description, indent=2).encode()
+    files.pop(without, None)
+    with tempfile.TemporaryDirectory() as folder:
+        pack_files(files, Path(folder) / "delta")
+        return (Path(folder) / "delta").read_bytes()
 
 
 if __name__ == "__main__":

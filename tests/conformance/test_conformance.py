@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE
 from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.statement import is_older
+from pocketquery.sdk.slices.deltas import apply_delta
+from pocketquery.sdk.slices.source import read_source
 from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 from tests.conformance.lineage import TARGET as LINEAGES
 from tests.conformance.lineage import followed
@@ -108,6 +111,33 @@ def test_text_queries_and_what_is_none() -> None:
         for one in expected["inputs"]:
             with pytest.raises(getattr(errors, one["error"])):
                 called(index, encoder, one)
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "deltas"),
+    [
+        ("signed", "search/index", ["first", "second"]),
+        ("plain", "index/compact", ["plain"]),
+    ],
+)
+def test_deltas(name: str, start: str, deltas: list[str], tmp_path: Path) -> None:
+    expected = unpacked(CONFORMANCE / "deltas" / "expected.json.gz")[name]
+    key = EXPECTED["key"] if name == "signed" else None
+    shutil.copytree(CONFORMANCE / start, tmp_path / "index")
+    for delta in deltas:
+        apply_delta(CONFORMANCE / "deltas" / f"{delta}.delta", tmp_path / "index", public_key=key)
+    with read_source(tmp_path / "index", key) as source:
+        assert source.contents().sha256 == expected["contents_sha256"]
+    with open_index(tmp_path / "index", public_key=key) as index:
+        assert len(index) == expected["size"]
+        for search in expected["searches"]:
+            hits = search.pop("hits")
+            if "$bigint" in json.dumps(search["filter"]):
+                continue  # written for JavaScript
+            if "vector" in search:
+                search["vector"] = np.array(search["vector"])
+            found = index.search(**search)
+            assert [hit.score for hit in found] == pytest.approx([s for _, s in hits], abs=1e-6)
 
 
 def test_wordpiece_ids() -> None:

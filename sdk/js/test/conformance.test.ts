@@ -14,7 +14,7 @@ import { CONFORMANCE } from "./fixtures.js";
 
 interface Case {
   name: string;
-  kind: "bundle" | "release" | "index" | "step";
+  kind: "bundle" | "release" | "index" | "step" | "delta";
   place: string;
   changes: { file: string; absent?: boolean; at?: number; cut?: number; put?: string }[];
   key: string | null;
@@ -54,6 +54,10 @@ async function opened(one: Case): Promise<void> {
     await LocalStep.open(source, { onnxruntime });
   } else if (one.kind === "index") {
     await openIndex(source, key);
+  } else if (one.kind === "delta") {
+    const index = one.place.endsWith("plain.delta") ? "index/compact" : "search/index";
+    const old = new MemorySource(made({ ...one, place: index, changes: [] }), index);
+    await openIndex(old, { ...key, deltas: [files.get("") ?? new Uint8Array()] });
   } else {
     const sound = made({ ...one, place: "encoder/tiny", changes: [] });
     const { manifest } = await Bundle.open(new MemorySource(sound, "tiny"));

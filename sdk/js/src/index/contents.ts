@@ -1,6 +1,7 @@
 /** One state of an index: publisher's and added documents as one, searched together. */
 import { type Added, AddedDocuments } from "./added.js";
 import { termsOf } from "./analyzer.js";
+import type { BaseDocuments } from "./deltas/base.js";
 import { best, type Ranking, ranked } from "./vectors/best.js";
 import { bm25, lengthNorms } from "./bm25.js";
 import type { Document } from "./document.js";
@@ -8,7 +9,6 @@ import type { Condition } from "./filters.js";
 import { CANDIDATES, fuse } from "./fusion.js";
 import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
-import type { StoredDocuments } from "./vectors/stored.js";
 import { rowBytes, Vectors } from "./vectors/vectors.js";
 
 /** The rows of all documents: the publisher's first, then those added, deleted ones among them. */
@@ -31,7 +31,7 @@ export class Contents {
    * @param simd false keeps to typed arrays, for tests
    */
   constructor(
-    private readonly stored: StoredDocuments,
+    private readonly stored: BaseDocuments,
     rows: Uint8Array,
     private readonly dimension: number,
     private readonly file: string,

@@ -7,6 +7,7 @@
 import {
   ArtifactNotFoundError,
   CorruptArtifactError,
+  SignatureError,
   SpaceMismatchError,
   UnsupportedVersionError,
 } from "../errors.js";
@@ -14,6 +15,15 @@ import { checkDetached, checkPresent } from "../bundle/bundle.js";
 import { Fields } from "../fields.js";
 import type { FileSource } from "../files/source.js";
 import { type Key, sha256 } from "../bundle/signature.js";
+import type { Base } from "./deltas/apply.js";
+import { contentsSha256 } from "./deltas/contents_hash.js";
+import {
+  checkDeltaSpace,
+  DELTA_FILE,
+  type DeltaManifest,
+  MOST_DELTA_BYTES,
+  parseDeltaManifest,
+} from "./deltas/manifest.js";
 import { type Segment, StoredDocuments } from "./vectors/stored.js";
 import { fileSize, parseVectors, rowBytes } from "./vectors/vectors.js";
 
@@ -32,19 +42,16 @@ const VECTORS_NAME = /^vectors-(?:0|[1-9][0-9]{0,17})\.u8$/;
 export type Check = "hashes" | "sizes";
 
 /** An index as it was read. */
-export interface Folder {
-  readonly spaceId: string;
-  readonly dimension: number;
-  readonly documents: StoredDocuments;
-  /** The file of the vectors, for errors, and its rows, uint8 (n, d + 4). */
+export interface Folder extends Base {
+  /** The file of the vectors, for errors. */
   readonly vectorsFile: string;
-  readonly rows: Uint8Array;
 }
 
 interface Info {
   readonly spaceId: string;
   readonly dimension: number;
   readonly generation: number;
+  readonly signatureKeyId: string | null;
   /** Whether a writer began to change the index since, or may have. */
   readonly mayDiffer: boolean;
   readonly files: ReadonlyMap<string, { readonly sha256: string; readonly bytes: number }>;
@@ -53,7 +60,8 @@ interface Info {
 /**
  * Read the index in `source`.
  *
- * @param publicKey the file `signature` must be made over `index.json` by its private half
+ * @param publicKey the file `signature` must be made by its private half: over `index.json`, or over
+ *   `delta.json` where a delta was applied to the index
  * @throws SignatureError it is not; or `index.json` says it is signed and there is no signature
  * @throws ArtifactNotFoundError a file is missing
  * @throws CorruptArtifactError a file is truncated, was changed or is of another format
@@ -64,7 +72,8 @@ export async function readFolder(
   check: Check,
   publicKey?: Key,
 ): Promise<Folder> {
-  const info = await readInfo(source, publicKey);
+  const proof = publicKey === undefined ? undefined : await readProof(source, publicKey);
+  const info = await readInfo(source, publicKey, proof);
   await refuseJournal(source);
   const name = (file: string) => `${source.name}/${file}`;
   const depth = publicKey === undefined ? check : "hashes";
@@ -97,18 +106,56 @@ export async function readFolder(
   } else if (depth === "hashes") {
     await compareSegments(documents.segments, rows, rowBytes(info.dimension), name(vectorsName));
   }
-  const { spaceId, dimension } = info;
-  return { spaceId, dimension, documents, vectorsFile: name(vectorsName), rows };
+  const { spaceId, dimension, signatureKeyId } = info;
+  const folder = { name: source.name, spaceId, dimension, signatureKeyId, documents, rows };
+  if (proof) checkContents(folder, proof, isUnchanged(info, documents));
+  return { ...folder, vectorsFile: name(vectorsName) };
 }
 
-async function readInfo(source: FileSource, publicKey: Key | undefined): Promise<Info> {
+/** The signed description of the delta that was applied last; undefined where there is none. */
+async function readProof(source: FileSource, publicKey: Key): Promise<DeltaManifest | undefined> {
+  if ((await source.size(DELTA_FILE)) === null) return undefined;
+  const data = await source.read(DELTA_FILE, { limit: MOST_DELTA_BYTES + 1 });
+  await checkDetached(source, data, publicKey, {}, DELTA_FILE);
+  return parseDeltaManifest(data, `${source.name}/${DELTA_FILE}`);
+}
+
+/** Whether nothing was changed in Python since the delta was applied. */
+function isUnchanged(info: Info, documents: StoredDocuments): boolean {
+  const isAsApplied = documents.meta("generation") === String(info.generation);
+  return info.signatureKeyId !== null && isAsApplied && !documents.deleted.length;
+}
+
+/** Hold what was read against the hash of the contents that a publisher signed. */
+function checkContents(folder: Base, proof: DeltaManifest, isUnchanged: boolean): void {
+  if (!isUnchanged) {
+    throw new SignatureError(
+      `${folder.name} was signed and then changed on this device (add, delete or compact), so it ` +
+        "is no longer what its publisher signed; open it without a key, or fetch it anew",
+    );
+  }
+  checkDeltaSpace(folder.name, folder, proof);
+  const found = contentsSha256(folder.documents, folder.rows, folder);
+  if (found === proof.new.sha256) return;
+  throw new CorruptArtifactError(
+    `${folder.name} was changed after it was written: its contents have the SHA-256 ${found}, ` +
+      `expected ${proof.new.sha256}, which ${DELTA_FILE} names; fetch it anew`,
+  );
+}
+
+async function readInfo(
+  source: FileSource,
+  publicKey: Key | undefined,
+  proof: DeltaManifest | undefined,
+): Promise<Info> {
   if ((await source.size(INFO)) === null) {
     throw new ArtifactNotFoundError(
       `there is no index at ${source.name}: ${INFO} is missing; build one with: pocketquery index`,
     );
   }
   const data = await source.read(INFO, { limit: MOST_INFO + 1 });
-  if (publicKey !== undefined) await checkDetached(source, data, publicKey, {}, INFO);
+  const isSigned = publicKey !== undefined && proof === undefined; // else its contents are
+  if (isSigned) await checkDetached(source, data, publicKey, {}, INFO);
   const fields = Fields.ofJson(data, `${source.name}/${INFO}`, MOST_INFO);
   fields.choice("format", [FORMAT]);
   const version = fields.integer("format_version", 1);
@@ -118,14 +165,16 @@ async function readInfo(source: FileSource, publicKey: Key | undefined): Promise
         `${VERSION}; upgrade pocketquery`,
     );
   }
-  if (publicKey === undefined) await checkPresent(source, fields.textOrNull("signature_key_id"));
+  const signatureKeyId = fields.textOrNull("signature_key_id");
+  if (publicKey === undefined) await checkPresent(source, signatureKeyId);
   const [space, files] = [fields.child("space"), fields.child("files", 2)];
   const state = fields.names().includes("state") ? fields.choice("state", ["sealed", "writing"]) : "";
   return {
     spaceId: space.text("id"),
     dimension: space.integer("dimension", 1, MOST_DIMENSION),
     generation: fields.integer("generation", 0),
-    mayDiffer: state !== "sealed" && publicKey === undefined,
+    signatureKeyId,
+    mayDiffer: state !== "sealed" && !isSigned,
     files: new Map(
       files.names().map((name) => {
         const record = files.child(name);

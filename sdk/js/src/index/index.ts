@@ -20,6 +20,7 @@ import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js
 import type { ChangeStore } from "./change_store.js";
 import { Contents } from "./contents.js";
 import { checkDocument, type Document, type Metadata, type NewDocument } from "./document.js";
+import { withDeltas } from "./deltas/apply.js";
 import { compileFilter } from "./filters.js";
 import { type Check, readFolder } from "./folder.js";
 import { checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
@@ -64,11 +65,17 @@ export interface OpenIndexOptions {
    * load side by side.
    */
   readonly encoder?: QueryEncoder | Promise<QueryEncoder> | undefined;
+  /**
+   * What leads from the index in `source` to its newest version: the bytes of files that
+   * `pocketquery delta make` wrote, in the order in which they were made. Applied in memory, at every
+   * opening; one that `source` has already is passed over.
+   */
+  readonly deltas?: readonly Uint8Array[] | undefined;
   /** Where changes are kept; without it the index is for reading only. */
   readonly changes?: ChangeStore | undefined;
   /** Compare every byte with its hash (the default), or sizes and structure only. */
   readonly check?: Check | undefined;
-  /** The publisher's; `signature` beside `index.json` must be made over it by the private half. */
+  /** The publisher's: index and deltas must be signed by its private half. */
   readonly publicKey?: Key | undefined;
 }
 
@@ -79,12 +86,13 @@ export interface OpenIndexOptions {
  * @throws CorruptArtifactError a file is truncated, was changed or is of another format
  * @throws UnsupportedVersionError a newer version of the format
  * @throws SignatureError a key was given, and the index is not signed by it
- * @throws SpaceMismatchError the encoder, or the changes, are of another space; names both
+ * @throws SpaceMismatchError the encoder, a delta or the changes are of another space; names both
+ * @throws ArtifactError a delta was made from another index
  */
 export async function openIndex(source: FileSource, options: OpenIndexOptions = {}): Promise<Index> {
-  const { changes, check = "hashes", publicKey } = options;
+  const { changes, check = "hashes", deltas = [], publicKey } = options;
   const [folder, encoder] = await Promise.all([
-    readFolder(source, check, publicKey),
+    readFolder(source, check, publicKey).then((found) => withDeltas(found, deltas, publicKey)),
     options.encoder,
   ]);
   const { spaceId, dimension, documents, rows, vectorsFile } = folder;

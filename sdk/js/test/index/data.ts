@@ -43,15 +43,17 @@ interface Expected {
   means: [values: number[], mean: number][];
 }
 
-export const EXPECTED = JSON.parse(
-  gunzipSync(readFileSync(join(DATA, "expected.json.gz"))).toString("utf8"),
-  (_, value: unknown) => {
+/** The JSON in a packed file, with the numbers that JSON lacks. */
+export function unpacked(path: string): unknown {
+  return JSON.parse(gunzipSync(readFileSync(path)).toString("utf8"), (_, value: unknown) => {
     if (typeof value !== "object" || value === null) return value;
     const { $bigint, $number } = value as { $bigint?: string; $number?: string };
     if ($bigint !== undefined) return BigInt($bigint);
     return $number === undefined ? value : Number($number);
-  },
-) as Expected;
+  });
+}
+
+export const EXPECTED = unpacked(join(DATA, "expected.json.gz")) as Expected;
 
 /** The files of an index, copied so that a test may change them. */
 export function files(name: "base" | "compact" | "earlier"): Map<string, Uint8Array> {

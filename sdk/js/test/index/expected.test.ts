@@ -2,47 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { InvalidInputError } from "pocketquery";
-import { type Index, MemoryChanges, openIndex } from "pocketquery/index";
-import { type Answers, DIMENSION, EXPECTED, type Search, source } from "./data.js";
-
-const CLOSE = 1e-6; // how far a float32 sum in another order is from Python's
-
-async function assertSame(index: Index, expected: Answers): Promise<void> {
-  assert.equal(index.size, expected.size);
-  for (const search of expected.searches) await assertSameHits(index, search);
-  for (const [filter, ids] of expected.filters) {
-    const vector = new Float32Array(DIMENSION).fill(1);
-    const found = index.search(vector, { k: 1000, filter: filter as Record<string, unknown> });
-    if (ids === null) {
-      await assert.rejects(found, InvalidInputError, show(filter));
-    } else {
-      assert.deepEqual((await found).map(({ id }) => id).sort(), ids, show(filter));
-    }
-  }
-}
-
-async function assertSameHits(index: Index, search: Search): Promise<void> {
-  const { query, hits: expected, ...options } = search;
-  const hits = await index.search(query, options);
-  const what = show({ query, ...options, expected });
-  assert.equal(hits.length, expected.length, what);
-  const scores = new Map(expected);
-  for (const [i, { id, score }] of hits.entries()) {
-    const [expectedId, expectedScore] = expected[i]!;
-    if (options.mode === "lexical") {
-      assert.deepEqual([id, score], [expectedId, expectedScore], what);
-      continue;
-    }
-    assert.ok(Math.abs(score - expectedScore) <= CLOSE, what);
-    // Another order only where Python's own scores are that close.
-    const its = scores.get(id) ?? expected.at(-1)![1];
-    assert.ok(id === expectedId || Math.abs(its - expectedScore) <= CLOSE, what);
-  }
-}
-
-function show(value: unknown): string {
-  return JSON.stringify(value, (_, item: unknown) => (typeof item === "bigint" ? `${item}n` : item));
-}
+import { MemoryChanges, openIndex } from "pocketquery/index";
+import { DIMENSION, EXPECTED, source } from "./data.js";
+import { assertSame } from "./hits.js";
 
 test("an index as Python built, added to and deleted from it", async () => {
   await assertSame(await openIndex(source("base")), EXPECTED.base);

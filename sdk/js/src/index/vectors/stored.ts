@@ -1,10 +1,11 @@
 /** The documents of a publisher's file: `documents.sqlite`, read only. */
 import { CorruptArtifactError, UnsupportedVersionError } from "../../errors.js";
 import { encodeUtf8 } from "../../utf8.js";
+import type { BaseDocuments, StoredTexts } from "../deltas/base.js";
 import type { Document } from "../document.js";
 import { parseExactly, parseMetadata } from "../metadata.js";
-import type { Part, Postings } from "../part.js";
-import { SqliteFile, type SqliteRecord } from "../sqlite.js";
+import type { Postings } from "../part.js";
+import { compareBytes, SqliteFile, type SqliteRecord } from "../sqlite.js";
 import { damaged } from "../sqlite_record.js";
 
 const APPLICATION_ID = 0x50514958; // "PQIX"
@@ -39,7 +40,7 @@ export interface Segment {
 }
 
 /** The documents of an SQLite file. */
-export class StoredDocuments implements Part {
+export class StoredDocuments implements BaseDocuments {
   readonly count: number;
   readonly lengths: Uint32Array;
   readonly segments: readonly Segment[];
@@ -134,11 +135,25 @@ export class StoredDocuments implements Part {
   }
 
   document(row: number): Document {
+    const { id, metadata, text } = this.texts(row);
+    return { id, text, metadata: parseMetadata(metadata, this.file) };
+  }
+
+  texts(row: number): StoredTexts {
     const document = this.database.row(this.roots.documents, row);
     const text = this.database.row(this.roots.texts, row);
     if (!document || !text) throw damaged(this.file, `row ${row} has no document`);
-    const metadata = parseMetadata(document.text(2), this.file);
-    return { id: document.text(1), text: text.text(1), metadata };
+    return { id: document.text(1), metadata: document.text(2), text: text.text(1) };
+  }
+
+  *terms(): Generator<Uint8Array> {
+    let before: Uint8Array | undefined;
+    for (const entry of this.database.entries(this.roots.terms ?? this.roots.postings)) {
+      const term = entry.textBytes(0);
+      if (before && compareBytes(before, term) === 0) continue; // of a later segment
+      before = term;
+      yield term;
+    }
   }
 
   /** Reads each field once and keeps it: parsing the metadata is what a filter costs. */

@@ -1,0 +1,45 @@
+/** Whether an index finds what Python's finds. */
+import assert from "node:assert/strict";
+import { InvalidInputError } from "pocketquery";
+import type { Index } from "pocketquery/index";
+import { type Answers, DIMENSION, type Search } from "./data.js";
+
+const CLOSE = 1e-6; // how far a float32 sum in another order is from Python's
+
+/** The same hits for every search, the same documents for every filter. */
+export async function assertSame(index: Index, expected: Omit<Answers, "filters"> & Partial<Answers>): Promise<void> {
+  assert.equal(index.size, expected.size);
+  for (const search of expected.searches) await assertSameHits(index, search);
+  for (const [filter, ids] of expected.filters ?? []) {
+    const vector = new Float32Array(DIMENSION).fill(1);
+    const found = index.search(vector, { k: 1000, filter: filter as Record<string, unknown> });
+    if (ids === null) {
+      await assert.rejects(found, InvalidInputError, show(filter));
+    } else {
+      assert.deepEqual((await found).map(({ id }) => id).sort(), ids, show(filter));
+    }
+  }
+}
+
+async function assertSameHits(index: Index, search: Search): Promise<void> {
+  const { query, hits: expected, ...options } = search;
+  const hits = await index.search(query, options);
+  const what = show({ query, ...options, expected });
+  assert.equal(hits.length, expected.length, what);
+  const scores = new Map(expected);
+  for (const [i, { id, score }] of hits.entries()) {
+    const [expectedId, expectedScore] = expected[i]!;
+    if (options.mode === "lexical") {
+      assert.deepEqual([id, score], [expectedId, expectedScore], what);
+      continue;
+    }
+    assert.ok(Math.abs(score - expectedScore) <= CLOSE, what);
+    // Another order only where Python's own scores are that close.
+    const its = scores.get(id) ?? expected.at(-1)![1];
+    assert.ok(id === expectedId || Math.abs(its - expectedScore) <= CLOSE, what);
+  }
+}
+
+function show(value: unknown): string {
+  return JSON.stringify(value, (_, item: unknown) => (typeof item === "bigint" ? `${item}n` : item));
+}
