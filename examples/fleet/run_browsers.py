@@ -33,18 +33,16 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "deployment")]
 
-from certificates import make_signing_key  # noqa: E402
 from gateways import app_of_gateways, socket_of, start_gateway  # noqa: E402
 from loopback import Loopback, free_ports  # noqa: E402
 from processes import Processes  # noqa: E402
-from run_rounds import show, sign_bundle, write_held_out  # noqa: E402
+from trial import add_arguments, make_trial, show  # noqa: E402
 
-from pocketquery.server.corpus import Query, read_queries  # noqa: E402
+from pocketquery.server.corpus import Query  # noqa: E402
 from pocketquery.server.federation.releases.registry import Registry  # noqa: E402
 
 PAGES = 2
 SEARCHES = 36  # on each page; a device takes part from 32 different ones on
-HELD_OUT = 10
 SERVE = HERE.parent / "web" / "serve.py"
 PACKAGE = HERE.parents[1] / "sdk" / "js"
 
@@ -56,26 +54,15 @@ def main() -> int:
     if (output / "server").exists():
         print(f"{output} has rounds of an earlier start; name another --output", file=sys.stderr)
         return 2
-    output.mkdir(parents=True, exist_ok=True)
-    queries = read_queries(arguments.queries)
-    searches = [searches_of(page, queries) for page in range(PAGES)]
-    private, public = make_signing_key(output / "publisher", "publisher")
-    bundle, index = output / "bundle", Path(arguments.index).resolve()
-    sign_bundle(Path(arguments.bundle), bundle, private)
-    config = {
-        "bundle": str(bundle),
-        "signing-key": str(private),
-        "index": str(index),
-        "folder": str(output / "server"),
-        "gate-queries": str(write_held_out(output / "held-out.tsv", queries[::HELD_OUT])),
-        "rounds": 1,
-        "steps": arguments.steps,
+    options = {
         "learning-rate": arguments.learning_rate,
         "gateways": 1,
         "clients-per-round": PAGES,
         "aggregation": "mean",  # a median needs three
         "deadline": 300.0,
     }
+    trial = make_trial(arguments, **options)
+    searches = [searches_of(page, trial.kept) for page in range(PAGES)]
     gateway, page = (f"127.0.0.1:{port}" for port in free_ports(2))
     with (
         Loopback(output, [{"gateway": str(socket_of(output, 0))}], seconds=300.0) as flower,
@@ -84,16 +71,17 @@ def main() -> int:
         # No authority that a browser trusts would vouch for a name of loopback, and none is needed.
         settings = {"listen": gateway, "authorities": [gateway], "origins": [f"http://{page}"]}
         start_gateway(processes, output, 0, settings)
-        command: list[str | Path] = [sys.executable, SERVE, "--bundle", bundle, "--index", index]
+        places = [f"--{name}={trial.config[name]}" for name in ("bundle", "index")]
+        command: list[str | Path] = [sys.executable, SERVE, *places]
         command += ["--port", page.rpartition(":")[2], "--gateway", f"http://{gateway}"]
-        command += ["--release-key", public]
+        command += ["--release-key", trial.public]
         processes.start("page", command, os.environ)
         processes.wait_for(partial(has_said, processes.log("page"), "http://"), "the page", 60.0)
         start_browsers(processes, output, page, searches, arguments)
         says = partial(has_said, processes.log("browsers"))
         processes.wait_for(partial(says, '"joined"'), "both pages", arguments.seconds)
         print("SuperLink, gateway and both pages are up; running", flush=True)
-        if not flower.completes(app_of_gateways(output), config, seconds=arguments.seconds):
+        if not flower.completes(app_of_gateways(output), trial.config, seconds=arguments.seconds):
             return 1
         processes.wait_for(partial(says, '"accepted"'), "both updates", arguments.seconds)
         show(output / "server")
@@ -113,22 +101,17 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--bundle", default="demo/bundle", help="with a training step")
-    parser.add_argument("--index", default="demo/index")
-    parser.add_argument("--queries", required=True, help="tsv (id, text) or JSON Lines")
-    parser.add_argument("--output", default="browsers")
-    parser.add_argument("--steps", type=int, default=10, help="training steps on a page")
+    add_arguments(parser, "browsers", seconds=600.0)
+    parser.set_defaults(rounds=1)
     parser.add_argument("--learning-rate", type=float, default=0.003, help="of the pages")
-    parser.add_argument("--seconds", type=float, default=600.0, help="most the run may take")
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
     parser.add_argument("--chromium", default=chromium)
     return parser.parse_args()
 
 
-def searches_of(page: int, queries: Sequence[Query]) -> list[str]:
+def searches_of(page: int, kept: Sequence[Query]) -> list[str]:
     """What the user of a page searches for: other queries than the gate's and the other page's."""
-    kept = [query.text for place, query in enumerate(queries) if place % HELD_OUT]
-    mine = list(dict.fromkeys(kept[page::PAGES]))
+    mine = list(dict.fromkeys(query.text for query in kept[page::PAGES]))
     return mine[:: max(1, len(mine) // SEARCHES)][:SEARCHES]
 
 

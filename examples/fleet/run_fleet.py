@@ -9,6 +9,10 @@ nothing of Flower: they register with a key, poll over HTTPS, train, upload and 
 released. ``flwr run`` runs two rounds; then every device must have the release in force. What was
 started is stopped, each process by its id. Nothing is reported to anyone and nothing is downloaded.
 
+With ``--private`` the devices are enrolled and the rounds private: gateways and server learn sums
+alone, and a gateway carries messages that it cannot read. Groups of three devices are for a trial:
+they hide little. Private rounds are experimental; no outside cryptographer has reviewed them.
+
 The output folder gets keys, logs and Flower's own folders, a folder of each device and of each
 gateway, and server/ with the releases and report.html. Needs the extras client, gateway and server;
 takes two minutes.
@@ -25,52 +29,36 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "deployment")]
 
-from certificates import make_server_certificate, make_signing_key  # noqa: E402
+from certificates import make_server_certificate  # noqa: E402
 from gateways import app_of_gateways, socket_of, start, start_gateway  # noqa: E402
 from loopback import Loopback  # noqa: E402
 from processes import Processes  # noqa: E402
-from run_rounds import make_device, show, sign_bundle, write_held_out  # noqa: E402
+from trial import add_arguments, make_trial, show  # noqa: E402
 
 from pocketquery.client.gateway.participation import RELEASE  # noqa: E402
-from pocketquery.server.corpus import read_queries  # noqa: E402
 from pocketquery.server.federation.releases.registry import Registry  # noqa: E402
 
 DEVICES = 3
 GATEWAYS = 3  # as many as devices: a round is dealt evenly to them, in no order
-HELD_OUT = 10
 
 
 def main() -> int:
     arguments = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped then, too
-    output = Path(arguments.output).resolve()
-    output.mkdir(parents=True, exist_ok=True)
-    queries = read_queries(arguments.queries)
-    private, public = make_signing_key(output / "publisher", "publisher")
-    sign_bundle(Path(arguments.bundle), output / "bundle", private)
-    config = {
-        "bundle": str(output / "bundle"),
-        "signing-key": str(private),
-        "index": str(Path(arguments.index).resolve()),
-        "folder": str(output / "server"),
-        "gate-queries": str(write_held_out(output / "held-out.tsv", queries[::HELD_OUT])),
-        "rounds": arguments.rounds,
-        "steps": arguments.steps,
+    options = {
         "gateways": GATEWAYS,
         "clients-per-round": DEVICES,
-        "shards": DEVICES,
-        "deadline": 300.0,
+        "deadline": arguments.deadline,
+        "stage-deadline": arguments.deadline / 4,
     }
-    kept = [query for place, query in enumerate(queries) if place % HELD_OUT]
-    devices = [
-        make_device(output / f"device-{number}", kept[number::DEVICES], config)
-        | {"public-key": str(public)}
-        for number in range(DEVICES)
-    ]
+    if not arguments.private:  # whose devices are dealt to groups
+        options["shards"] = DEVICES
+    trial = make_trial(arguments, private=arguments.private, **options)
+    output, devices = trial.output, trial.devices(DEVICES, private=arguments.private)
     certificate = make_server_certificate(output / "tls")
     nodes = [{"gateway": str(socket_of(output, number))} for number in range(GATEWAYS)]
     with (
-        Loopback(output, nodes, seconds=300.0) as flower,
+        Loopback(output, nodes, seconds=300.0, in_memory=arguments.private) as flower,
         Processes(output / "logs") as processes,
     ):
         tls = {"certificate": str(certificate.certificate), "key": str(certificate.key)}
@@ -79,7 +67,7 @@ def main() -> int:
             port = ports[number % GATEWAYS]
             start_device(processes, number, device, port, certificate.authority)
         print("SuperLink, gateways and devices are up; running", flush=True)
-        if not flower.completes(app_of_gateways(output), config, seconds=arguments.seconds):
+        if not flower.completes(app_of_gateways(output), trial.config, seconds=arguments.seconds):
             return 1
         release = Registry.open(output / "server" / "releases").read()
         files = [output / f"device-{number}" / RELEASE for number in range(DEVICES)]
@@ -96,23 +84,19 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--bundle", default="demo/bundle", help="with a training step")
-    parser.add_argument("--index", default="demo/index")
-    parser.add_argument("--queries", required=True, help="tsv (id, text) or JSON Lines")
-    parser.add_argument("--output", default="fleet")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=10, help="training steps on a device")
-    parser.add_argument("--seconds", type=float, default=400.0, help="most the run may take")
+    add_arguments(parser, "fleet", seconds=400.0)
+    parser.add_argument("--private", action="store_true", help="sums alone leave the devices")
+    parser.add_argument("--deadline", type=float, default=300.0, help="seconds of a round")
     return parser.parse_args()
 
 
 def start_device(
-    processes: Processes, number: int, device: Mapping[str, str], port: int, authority: Path
+    processes: Processes, number: int, device: Mapping[str, object], port: int, authority: Path
 ) -> None:
     """``pocketquery join``, which asks for offers until it is stopped."""
     options: list[str | Path] = ["--gateway", f"https://127.0.0.1:{port}", "--authority", authority]
-    for name in ("bundle", "index", "state", "public-key", "policy"):
-        options += [f"--{name}", device[name]]
+    for name, value in device.items():
+        options += [f"--{name}", str(value)]
     start(
         processes,
         f"device-{number}",

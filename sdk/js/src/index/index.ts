@@ -68,7 +68,8 @@ export interface OpenIndexOptions {
   /**
    * What leads from the index in `source` to its newest version: the bytes of files that
    * `pocketquery delta make` wrote, in the order in which they were made. Applied in memory, at every
-   * opening; one that `source` has already is passed over.
+   * opening; one that `source` has already is passed over. What comes of it is held to the hash that
+   * the last one names, unless sizes alone are checked and no key is given.
    */
   readonly deltas?: readonly Uint8Array[] | undefined;
   /** Where changes are kept; without it the index is for reading only. */
@@ -92,7 +93,9 @@ export interface OpenIndexOptions {
 export async function openIndex(source: FileSource, options: OpenIndexOptions = {}): Promise<Index> {
   const { changes, check = "hashes", deltas = [], publicKey } = options;
   const [folder, encoder] = await Promise.all([
-    readFolder(source, check, publicKey).then((found) => withDeltas(found, deltas, publicKey)),
+    readFolder(source, check, publicKey).then((found) =>
+      withDeltas(found, deltas, check === "hashes" || publicKey !== undefined, publicKey),
+    ),
     options.encoder,
   ]);
   const { spaceId, dimension, documents, rows, vectorsFile } = folder;

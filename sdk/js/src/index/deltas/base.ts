@@ -1,11 +1,16 @@
 /** The documents that a publisher made: those of its file, or of its file and its deltas. */
-import type { Part } from "../part.js";
+import type { Part, Postings } from "../part.js";
 
 /** The texts of a row, to the letter. */
 export interface StoredTexts {
   readonly id: string;
   readonly metadata: string;
   readonly text: string;
+}
+
+/** A term as UTF-8, and where it occurs. */
+export interface TermPostings extends Postings {
+  readonly term: Uint8Array;
 }
 
 /** Documents that are there when an index is opened, before what was changed here. */
@@ -16,6 +21,6 @@ export interface BaseDocuments extends Part {
   /** The texts of a row that is not deleted. */
   texts(row: number): StoredTexts;
 
-  /** Every term once, as UTF-8, in the order of its bytes; one may be of no row that is left. */
-  terms(): Iterable<Uint8Array>;
+  /** Every term once, in the order of its bytes; one may be of no row that is left. */
+  postingsByTerm(): Iterable<TermPostings>;
 }

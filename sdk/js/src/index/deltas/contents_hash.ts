@@ -4,10 +4,11 @@
  */
 import { hexadecimal } from "../../bundle/signature.js";
 import { sha256 } from "../../secure/hashes.js";
-import { decodeUtf8, encodeUtf8 } from "../../utf8.js";
+import { encodeUtf8 } from "../../utf8.js";
 import type { BaseDocuments } from "./base.js";
 
 const VERSION = "pocketquery-contents-1\n";
+const TOGETHER = 1 << 16; // bytes
 
 /**
  * 64 hexadecimal digits.
@@ -20,30 +21,67 @@ export function contentsSha256(
   rows: Uint8Array,
   space: { readonly spaceId: string; readonly dimension: number },
 ): string {
-  // Piece by piece: WebCrypto hashes what is whole in memory alone, which here is a second index.
-  const digest = sha256.create();
-  const text = (bytes: Uint8Array) => digest.update(u32(bytes.length)).update(bytes);
-  digest.update(encodeUtf8(VERSION));
-  text(encodeUtf8(`${space.dimension} ${space.spaceId}`));
-  digest.update(u32(documents.count));
+  const hash = new PiecewiseHash();
+  hash.bytes(encodeUtf8(VERSION));
+  hash.text(encodeUtf8(`${space.dimension} ${space.spaceId}`));
+  hash.u32(documents.count);
   for (let row = 0; row < documents.count; row++) {
-    const texts = documents.texts(row);
-    for (const one of [texts.id, texts.metadata, texts.text]) text(encodeUtf8(one));
+    const { id, metadata, text } = documents.texts(row);
+    for (const one of [id, metadata, text]) hash.text(encodeUtf8(one));
   }
-  digest.update(rows);
-  digest.update(bytesOf(Uint32Array.from(documents.lengths)));
-  for (const term of documents.terms()) {
-    const { rows: found, counts } = documents.postings(decodeUtf8(term));
+  hash.bytes(rows);
+  hash.numbers(Uint32Array.from(documents.lengths));
+  for (const { term, rows: found, counts } of documents.postingsByTerm()) {
     if (!found.length) continue;
-    text(term).update(u32(found.length)).update(bytesOf(found)).update(bytesOf(counts));
+    hash.text(term);
+    hash.u32(found.length);
+    hash.numbers(found);
+    hash.numbers(counts);
   }
-  return hexadecimal(digest.digest());
+  return hash.digest();
 }
 
-function u32(value: number): Uint8Array {
-  return bytesOf(Uint32Array.of(value));
-}
+/**
+ * SHA-256 of many small pieces, put together before they are hashed. Not WebCrypto's, which hashes
+ * what is whole in memory alone: that would be a second index.
+ */
+class PiecewiseHash {
+  private readonly hash = sha256.create();
+  private readonly waiting = new Uint8Array(TOGETHER);
+  private readonly view = new DataView(this.waiting.buffer);
+  private used = 0;
 
-function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array | Uint16Array): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
+  bytes(bytes: Uint8Array): void {
+    if (bytes.length > TOGETHER - this.used) this.flush();
+    if (bytes.length > TOGETHER) this.hash.update(bytes);
+    else {
+      this.waiting.set(bytes, this.used);
+      this.used += bytes.length;
+    }
+  }
+
+  u32(value: number): void {
+    if (this.used + 4 > TOGETHER) this.flush();
+    this.view.setUint32(this.used, value, true);
+    this.used += 4;
+  }
+
+  text(bytes: Uint8Array): void {
+    this.u32(bytes.length);
+    this.bytes(bytes);
+  }
+
+  numbers({ buffer, byteOffset, byteLength }: Uint32Array | Uint16Array): void {
+    this.bytes(new Uint8Array(buffer, byteOffset, byteLength));
+  }
+
+  digest(): string {
+    this.flush();
+    return hexadecimal(this.hash.digest());
+  }
+
+  private flush(): void {
+    this.hash.update(this.waiting.subarray(0, this.used));
+    this.used = 0;
+  }
 }

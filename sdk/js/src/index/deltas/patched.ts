@@ -5,11 +5,12 @@ import { parseExactly, parseMetadata } from "../metadata.js";
 import type { Postings } from "../part.js";
 import { compareBytes } from "../sqlite.js";
 import { encodeUtf8 } from "../../utf8.js";
-import type { BaseDocuments, StoredTexts } from "./base.js";
+import type { BaseDocuments, StoredTexts, TermPostings } from "./base.js";
 import type { Changes, NewEntry } from "./delta.js";
 
 const GONE = -1;
 const COUNTS = 65536; // a count is less
+const NONE: Postings = { rows: new Uint32Array(0), counts: new Uint16Array(0) };
 
 /** Documents of which each is one of `old`, or came with a delta. */
 export class PatchedDocuments implements BaseDocuments {
@@ -57,7 +58,15 @@ export class PatchedDocuments implements BaseDocuments {
   }
 
   postings(term: string): Postings {
-    const [was, came] = [this.old.postings(term), this.came.postings(term)];
+    return this.merged(this.old.postings(term), this.came.postings(term));
+  }
+
+  /** Postings of older rows and of what came, in the new order. */
+  private merged(was: Postings, came: Postings): Postings {
+    if (was.rows.length === 1 && !came.rows.length) {
+      const row = this.places[was.rows[0]!]!; // as of most terms
+      return row === GONE ? NONE : { rows: Uint32Array.of(row), counts: was.counts };
+    }
     // Row and count as one number, so that one sort of numbers puts both into order.
     const keys = new Float64Array(was.rows.length + came.rows.length);
     let found = 0;
@@ -94,16 +103,24 @@ export class PatchedDocuments implements BaseDocuments {
     return this.entry(row)?.texts ?? this.old.texts(this.origins[row]!);
   }
 
-  *terms(): Generator<Uint8Array> {
-    const came = [...new Set(this.came.entries.flatMap(({ terms }) => [...terms.keys()]))];
-    const sorted = came.map(encodeUtf8).sort(compareBytes);
+  *postingsByTerm(): Generator<TermPostings> {
+    const names = new Set(this.came.entries.flatMap(({ terms }) => [...terms.keys()]));
+    const came = Array.from(names, (name) => ({ name, term: encodeUtf8(name) }));
+    came.sort((left, right) => compareBytes(left.term, right.term));
+    const own = ({ name, term }: (typeof came)[number], was = NONE): TermPostings => ({
+      term,
+      ...this.merged(was, this.came.postings(name)),
+    });
     let next = 0;
-    for (const term of this.old.terms()) {
-      while (next < sorted.length && compareBytes(sorted[next]!, term) < 0) yield sorted[next++]!;
-      if (next < sorted.length && compareBytes(sorted[next]!, term) === 0) next++;
-      yield term;
+    for (const was of this.old.postingsByTerm()) {
+      let order = -1;
+      while (next < came.length && (order = compareBytes(came[next]!.term, was.term)) < 0) {
+        yield own(came[next++]!);
+      }
+      if (next < came.length && order === 0) yield own(came[next++]!, was);
+      else yield { term: was.term, ...this.merged(was, NONE) };
     }
-    yield* sorted.slice(next);
+    for (const one of came.slice(next)) yield own(one);
   }
 
   prepare(fields: ReadonlySet<string>): void {

@@ -1,7 +1,7 @@
 /** The documents of a publisher's file: `documents.sqlite`, read only. */
 import { CorruptArtifactError, UnsupportedVersionError } from "../../errors.js";
 import { encodeUtf8 } from "../../utf8.js";
-import type { BaseDocuments, StoredTexts } from "../deltas/base.js";
+import type { BaseDocuments, StoredTexts, TermPostings } from "../deltas/base.js";
 import type { Document } from "../document.js";
 import { parseExactly, parseMetadata } from "../metadata.js";
 import type { Postings } from "../part.js";
@@ -89,8 +89,13 @@ export class StoredDocuments implements BaseDocuments {
   }
 
   postings(term: string): Postings {
+    return this.unpacked(this.postingsOf(encodeUtf8(term)));
+  }
+
+  /** The postings of a term's records, of one segment each, as one. */
+  private unpacked(records: Iterable<SqliteRecord>): Postings {
     const found: { firstRow: number; rows: Uint32Array; counts: Uint16Array }[] = [];
-    for (const entry of this.postingsOf(encodeUtf8(term))) {
+    for (const entry of records) {
       const [rows, counts] = [entry.blob(2), entry.blob(3)];
       if (rows.length % 4 || counts.length * 2 !== rows.length) {
         throw damaged(this.file, `the postings of a term have ${rows.length} bytes`);
@@ -120,11 +125,14 @@ export class StoredDocuments implements BaseDocuments {
   private *postingsOf(term: Uint8Array): Generator<SqliteRecord> {
     const { postings, terms } = this.roots;
     if (terms === undefined) return yield* this.database.entries(postings, term);
-    for (const entry of this.database.entries(terms, term)) {
-      const record = this.database.row(postings, entry.integer(2));
-      if (!record) throw damaged(this.file, "a term's postings are not there");
-      yield record;
-    }
+    for (const entry of this.database.entries(terms, term)) yield this.earlierPostings(entry);
+  }
+
+  /** The postings that an entry of an earlier file's index of terms leads to. */
+  private earlierPostings(entry: SqliteRecord): SqliteRecord {
+    const record = this.database.row(this.roots.postings, entry.integer(2));
+    if (!record) throw damaged(this.file, "a term's postings are not there");
+    return record;
   }
 
   rowOf(id: string): number | undefined {
@@ -146,14 +154,20 @@ export class StoredDocuments implements BaseDocuments {
     return { id: document.text(1), metadata: document.text(2), text: text.text(1) };
   }
 
-  *terms(): Generator<Uint8Array> {
-    let before: Uint8Array | undefined;
-    for (const entry of this.database.entries(this.roots.terms ?? this.roots.postings)) {
-      const term = entry.textBytes(0);
-      if (before && compareBytes(before, term) === 0) continue; // of a later segment
-      before = term;
-      yield term;
+  *postingsByTerm(): Generator<TermPostings> {
+    const { postings, terms } = this.roots;
+    let term: Uint8Array | undefined;
+    let records: SqliteRecord[] = []; // of the term, one a segment
+    for (const entry of this.database.entries(terms ?? postings)) {
+      const next = entry.textBytes(0);
+      if (term && compareBytes(term, next) !== 0) {
+        yield { term, ...this.unpacked(records) };
+        records = [];
+      }
+      term = next;
+      records.push(terms === undefined ? entry : this.earlierPostings(entry));
     }
+    if (term) yield { term, ...this.unpacked(records) };
   }
 
   /** Reads each field once and keeps it: parsing the metadata is what a filter costs. */
