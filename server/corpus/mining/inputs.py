@@ -16,7 +16,8 @@ from pocketquery.server.corpus.readers.tables import Columns
 __all__ = ["add_inputs", "named_groups", "named_input", "named_reading", "named_source"]
 
 _WHAT: dict[Kind, str] = {
-    "documents": "JSON Lines (title, text / sentences / paragraphs), a table, or plain text",
+    "documents": "JSON Lines (title, text / sentences / paragraphs), a table, plain text, or a "
+    "folder of text, Markdown, reStructuredText and HTML files",
     "sessions": "JSON Lines with turns: who said what",
     "pairs": "JSON Lines or a table: two texts that belong together",
     "triples": "JSON Lines or a table: query, passage, passages that do not answer it",

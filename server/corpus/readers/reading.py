@@ -1,4 +1,4 @@
-"""One way to any corpus: a store on disk, or a raw file of whatever layout."""
+"""One way to any corpus: a store on disk, a raw file of whatever layout, or a folder of texts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import present_folder
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.readers.document_groups import read_document_groups
 from pocketquery.server.corpus.readers.document_rows import read_document_rows
@@ -15,7 +16,8 @@ from pocketquery.server.corpus.readers.parquet import is_parquet
 from pocketquery.server.corpus.readers.plain_text import Unit, read_plain_text, read_sentence_lines
 from pocketquery.server.corpus.readers.sessions import read_sessions
 from pocketquery.server.corpus.readers.tables import Columns, read_rows
-from pocketquery.server.corpus.text_store import TextStore
+from pocketquery.server.corpus.readers.text_folders import read_text_folder
+from pocketquery.server.corpus.text_store import MANIFEST, TextStore
 
 __all__ = ["ReadOptions", "open_source", "read_all", "read_groups", "read_numbered"]
 
@@ -53,16 +55,16 @@ class ReadOptions:
 
 
 def open_source(path: Path | str, kind: Kind, reading: ReadOptions | None = None) -> Source:
-    """The groups at ``path``: a text store mapped, a raw file read into memory.
+    """The groups at ``path``: a text store mapped, a raw file or folder of texts read into memory.
 
     Raises:
         InvalidInputError: the store holds another kind.
         ArtifactError: the store cannot be used.
-        CorpusError: a line of the file cannot be read.
+        CorpusError: a line of the file cannot be read, or the folder has no text.
     """
-    if not Path(path).is_dir():
-        return GroupList(list(read_groups(path, kind, reading)), kind)
-    return _store(path, kind)
+    if _is_store(path, kind):
+        return _store(path, kind)
+    return GroupList(list(read_groups(path, kind, reading)), kind)
 
 
 def read_all(
@@ -94,10 +96,16 @@ def read_numbered(
 
 
 def _groups(path: Path | str, kind: Kind, reading: ReadOptions | None) -> Iterator[Group]:
-    if not Path(path).is_dir():
+    if not _is_store(path, kind):
         return read_groups(path, kind, reading)
     store = _store(path, kind)
     return (store[row] for row in range(len(store)))
+
+
+def _is_store(path: Path | str, kind: Kind) -> bool:
+    """Whether a folder is to be a store: of a folder of texts documents are read, nothing else."""
+    place = present_folder(Path(path))
+    return place.is_dir() and (kind != "documents" or (place / MANIFEST).exists())
 
 
 def _store(path: Path | str, kind: Kind) -> TextStore:
@@ -111,6 +119,7 @@ def read_groups(
     path: Path | str, kind: Kind, reading: ReadOptions | None = None
 ) -> Iterator[Group]:
     """Yield the groups of a raw file, plain or gzip; the layout is known by its first character.
+    With documents also those of a folder of texts.
 
     Raises:
         InvalidInputError: unknown kind, or settings that do not go together.
@@ -126,6 +135,13 @@ def read_groups(
 
 
 def _documents(path: Path | str, reading: ReadOptions) -> Iterator[Group]:
+    if Path(path).is_dir():
+        if reading.columns is not None or reading.sentence_lines:
+            raise InvalidInputError(
+                f"{path} is a folder of texts, and columns or sentence_lines are given, which are "
+                "of a file; leave them out, or name a file"
+            )
+        return read_text_folder(path, lang=reading.lang)
     if reading.columns is not None:
         return read_document_rows(path, reading.columns, lang=reading.lang)
     is_json = is_parquet(path) or _begins_as_json(path)

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.cli import main
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    ArtifactNotFoundError,
+    CorpusError,
+    InvalidInputError,
+)
 from pocketquery.server.corpus import (
     Columns,
     Group,
@@ -81,3 +87,54 @@ def test_first_lines_of_two_files_are_two_documents(tmp_path: Path) -> None:
     together = list(read_all([*paths, tmp_path / "store"], "documents"))
     assert [group.texts[0] for group in together][:2] == ["Of a.txt.", "Another of a.txt."]
     assert len({group.id for group in together}) == len(together) == 6
+
+
+def write_manual(folder: Path) -> Path:
+    """Three files that are read, a picture, and one that says it is text and is not."""
+    (folder / "more").mkdir(parents=True)
+    (folder / "index.html").write_text(
+        "<title>Manual</title><p>It opens. It closes.</p><h2>Locks</h2><p>A key turns.</p>"
+    )
+    (folder / "more" / "notes.md").write_text("# Notes\n\nOil the hinges once a year.\n")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    (folder / "torn.txt").write_bytes(b"\xff\xfe\xfd a text that is none")
+    return folder
+
+
+def test_a_folder_of_texts_is_documents_of_their_sections(tmp_path: Path) -> None:
+    folder = write_manual(tmp_path / "manual")
+    with pytest.warns(UserWarning, match=r"left out 2 of its files: (.*)picture\.png(.*)torn\.txt"):
+        source = open_source(folder, "documents", ReadOptions(lang="en"))
+    groups = [source[row] for row in range(len(source))]
+    assert [(one.texts, one.lang, one.title) for one in groups] == [
+        (("Manual", "It opens.", "It closes."), "en", True),
+        (("Manual: Locks", "A key turns."), "en", True),
+        (("Notes", "Oil the hinges once a year."), "en", True),
+    ]
+    assert len({one.id for one in groups}) == 3
+    with pytest.warns(UserWarning, match=r"torn\.txt"):
+        assert [one.texts for one in read_all([folder], "documents")] == [
+            one.texts for one in groups
+        ]
+
+
+def test_a_folder_that_is_neither_store_nor_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\0")
+    missing = pytest.raises(CorpusError, match=r"neither a text store nor a file with text.*\.md")
+    with missing, pytest.warns(UserWarning, match=r"left out 1 of its files"):
+        open_source(tmp_path, "documents")
+    with pytest.raises(ArtifactError, match=r"store\.json"):
+        open_source(tmp_path, "pairs")
+    (tmp_path / "a.txt").write_text("A text.")
+    for reading in (ReadOptions(columns=Columns(("a",))), ReadOptions(sentence_lines=True)):
+        with pytest.raises(InvalidInputError, match="is a folder of texts"):
+            open_source(tmp_path, "documents", reading)
+
+
+def test_a_store_is_mined_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_manual(tmp_path / "manual")
+    for name in ("torn.txt", "picture.png"):
+        (folder / name).unlink()
+    store = tmp_path / "store"
+    assert main(["mine", "store", "--documents", str(folder), "--output", str(store)]) == 0
+    assert len(TextStore.open(store)) == 3
