@@ -17,6 +17,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,7 @@ class CohortSum:
         shards: the sums by number; those with no update are left out.
         norms: sum of the accepted norms x 2**40.
         clipped: how many were clipped.
+        staleness: of a buffered round, how many releases behind they began, summed.
         quarantined: replies left out, by reason code.
         declined: devices that took the offer and said that they decline.
         figures: means over the accepted replies, see RoundReport.
@@ -70,6 +72,7 @@ class CohortSum:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     declined: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
+    staleness: int = 0
 
     @property
     def count(self) -> int:
@@ -95,11 +98,12 @@ class CohortSum:
             quarantined=dict(opened.quarantined),
             declined=declined,
             figures=dict(figures),
+            staleness=opened.staleness,
         )
 
     def to_bytes(self) -> bytes:
         """One safetensors file; equal sums give equal bytes."""
-        body = {
+        body: dict[str, Any] = {
             "space_id": self.space_id,
             "encoder_sha256": self.encoder_sha256,
             "base_version": self.base_version,
@@ -116,6 +120,8 @@ class CohortSum:
                 for number, one in sorted(self.shards.items())
             },
         }
+        if self.staleness:
+            body["staleness"] = self.staleness
         tensors = {str(number): one.totals for number, one in sorted(self.shards.items())}
         if not tensors:  # a file of this format holds a tensor
             tensors = {"none": np.zeros(0, np.int64)}
@@ -157,6 +163,7 @@ class CohortSum:
                 },
                 declined=_count(values["declined"]),
                 figures={str(name): _figure(one) for name, one in values["figures"].items()},
+                staleness=_count(values.get("staleness", 0)),
             )
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise CorruptArtifactError(f"{_SOURCE}: {error!s:.200}") from error
@@ -211,6 +218,7 @@ def add_cohort(
         quarantined=counts,
         clipped=opened.clipped + cohort.clipped,
         norms=opened.norms + cohort.norms,
+        staleness=opened.staleness + cohort.staleness,
     )
     return after, Receipt(True, nonce=cohort.nonce), cohort
 
@@ -268,6 +276,10 @@ def _problem_of_sums(cohort: CohortSum, opened: OpenRound) -> tuple[Reason, str]
     longest = cohort.count * opened.expected.largest_norm * (1 + _SLACK)
     if not 0 <= math.ldexp(cohort.norms, -_NORM_BITS) <= longest or cohort.clipped > cohort.count:
         return Reason.NORM_OUT_OF_BOUNDS, "found counts of norms or clipping beyond what can be"
+    furthest = max((behind for _, behind in opened.expected.earlier.values()), default=0)
+    if cohort.staleness > cohort.count * furthest:
+        found = f"found {cohort.count} updates that are {cohort.staleness} releases behind"
+        return Reason.STALE_ROUND, f"{found}, expected at most {furthest} each"
     return None
 
 

@@ -19,6 +19,7 @@ from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.gateway.rounds.errors import RoundOverError
+from pocketquery.server.gateway.rounds.open_cohort import of_known_rounds
 from pocketquery.server.gateway.rounds.plain_updates import PlainUpdates
 from pocketquery.server.gateway.rounds.private_seats import PrivateSeats
 from pocketquery.server.gateway.rounds.tables import Cohort, write_cohort
@@ -34,12 +35,12 @@ class CohortRound(PlainUpdates, PrivateSeats):
     """
 
     def offer(self) -> CohortOffer:
-        """What the server asked.
+        """What the server asked, for a device to train.
 
         Raises:
-            RoundOverError: no round is open.
+            RoundOverError: none may begin to.
         """
-        if self.cohort is None or not self.is_open:
+        if self.cohort is None or not self.is_offered:
             raise RoundOverError("no round takes updates now; ask for an offer later")
         return self.cohort.asked
 
@@ -65,9 +66,10 @@ class CohortRound(PlainUpdates, PrivateSeats):
             space_id=release.space_id,
             encoder_sha256=release.encoder_sha256,
             seen=self._seen_before(asked),
+            bases=asked.bases,
         )
         opened = open_round(state, asked.settings, asked=asked.asked, now=self._clock())
-        self.opened, self._answer = opened, None
+        self.opened, self._answer = of_known_rounds(opened), None
         self.cohort = self._written = Cohort(asked, os.urandom(16).hex())
         clear_plain_round(self._connection)
         self._verdicts.clear()

@@ -33,7 +33,7 @@ from pocketquery.server.gateway.rounds.tables import (
 )
 from pocketquery.server.gateway.rounds.verdicts import Verdict, Verdicts
 
-__all__ = ["OpenCohort"]
+__all__ = ["OpenCohort", "of_known_rounds"]
 
 
 class OpenCohort:
@@ -78,7 +78,9 @@ class OpenCohort:
         if found is not None:
             # Downtime does not count against the devices; from here on time does, reply or none.
             found = replace(
-                found, last_now=self._clock(), nonces=NonceSet.of([*found.nonces, *nonces])
+                of_known_rounds(found),
+                last_now=self._clock(),
+                nonces=NonceSet.of([*found.nonces, *nonces]),
             )
         self.opened, self._written = found, self.cohort
         self.relay.load()
@@ -120,6 +122,19 @@ class OpenCohort:
             return 0
         return self.relay.seats if self.is_private else self.opened.accepted
 
+    @property
+    def is_offered(self) -> bool:
+        """Whether devices may begin to train: while updates are taken, and in a buffered round
+        until the server's deadline, for what is late in one counts in the next."""
+        if self.opened is None or self.cohort is None:
+            return False
+        return self._step_left() > 0 if self.is_buffered else self.seconds_left() > 0
+
+    @property
+    def is_buffered(self) -> bool:
+        """Whether updates count whichever release they began from."""
+        return self.opened is not None and self.opened.settings.is_buffered
+
     def verdict(self, key: bytes) -> Verdict | None:
         """What became of this device's update in the round; None where none came."""
         return self._verdicts.get(key)
@@ -144,6 +159,12 @@ class OpenCohort:
 
     # For what is built on it
 
+    def _step_left(self) -> float:
+        """Seconds of the server's deadline that are left."""
+        assert self.opened is not None
+        elapsed = self.opened.elapsed_at(self._clock())
+        return max(0.0, self.opened.settings.deadline_seconds - elapsed)
+
     def _open_to(self, number: int, key: bytes) -> OpenRound | Verdict:
         """The open round, or what this device was told before.
 
@@ -159,17 +180,23 @@ class OpenCohort:
         return opened
 
     def _told_in(self, number: int, key: bytes) -> Verdict | None:
-        """What a device was told in round ``number``."""
-        is_current = self.opened is not None and self.opened.state.round == number
-        return self._verdicts.get(key) if is_current else None
+        """What a device was told in round ``number``, or where that goes on in this one, in it."""
+        return self._verdicts.get(key) if self._goes_on(number) else None
+
+    def _goes_on(self, number: int) -> bool:
+        """Whether what was begun in round ``number`` is a matter of the round that is here."""
+        if self.opened is None:
+            return False
+        current = self.opened.state.round
+        return number == current or (self.is_buffered and number < current)
 
     def _opened_as(self, number: int) -> OpenRound:
-        """The open round, which is round ``number``.
+        """The open round, which is round ``number``, or takes what was begun in it.
 
         Raises:
             RoundOverError: it is not.
         """
-        if not self.is_open or self.opened is None or self.opened.state.round != number:
+        if not self.is_open or self.opened is None or not self._goes_on(number):
             raise RoundOverError(f"round {number} takes no updates now; ask for an offer")
         return self.opened
 
@@ -193,3 +220,14 @@ class OpenCohort:
         now = self._clock()
         self.opened = replace(self.opened, elapsed=self.opened.elapsed_at(now), last_now=now)
         self._touched = True
+
+
+def of_known_rounds(opened: OpenRound) -> OpenRound:
+    """``opened``, of a buffered round, that takes updates from the rounds whose nonces are here.
+
+    Of another round this gateway made no offer, or has lost its journal since and could not tell a
+    replay.
+    """
+    expected, seen = opened.expected, opened.state.seen
+    earlier = {number: base for number, base in expected.earlier.items() if number in seen}
+    return replace(opened, expected=replace(expected, earlier=earlier))

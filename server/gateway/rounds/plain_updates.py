@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pocketquery.server.federation.rounds.round import receive_all
 from pocketquery.server.gateway.rounds.errors import (
     UNKNOWN,
+    BetweenStepsError,
     QuotaError,
     RoundOverError,
     UnknownDeviceError,
@@ -40,7 +41,8 @@ class PlainUpdates(OpenCohort):
 
         Returns:
             For each of them in its place: as above, or why it was not looked at: RoundOverError
-            (that round does not take updates now), UnknownDeviceError, QuotaError.
+            (that round does not take updates now), BetweenStepsError (the next one may),
+            UnknownDeviceError, QuotaError.
         """
         self.close_if_over()
         found: dict[int, tuple[Verdict, str] | Exception] = {}
@@ -54,7 +56,9 @@ class PlainUpdates(OpenCohort):
                 else:
                     said = "this update, or another of this device, came before"
                     found[place] = known, said
-            except (QuotaError, RoundOverError, UnknownDeviceError) as error:
+            except (
+                BetweenStepsError, QuotaError, RoundOverError, UnknownDeviceError
+            ) as error:  # fmt: skip
                 found[place] = error
         found |= self._take(uploads, waiting)
         return [found[place] for place in range(len(uploads))]
@@ -71,9 +75,25 @@ class PlainUpdates(OpenCohort):
             )
         if (known := self._told_in(upload.number, upload.key)) is not None:
             return known
+        self._check_between_steps(upload.number)
         self._opened_as(upload.number)
         check_quota(row, upload.today, most_uploads)
         return None
+
+    def _check_between_steps(self, number: int) -> None:
+        """See that there is a round for what was begun in round ``number``, or will be none.
+
+        Raises:
+            BetweenStepsError: the buffered round that is here was answered; the next may take it.
+        """
+        if self.opened is None or self.is_open or not self.is_buffered:
+            return
+        if self.opened.expected.base(number) is not None:
+            raise BetweenStepsError(
+                "the server makes a step of what came; send this update again, it counts in the "
+                "next",
+                self._step_left(),
+            )
 
     def _room(self) -> int:
         """How many updates complete the cohort."""
