@@ -160,10 +160,10 @@ class OpenCohort:
     # For what is built on it
 
     def _step_left(self) -> float:
-        """Seconds of the server's deadline that are left."""
+        """Seconds of the server's deadline that are left; below 0: that it is past."""
         assert self.opened is not None
         elapsed = self.opened.elapsed_at(self._clock())
-        return max(0.0, self.opened.settings.deadline_seconds - elapsed)
+        return self.opened.settings.deadline_seconds - elapsed
 
     def _open_to(self, number: int, key: bytes) -> OpenRound | Verdict:
         """The open round, or what this device was told before.

@@ -88,11 +88,13 @@ class PlainUpdates(OpenCohort):
         """
         if self.opened is None or self.is_open or not self.is_buffered:
             return
+        if self._step_left() <= -self.opened.settings.deadline_seconds:
+            return  # as long again has passed: the server has gone
         if self.opened.expected.base(number) is not None:
             raise BetweenStepsError(
                 "the server makes a step of what came; send this update again, it counts in the "
                 "next",
-                self._step_left(),
+                max(0.0, self._step_left()),
             )
 
     def _room(self) -> int:

@@ -120,7 +120,7 @@ def test_what_is_late_in_one_step_counts_in_the_next_with_its_discount(
     late = update_for(first, 50)
     waits = slow.send(late, 0)
     assert (waits.status_code, code_of(waits)) == (503, "between_steps")
-    assert waits.headers["retry-after"] == "60"
+    assert waits.headers["retry-after"] == "60"  # a fifth of the deadline is less
     (asked,) = server.asked()
     small.begin(asked)
     assert slow.send(late, 0).status_code == 200
@@ -276,6 +276,11 @@ def test_devices_train_while_a_step_is_made_and_no_more_than_may(small: SmallGat
     assert three.send(update_for(state_of(small_release("1")), 3), 0).status_code == 200
     small.clock.now += 101
     assert one.offer()["offer"] is None  # the server has not asked for so long
+    waits = four.send(update_for(state_of(small_release("1")), 4), 0)
+    assert (code_of(waits), waits.headers["retry-after"]) == ("between_steps", "60")
+    small.clock.now += 100
+    late = four.send(update_for(state_of(small_release("1")), 4), 0)
+    assert code_of(late) == "round_over"  # it has gone
 
 
 def test_who_declines_between_steps_gives_its_place_to_another(small: SmallGateway) -> None:
@@ -288,6 +293,18 @@ def test_who_declines_between_steps_gives_its_place_to_another(small: SmallGatew
     assert three.offer()["offer"] is None
     assert code_of(two.ask("PUT", "/v1/rounds/0/declined")) == "round_over"
     assert three.offer()["offer"] is not None
+
+
+def test_a_device_looks_for_the_next_step_five_times_while_one_may_last(tmp_path: Path) -> None:
+    server = Server(clients_per_round=1, least_replies=1)
+    with opened(tmp_path, poll_seconds=1) as small:
+        small.begin(server.asked()[0])
+        one, two = devices(small, 2)
+        assert one.send(update_for(server.state, 1)).status_code == 200
+        found = [two.send(update_for(server.state, 2)).headers["retry-after"]]
+        small.clock.now += 99
+        found.append(two.send(update_for(server.state, 2)).headers["retry-after"])
+    assert found == ["20", "1"]
 
 
 def test_a_synchronous_round_takes_nothing_of_another(small: SmallGateway) -> None:
