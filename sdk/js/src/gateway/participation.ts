@@ -220,7 +220,7 @@ export class Participation {
       const what = isOver ? "over" : said.status === 422 ? "left out" : null;
       if (what === null) throw error;
       await over();
-      return { what, detail: error.message, round, retryAfter: 0 };
+      return { what, detail: said.message, round, retryAfter: 0 };
     }
   }
 
