@@ -70,6 +70,7 @@ class CohortRound(PlainUpdates, PrivateSeats):
         )
         opened = open_round(state, asked.settings, asked=asked.asked, now=self._clock())
         self.opened, self._answer = of_known_rounds(opened), None
+        self._is_last = False
         self.cohort = self._written = Cohort(asked, os.urandom(16).hex())
         clear_plain_round(self._connection)
         self._verdicts.clear()

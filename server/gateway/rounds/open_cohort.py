@@ -60,6 +60,7 @@ class OpenCohort:
         self._changed: set[int] = set()  # shards that the running batch added to
         self._written: Cohort | None = None  # as it is in the table
         self._touched = False
+        self._is_last = False  # what the server said; a restart forgets it, and time tells
 
     def load(self) -> None:
         """All of it, as it is on disk.
@@ -128,7 +129,9 @@ class OpenCohort:
         until the server's deadline, for what is late in one counts in the next."""
         if self.opened is None or self.cohort is None:
             return False
-        return self._step_left() > 0 if self.is_buffered else self.seconds_left() > 0
+        if self.is_buffered and not self._is_last:
+            return self._step_left() > 0
+        return self.seconds_left() > 0
 
     @property
     def is_buffered(self) -> bool:
@@ -156,6 +159,12 @@ class OpenCohort:
             return False
         self._close()
         return True
+
+    def end(self) -> None:
+        """The server says that no round follows for now: no private one goes on, and nobody waits
+        for another step."""
+        self.relay.clear()
+        self._is_last = True
 
     # For what is built on it
 

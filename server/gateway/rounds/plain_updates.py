@@ -88,8 +88,8 @@ class PlainUpdates(OpenCohort):
         """
         if self.opened is None or self.is_open or not self.is_buffered:
             return
-        if self._step_left() <= -self.opened.settings.deadline_seconds:
-            return  # as long again has passed: the server has gone
+        if self._is_last or self._step_left() <= -self.opened.settings.deadline_seconds:
+            return  # the server has said that it ends, or as long again has passed: it has gone
         if self.opened.expected.base(number) is not None:
             raise BetweenStepsError(
                 "the server makes a step of what came; send this update again, it counts in the "

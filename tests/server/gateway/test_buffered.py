@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -293,6 +295,27 @@ def test_who_declines_between_steps_gives_its_place_to_another(small: SmallGatew
     assert three.offer()["offer"] is None
     assert code_of(two.ask("PUT", "/v1/rounds/0/declined")) == "round_over"
     assert three.offer()["offer"] is not None
+
+
+def test_where_the_server_ends_nobody_begins_or_waits(small: SmallGateway) -> None:
+    server = Server(clients_per_round=1, least_replies=1)
+    (asked,) = server.asked()
+    small.begin(asked)
+    one, two, three = devices(small, 3)
+    first = update_for(server.state, 1)
+    assert one.send(first).status_code == 200
+    assert server.hears(first) == ""
+    late = update_for(server.state, 2)
+    assert code_of(two.send(late, 0)) == "between_steps"
+    server.steps(small.answer(asked).content)
+    said = {"release": base64.b64encode(server.release).decode(), "lineage": ""}
+    assert small.control.put("/release", content=json.dumps(said).encode()).status_code == 204
+    assert three.offer()["offer"] is None
+    assert code_of(two.send(late, 0)) == "round_over"
+    (asked,) = server.asked()  # and where it begins again
+    small.begin(asked)
+    assert three.offer()["offer"] is not None
+    assert two.send(late, 0).status_code == 200
 
 
 def test_a_device_looks_for_the_next_step_five_times_while_one_may_last(tmp_path: Path) -> None:
