@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from pocketquery.client.device import Offer
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, cohort_offers
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum, add_cohort
+from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
+from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.state import FederationState

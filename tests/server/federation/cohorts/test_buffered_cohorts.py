@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pocketquery.client.device import Offer
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, cohort_offers
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum, add_cohort
+from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.driver import CohortDriver
+from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.cohorts.records import (
     TRAIN,
     cohort_records,
