@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pocketquery.client.gateway.connection import GatewayConnection, Refused
+from pocketquery.sdk.errors import ArtifactError
 
 __all__ = ["Outcome", "sent"]
 
@@ -50,4 +51,9 @@ def sent(
             return Outcome("over", str(error))
         if error.status == 422:
             return Outcome("left out", str(error))
+        raise
+    except ArtifactError as error:
+        said = error.__cause__
+        if isinstance(said, Refused) and said.code == "between_steps":  # the next one never began
+            return Outcome("over", str(error))
         raise

@@ -37,6 +37,7 @@ from pocketquery.server.gateway.metrics import Metrics
 from pocketquery.server.gateway.problems import Problem
 from pocketquery.server.gateway.rounds.errors import (
     UNKNOWN,
+    BetweenStepsError,
     QuotaError,
     RoundOverError,
     UnknownDeviceError,
@@ -52,6 +53,7 @@ __all__ = ["Gateway"]
 
 _DAY = 86_400
 _QUESTIONS = 20
+_LOOKS = 5  # of a device for the next step while one may last; it sends an update six times
 _MOST_PREPARED = 256  # updates that are read and wait for the journal: a sum of one each
 _WHY = {
     SecureReason.BAD_CERTIFICATE: "the certificate is not by the authority of these rounds, or not "
@@ -161,14 +163,16 @@ class Gateway:
     def _offer(self, journal: GatewayJournal, key: bytes) -> dict[str, Any]:
         current = _known(journal, key).cohort_round
         nothing = {"offer": None, "retry_after": self.settings.poll_seconds}
-        if current.seconds_left() <= 0 or current.verdict(key) is not None:
+        if not current.is_offered or current.verdict(key) is not None:
             return nothing
         assert current.opened is not None
         assert current.cohort is not None
-        free = current.opened.asked - current.taken
-        if not self._leases.take(key, current.cohort.nonce, free, self._now()):
-            return nothing
         asked = current.offer()
+        cohort, free = current.cohort.nonce, current.opened.asked - current.taken
+        if current.is_buffered:  # who trains as a step is made trains on
+            cohort, free = "", asked.at_once
+        if not self._leases.take(key, cohort, free, self._now()):
+            return nothing
         announced = None if asked.secure is None else announcement(asked.secure)
         made = offer_message(asked.offer, current.opened.state.version, announced)
         return {"offer": made, "retry_after": 0}
@@ -183,10 +187,10 @@ class Gateway:
             # All that can be done before is done here: the journal's thread, which takes turns with
             # this one, then has but integers to add.
             prepared = None
-            if self._reads is not None and self._reads[0].round == number:
+            if self._reads is not None and self._reads[0].base(number) is not None:
                 prepared = prepare(body, *self._reads)
             upload = Upload(signed.key, number, body, signed.digest, today, figures, prepared)
-            with _explained():
+            with self._explained():
                 verdict, detail = await self.worker.run_together(self._receive, upload)
         self.metrics.updates.labels(verdict.reason or "accepted").inc()
         return verdict, detail
@@ -207,8 +211,8 @@ class Gateway:
         def work(journal: GatewayJournal) -> tuple[bool, bool]:
             self.authentication.check(signed, b"")
             current = _known(journal, signed.key).cohort_round
-            current.decline(signed.key, number)
             self._leases.give_back(signed.key)
+            current.decline(signed.key, number)
             return current.is_open, bool(current.relay.awaited)
 
         is_open, awaits = await self.run(work)
@@ -318,8 +322,27 @@ class Gateway:
         Raises:
             Problem: the round is over, a quota is used up, or the disk fails.
         """
-        with _explained():
+        with self._explained():
             return await self.worker.run(work)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """The journal's errors as problems."""
+        try:
+            yield
+        except RoundOverError as error:
+            raise Problem(409, "round_over", str(error)) from error
+        except BetweenStepsError as error:
+            wait = max(self.settings.poll_seconds, error.seconds / _LOOKS)
+            raise Problem(503, "between_steps", str(error), retry_after=wait) from error
+        except UnknownDeviceError as error:
+            raise Problem(403, "unknown_device", str(error)) from error
+        except QuotaError as error:
+            raise Problem(429, "quota", str(error), retry_after=3600) from error
+        except NotWrittenError as error:
+            event("journal_failed", logging.ERROR)
+            raise Problem(503, "journal", "what came could not be written; send it again",
+                          retry_after=10) from error  # fmt: skip
 
     def _today(self) -> int:
         return int(self._clock() // _DAY)
@@ -334,20 +357,3 @@ def _known(journal: GatewayJournal, key: bytes) -> GatewayJournal:
     if journal.device(key) is None:
         raise UnknownDeviceError(UNKNOWN)
     return journal
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """The journal's errors as problems."""
-    try:
-        yield
-    except RoundOverError as error:
-        raise Problem(409, "round_over", str(error)) from error
-    except UnknownDeviceError as error:
-        raise Problem(403, "unknown_device", str(error)) from error
-    except QuotaError as error:
-        raise Problem(429, "quota", str(error), retry_after=3600) from error
-    except NotWrittenError as error:
-        event("journal_failed", logging.ERROR)
-        raise Problem(503, "journal", "what came could not be written; send it again",
-                      retry_after=10) from error  # fmt: skip

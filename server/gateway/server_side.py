@@ -124,12 +124,12 @@ class ServerSide:
         return replies
 
     async def announce(self, release: bytes, lineage: bytes) -> None:
-        """Take note of the release in force, and serve it. No private round goes on: the server
-        says so as it ends."""
+        """Take note of the release in force, and serve it. No round follows: the server says so as
+        it ends."""
         self._keep_release(release)
 
         def work(journal: GatewayJournal) -> str:
-            journal.cohort_round.relay.clear()
+            journal.cohort_round.end()
             return journal.announce(release, lineage).version
 
         event("release", version=await self._run(work))

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
@@ -21,7 +22,7 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.secure.secure_round import STAGES_LEFT
 from pocketquery.server.federation.secure.settings import SecureSettings
 
-__all__ = ["CohortOffer", "cohort_offers", "on_the_way_back"]
+__all__ = ["CohortOffer", "cohort_offers", "on_the_way_back", "read_bases"]
 
 _RETURN_SHARE = 0.1  # of the deadline, left for the way back
 _MOST_RETURN = 60.0
@@ -42,9 +43,11 @@ class CohortOffer:
         wanted: once so many are there, it answers.
         seconds: after which it answers with what is there.
         secure: how the round is run as a private one; None: it is a plain one.
+        bases: of a buffered round, the release that each remembered round before it offered; see
+            :class:`FederationState`.
 
     Raises:
-        InvalidInputError: a number out of its range.
+        InvalidInputError: a number out of its range, or bases where no update may begin from them.
     """
 
     offer: Offer
@@ -53,6 +56,7 @@ class CohortOffer:
     wanted: int
     seconds: float
     secure: SecureSettings | None = None
+    bases: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fields(
@@ -61,6 +65,17 @@ class CohortOffer:
             wanted=whole(1, self.asked),
             seconds=number(above=0),
         )
+        if self.settings.is_buffered and self.secure is not None:
+            raise InvalidInputError(
+                "found an offer of a private round that is buffered; masks cancel among devices "
+                "that answer together, leave mode at synchronous"
+            )
+        rounds = range(self.offer.round) if self.settings.is_buffered else range(0)
+        if unknown := [one for one in self.bases if one not in rounds]:
+            raise InvalidInputError(
+                f"found the bases of rounds {unknown}, expected rounds before {self.offer.round}, "
+                "and none where rounds are synchronous"
+            )
 
     @property
     def digest(self) -> str:
@@ -70,7 +85,14 @@ class CohortOffer:
         said: list[object] = [self.offer.digest, settings_digest(self.settings)]
         if self.secure is not None:
             said.append(self.secure.to_dict())
+        if self.bases:  # they decide what an update counts
+            said.append(self._named_bases())
         return sha256_bytes(json.dumps(said).encode())
+
+    @property
+    def at_once(self) -> int:
+        """How many devices may train at once where rounds are buffered: this gateway's share."""
+        return -(-self.settings.at_once() * self.asked // self.settings.asked())
 
     @property
     def lasts(self) -> float:
@@ -96,8 +118,13 @@ class CohortOffer:
                 "wanted": self.wanted,
                 "seconds": self.seconds,
                 **({} if self.secure is None else {"secure": self.secure.to_dict()}),
+                **({"bases": self._named_bases()} if self.bases else {}),
             }
         ).encode()
+
+    def _named_bases(self) -> dict[str, str]:
+        """As JSON has them."""
+        return {str(number): version for number, version in sorted(self.bases.items())}
 
     @classmethod
     def from_json(cls, data: bytes) -> CohortOffer:
@@ -121,11 +148,23 @@ class CohortOffer:
             settings = RoundSettings.from_dict(found["settings"])
             secure = SecureSettings.from_dict(found["secure"]) if "secure" in found else None
             numbers = (found["asked"], found["wanted"], found["seconds"])
-            return cls(offer, settings, *numbers, secure)
+            return cls(offer, settings, *numbers, secure, read_bases(found.get("bases", {})))
         except InvalidInputError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise CorruptArtifactError(f"{_SOURCE} cannot be read: {error!s:.200}") from error
+
+
+def read_bases(found: Mapping[str, Any]) -> dict[int, str]:
+    """The bases in JSON values.
+
+    Raises:
+        AttributeError, TypeError, ValueError: they are none.
+    """
+    for version in found.values():
+        if not isinstance(version, str):
+            raise TypeError(f"found the release {version!r:.80}, expected a text")
+    return {int(number): version for number, version in found.items()}
 
 
 def cohort_offers(opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> dict[int, CohortOffer]:
@@ -135,8 +174,9 @@ def cohort_offers(opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> dict
     most = shares(opened.asked, len(nodes))
     wanted = shares(min(opened.settings.clients_per_round, opened.asked), len(nodes))
     secure = None if opened.secure is None else opened.secure.settings
+    bases = opened.state.bases if opened.settings.is_buffered else {}
     return {
-        node: CohortOffer(offer, opened.settings, many, max(1, few), seconds, secure)
+        node: CohortOffer(offer, opened.settings, many, max(1, few), seconds, secure, bases)
         for node, many, few in zip(nodes, most, wanted, strict=True)
         if many
     }

@@ -5,39 +5,35 @@ to the shard that the server's seed names, and adds integers. Integers add in an
 sum, so what the server merges is what it would have summed from the devices themselves, to the bit,
 and medians and trimmed means across shards mean what they meant.
 
-No update can be told from a sum; a gateway is trusted as the server is. What can be checked of a
-sum, is: that it is of this round and these settings, of no more devices than were asked for, and no
-longer than so many clipped changes can be. It carries one nonce, the cohort's, and no device's: the
-gateway tells replays among its devices, the server those of a whole sum.
+No update can be told from a sum; a gateway is trusted as the server is. It carries one nonce, the
+cohort's, and no device's: the gateway tells replays among its devices, the server those of a whole
+sum (merging.py).
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.rounds.open_round import OpenRound
-from pocketquery.server.federation.rounds.round import Receipt
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.validation import Reason
 
-__all__ = ["CohortSum", "add_cohort", "settings_digest", "shares"]
+__all__ = ["CohortSum", "settings_digest", "shares"]
 
 _FORMAT = "pocketquery-cohort-sum"
 _VERSION = "1"
 _SOURCE = "cohort sum"
-_NORM_BITS = 40  # of OpenRound.norms
-_SLACK = 1e-6  # of a norm that was computed in float64
 _MOST_REPLIES = 10**9
 _LARGEST_FIGURE = 1e6
 
@@ -53,6 +49,7 @@ class CohortSum:
         shards: the sums by number; those with no update are left out.
         norms: sum of the accepted norms x 2**40.
         clipped: how many were clipped.
+        staleness: of a buffered round, how many releases behind they began, summed.
         quarantined: replies left out, by reason code.
         declined: devices that took the offer and said that they decline.
         figures: means over the accepted replies, see RoundReport.
@@ -70,6 +67,7 @@ class CohortSum:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     declined: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
+    staleness: int = 0
 
     @property
     def count(self) -> int:
@@ -95,11 +93,12 @@ class CohortSum:
             quarantined=dict(opened.quarantined),
             declined=declined,
             figures=dict(figures),
+            staleness=opened.staleness,
         )
 
     def to_bytes(self) -> bytes:
         """One safetensors file; equal sums give equal bytes."""
-        body = {
+        body: dict[str, Any] = {
             "space_id": self.space_id,
             "encoder_sha256": self.encoder_sha256,
             "base_version": self.base_version,
@@ -116,6 +115,8 @@ class CohortSum:
                 for number, one in sorted(self.shards.items())
             },
         }
+        if self.staleness:
+            body["staleness"] = self.staleness
         tensors = {str(number): one.totals for number, one in sorted(self.shards.items())}
         if not tensors:  # a file of this format holds a tensor
             tensors = {"none": np.zeros(0, np.int64)}
@@ -125,7 +126,7 @@ class CohortSum:
     @classmethod
     def from_bytes(cls, data: bytes) -> CohortSum:
         """The sum in ``data``, bytes from a gateway; whether it fits a round is
-        :func:`add_cohort`'s to say.
+        :func:`~pocketquery.server.federation.cohorts.merging.add_cohort`'s to say.
 
         Raises:
             CorruptArtifactError: not what :meth:`to_bytes` writes.
@@ -157,6 +158,7 @@ class CohortSum:
                 },
                 declined=_count(values["declined"]),
                 figures={str(name): _figure(one) for name, one in values["figures"].items()},
+                staleness=_count(values.get("staleness", 0)),
             )
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise CorruptArtifactError(f"{_SOURCE}: {error!s:.200}") from error
@@ -173,102 +175,6 @@ def settings_digest(settings: RoundSettings) -> str:
 def shares(total: int, parts: int) -> list[int]:
     """``total`` devices over ``parts`` gateways, as evenly as whole numbers allow."""
     return [total // parts + (number < total % parts) for number in range(parts)]
-
-
-def add_cohort(
-    opened: OpenRound, data: bytes, now: float
-) -> tuple[OpenRound, Receipt, CohortSum | None]:
-    """``opened`` with the cohort's sum in ``data``, or why it is left out. No bytes raise.
-
-    Args:
-        opened: the server's round; it stays as it is.
-        data: a gateway's answer.
-        now: the clock's reading.
-
-    Returns:
-        The round, what became of the answer, and the sum where it was taken.
-    """
-    opened = replace(opened, elapsed=opened.elapsed_at(now), last_now=now)
-    try:
-        cohort = CohortSum.from_bytes(data)
-        problem = _problem(cohort, opened)
-        merged = None if problem else _merged(opened.shards, cohort)
-    except CorruptArtifactError as error:
-        problem, cohort, merged = (Reason.MALFORMED, str(error)), None, None
-    except InvalidInputError as error:  # the sums would leave int64
-        problem, cohort, merged = (Reason.NORM_OUT_OF_BOUNDS, str(error)), None, None
-    if problem or cohort is None or merged is None:
-        reason, detail = problem or (Reason.MALFORMED, "")
-        counts = {**opened.quarantined, reason.value: opened.quarantined.get(reason.value, 0) + 1}
-        return replace(opened, quarantined=counts), Receipt(False, reason, detail[:300]), None
-    counts = dict(opened.quarantined)
-    for name, number in cohort.quarantined.items():
-        counts[name] = counts.get(name, 0) + number
-    after = replace(
-        opened,
-        shards=merged,
-        nonces=opened.nonces.add(cohort.nonce),
-        quarantined=counts,
-        clipped=opened.clipped + cohort.clipped,
-        norms=opened.norms + cohort.norms,
-    )
-    return after, Receipt(True, nonce=cohort.nonce), cohort
-
-
-def _merged(shards: Sequence[RunningSum], cohort: CohortSum) -> tuple[RunningSum, ...]:
-    empty = {number: one for number, one in enumerate(shards) if number not in cohort.shards}
-    merged = {number: shards[number].merge(one) for number, one in cohort.shards.items()}
-    both = empty | merged
-    return tuple(both[number] for number in range(len(shards)))
-
-
-def _problem(cohort: CohortSum, opened: OpenRound) -> tuple[Reason, str] | None:
-    """Why ``cohort`` cannot be part of ``opened``; None where it can."""
-    expected, settings = opened.expected, opened.settings
-    named = (
-        (Reason.WRONG_SPACE, "space_id", expected.space_id),
-        (Reason.WRONG_ENCODER, "encoder_sha256", expected.encoder_sha256),
-        (Reason.STALE_ROUND, "round", expected.round),
-        (Reason.STALE_ROUND, "base_version", expected.base_version),
-        (Reason.WRONG_SCHEMA, "settings_sha256", settings_digest(settings)),
-    )
-    for reason, name, wanted in named:
-        if (found := getattr(cohort, name)) != wanted:
-            return reason, f"found {name} {found!r:.80}, expected {wanted!r}"
-    if cohort.nonce in opened.nonces:
-        return Reason.DUPLICATE, "this cohort's sum is already in this round"
-    if any(cohort.nonce in seen for seen in opened.state.seen.values()):
-        return Reason.REPLAY, "this cohort's sum was in an earlier round"
-    if opened.elapsed > settings.deadline_seconds:
-        return Reason.TOO_LATE, f"the round has been open for {opened.elapsed:.0f} s"
-    if cohort.count > (left := opened.asked - opened.accepted):
-        return Reason.TOO_LATE, f"found {cohort.count} updates, expected at most {left}"
-    return _problem_of_sums(cohort, opened)
-
-
-def _problem_of_sums(cohort: CohortSum, opened: OpenRound) -> tuple[Reason, str] | None:
-    settings, bits = opened.settings, opened.settings.bits()
-    size = opened.shards[0].totals.size
-    largest = settings.largest_weight if settings.weighting == "declared" else 1.0
-    for number, one in cohort.shards.items():
-        if not 0 <= number < settings.shards or one.totals.shape != (size,) or one.bits != bits:
-            found = f"found shard {number} of {one.totals.size} values with {one.bits} bits"
-            wanted = f"{settings.shards} shards of {size} values with {bits} bits"
-            return Reason.WRONG_SHAPE, f"{found}, expected {wanted}"
-        equal = settings.weighting == "equal" and one.weight != one.count << bits
-        if equal or not 0 < one.weight <= one.count * math.ldexp(largest, bits):
-            return Reason.BAD_WEIGHT, f"found weight {one.weight} of {one.count} updates"
-        # Each of its changes was clipped, so their sum is no longer than so many of them.
-        bound = one.weight * settings.clip_norm * (1 + _SLACK) + one.count * math.sqrt(size)
-        if math.sqrt(float(np.square(one.totals, dtype=np.float64).sum())) > bound:
-            return Reason.NORM_OUT_OF_BOUNDS, f"found a sum longer than {one.count} changes can be"
-        peak = max(int(one.totals.max(initial=0)), -int(one.totals.min(initial=0)))
-        if not peak <= one.reach <= bound + 2 * one.count:
-            return Reason.NORM_OUT_OF_BOUNDS, f"found a reach of {one.reach}, largest is {peak}"
-    longest = cohort.count * opened.expected.largest_norm * (1 + _SLACK)
-    if not 0 <= math.ldexp(cohort.norms, -_NORM_BITS) <= longest or cohort.clipped > cohort.count:
-        return Reason.NORM_OUT_OF_BOUNDS, "found counts of norms or clipping beyond what can be"
-    return None
 
 
 def _sum(totals: NDArray[np.int64], row: Sequence[object]) -> RunningSum:

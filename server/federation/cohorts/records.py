@@ -20,7 +20,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from pocketquery.client.records import array_bytes, offer_records, read_offer
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, read_bases
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.secure.settings import SecureSettings
@@ -86,6 +86,9 @@ def cohort_records(asked: CohortOffer) -> RecordDict:
             "seconds": float(asked.seconds),
         }
     )
+    if asked.bases:
+        named = json.dumps({str(number): version for number, version in asked.bases.items()})
+        records["bases"] = ConfigRecord({"releases": named})
     if asked.secure is not None:
         records["private"] = ConfigRecord({"settings": json.dumps(asked.secure.to_dict())})
     return records
@@ -104,8 +107,10 @@ def read_cohort_offer(message: Message) -> CohortOffer:
         settings = RoundSettings.from_dict(_settings(found))
         private = message.content.config_records.get("private")
         secure = None if private is None else SecureSettings.from_dict(_settings(private))
+        older = message.content.config_records.get("bases")
+        bases = {} if older is None else read_bases(_settings(older, "releases"))
         numbers = (found["asked"], found["wanted"], found["seconds"])
-        return CohortOffer(offer, settings, *numbers, secure)  # type: ignore[arg-type]
+        return CohortOffer(offer, settings, *numbers, secure, bases)  # type: ignore[arg-type]
     except InvalidInputError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -115,8 +120,8 @@ def read_cohort_offer(message: Message) -> CohortOffer:
         ) from error
 
 
-def _settings(record: ConfigRecord) -> dict[str, Any]:
-    text = record["settings"]
+def _settings(record: ConfigRecord, name: str = "settings") -> dict[str, Any]:
+    text = record[name]
     if not isinstance(text, str) or len(text) > _LARGEST_SETTINGS:
         raise ValueError("the settings are no text of this length")
     return dict(json.loads(text))

@@ -31,7 +31,8 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.sqlite_file import transaction
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum, add_cohort
+from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
+from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.privacy import budget
 from pocketquery.server.federation.privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.privacy.budget import Charge

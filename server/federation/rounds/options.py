@@ -156,11 +156,6 @@ class FederationOptions:
                 "and a seed from 0"
             )
         check("gateways", v["gateways"], whole(0))
-        if settings.is_buffered and v["gateways"]:
-            raise InvalidInputError(
-                f"mode is 'buffered' with {v['gateways']} gateways: a gateway sums the updates of "
-                "one round's release alone; leave mode at synchronous, or let nodes be devices"
-            )
         plain = cls(v["rounds"], v["seed"], v["compress"], v["gateways"], settings, local)
         return plain._with_secure_sums(v) if _is_secure(v) else plain
 

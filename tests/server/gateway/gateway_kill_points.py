@@ -1,10 +1,11 @@
 """Runs rounds over a gateway's journal many times, each killed (SIGKILL) at another SQLite
 statement; after each, devices and server send again what was not acknowledged, as they do.
 
-    python -m tests.server.gateway.gateway_kill_points FOLDER
+    python -m tests.server.gateway.gateway_kill_points FOLDER [buffered]
 
 The sums of all rounds must be those of a journal that nobody killed, to the bit, and what was
-acknowledged must be there. Prints what it saw.
+acknowledged must be there. Of buffered rounds two devices send in the second what they began in the
+first. Prints what it saw.
 """
 
 from __future__ import annotations
@@ -18,33 +19,50 @@ from pathlib import Path
 
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
+from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.gateway.journal import GatewayJournal
-from pocketquery.server.gateway.rounds.errors import RoundOverError
+from pocketquery.server.gateway.rounds.errors import BetweenStepsError, RoundOverError
 from pocketquery.server.gateway.rounds.upload import Upload
 from pocketquery.server.gateway.rounds.verdicts import Verdict
 from tests.kills import killed, statements_of
-from tests.server.gateway.small_gateway import asked_for, small_release, state_of, update_for
+from tests.server.gateway.small_gateway import (
+    ROUND,
+    asked_for,
+    small_release,
+    state_of,
+    update_for,
+)
 
 _ROUNDS = 2
 _DEVICES = 7
 _WANTED = 5
 _DAY = 20_000
 _TOGETHER = ((0,), (1, 2, 3), (4, 5, 6))
+_SLOW = (3, 4)
+BUFFERED = replace(ROUND, mode="buffered", clients_per_round=_WANTED)
 
 
 def key_of(device: int) -> bytes:
     return bytes([device]) * 32
 
 
-def offer_of(number: int) -> CohortOffer:
+def offer_of(number: int, settings: RoundSettings = ROUND) -> CohortOffer:
     """What the server asks: the fifth good update completes the cohort."""
-    return asked_for(small_release(str(number + 1)), wanted=_WANTED, number=number)
+    release = small_release(str(number + 1))
+    asked = asked_for(release, wanted=_WANTED, number=number, settings=settings)
+    bases = {one: str(one + 1) for one in range(number)} if settings.is_buffered else {}
+    return replace(asked, bases=bases)
 
 
-def update_of(device: int, number: int) -> bytes:
-    """What a device sends; one of them is no update."""
-    state = state_of(small_release(str(number + 1)), number)
+def update_of(device: int, number: int, began: int) -> bytes:
+    """What a device sends in round ``number``; one of them is no update."""
+    state = state_of(small_release(str(began + 1)), began)
     return b"noise" if device == 2 else update_for(state, 20 * number + device)
+
+
+def began_in(device: int, number: int, settings: RoundSettings) -> int:
+    """The round whose offer a device answers in round ``number``."""
+    return number - 1 if settings.is_buffered and number and device in _SLOW else number
 
 
 class Promises:
@@ -67,7 +85,7 @@ class Promises:
             assert found[0] > number or closed or found >= (number, accepted), (found, number)
 
 
-def serve(path: Path) -> list[bytes]:
+def serve(path: Path, settings: RoundSettings = ROUND) -> list[bytes]:
     """All rounds from where the journal stands; the sums, without their nonces, of those that are
     run to the end here."""
     promises = Promises(path)
@@ -80,12 +98,12 @@ def serve(path: Path) -> list[bytes]:
         first = 0 if current is None else current.state.round
         promises.add(_DEVICES, first - 1, 0)
         for number in range(first, _ROUNDS):
-            asked = offer_of(number)
+            asked = offer_of(number, settings)
             with journal.batch():
                 journal.begin(asked)
             promises.add(_DEVICES, number, 0)
             for together in _TOGETHER:
-                send(journal, number, together)
+                send(journal, number, together, settings)
                 assert journal.cohort_round.opened is not None
                 promises.add(_DEVICES, number, journal.cohort_round.opened.accepted)
             found = journal.cohort_round.answer(asked.digest)
@@ -93,6 +111,8 @@ def serve(path: Path) -> list[bytes]:
             check_uploads(journal, number)
             sums.append(replace(CohortSum.from_bytes(found), nonce="0" * 32).to_bytes())
             assert CohortSum.from_bytes(found).count == _WANTED
+            stale = len(_SLOW) if settings.is_buffered and number else 0
+            assert CohortSum.from_bytes(found).staleness == stale
     return sums
 
 
@@ -106,42 +126,51 @@ def check_uploads(journal: GatewayJournal, number: int) -> None:
         assert row.used == wanted, (number, device, row)
 
 
-def send(journal: GatewayJournal, number: int, together: Sequence[int]) -> None:
+def send(
+    journal: GatewayJournal,
+    number: int,
+    together: Sequence[int],
+    settings: RoundSettings = ROUND,
+) -> None:
     """Some devices' updates, in one batch; who comes too late is told so."""
     with journal.batch():
-        told = receive(journal, together, number)
+        told = receive(journal, together, number, settings)
     for device, one in zip(together, told, strict=True):
         if isinstance(one, Exception):
-            assert isinstance(one, RoundOverError)
+            assert isinstance(one, BetweenStepsError if settings.is_buffered else RoundOverError)
             assert device == 6
 
 
 def receive(
-    journal: GatewayJournal, devices: Sequence[int], number: int = 0
+    journal: GatewayJournal,
+    devices: Sequence[int],
+    number: int = 0,
+    settings: RoundSettings = ROUND,
 ) -> list[tuple[Verdict, str] | Exception]:
     """Devices' updates, in a batch."""
     uploads = []
     for device in devices:
-        data = update_of(device, number)
+        began = began_in(device, number, settings)
+        data = update_of(device, number, began)
         digest, figures = hashlib.sha256(data).digest(), {"loss": 0.5}
-        uploads.append(Upload(key_of(device), number, data, digest, _DAY, figures))
+        uploads.append(Upload(key_of(device), began, data, digest, _DAY, figures))
     return journal.cohort_round.receive_all(uploads, most_uploads=1000)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, settings: RoundSettings) -> None:
     """Walk every statement."""
-    wanted = serve(folder / "whole.sqlite")
+    wanted = serve(folder / "whole.sqlite", settings)
     assert len(wanted) == _ROUNDS
     seen: Counter[str] = Counter()
-    statements = statements_of(lambda: serve(folder / "counted.sqlite"))
+    statements = statements_of(lambda: serve(folder / "counted.sqlite", settings))
     for statement in range(1, statements + 1):
         path = folder / f"at-{statement}.sqlite"
-        killed(lambda: statements_of(lambda: serve(path), statement))  # noqa: B023
+        killed(lambda: statements_of(lambda: serve(path, settings), statement))  # noqa: B023
         with GatewayJournal.open(path, clock=lambda: 0.0) as journal:
             Promises(path).check(journal)
             closed = "idle" if journal.cohort_round.opened is None else "closed"
             seen["open" if journal.cohort_round.is_open else closed] += 1
-        found = serve(path)
+        found = serve(path, settings)
         assert found == wanted[-len(found) :], f"killed at statement {statement}"
         for file in folder.glob(f"at-{statement}.*"):
             file.unlink()
@@ -149,4 +178,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), BUFFERED if sys.argv[2:] == ["buffered"] else ROUND)

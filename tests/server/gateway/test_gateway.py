@@ -14,7 +14,8 @@ import pytest
 
 from pocketquery.client.gateway.messages import read_offer_message
 from pocketquery.sdk.files import sha256_bytes
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum, add_cohort
+from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
+from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import apply, close_round
 from pocketquery.server.gateway.attestation import AttestationError, binding

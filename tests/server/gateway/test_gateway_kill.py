@@ -16,9 +16,10 @@ from tests.server.gateway.gateway_kill_points import key_of, offer_of, receive, 
 
 
 @by_fork
-def test_killed_at_every_statement(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [(), ("buffered",)])
+def test_killed_at_every_statement(tmp_path: Path, mode: tuple[str, ...]) -> None:
     with in_memory(tmp_path) as folder:
-        lines = printed("tests.server.gateway.gateway_kill_points", folder)
+        lines = printed("tests.server.gateway.gateway_kill_points", folder, *mode)
     seen = ast.literal_eval(lines[-1])
     assert set(seen) == {"idle", "open", "closed"}
     assert min(seen.values()) >= 5, seen

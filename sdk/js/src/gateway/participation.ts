@@ -7,7 +7,7 @@
 import { type AdapterRelease, LARGEST_RELEASE } from "../bundle/adapter.js";
 import type { Manifest } from "../bundle/manifest.js";
 import { sha256 } from "../bundle/signature.js";
-import { CorruptArtifactError, PocketQueryError } from "../errors.js";
+import { ArtifactError, CorruptArtifactError, PocketQueryError } from "../errors.js";
 import { Fields } from "../fields.js";
 import { encodeUtf8 } from "../utf8.js";
 import { type Asked, type GatewayConnection, RefusedError } from "./connection.js";
@@ -213,11 +213,14 @@ export class Participation {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof RefusedError)) throw error;
-      const what = error.code === "round_over" ? "over" : error.status === 422 ? "left out" : null;
+      const said = error instanceof ArtifactError && error.cause instanceof RefusedError ? error.cause : error;
+      if (!(said instanceof RefusedError)) throw error;
+      // A buffered round's next step may never have begun.
+      const isOver = said.code === "round_over" || said.code === "between_steps";
+      const what = isOver ? "over" : said.status === 422 ? "left out" : null;
       if (what === null) throw error;
       await over();
-      return { what, detail: error.message, round, retryAfter: 0 };
+      return { what, detail: said.message, round, retryAfter: 0 };
     }
   }
 

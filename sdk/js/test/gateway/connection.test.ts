@@ -1,6 +1,7 @@
 /** Requests to a gateway that is busy, far off in time, gone, or not one at all. */
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
@@ -115,4 +116,33 @@ test("a key that is not known is registered; an offer that cannot be trained wit
   assert.deepEqual(requests.map(({ method, url }) => `${method} ${url}`), [
     "GET /v1/offer", "PUT /v1/device", "GET /v1/offer", "PUT /v1/rounds/7/declined",
   ]);
+});
+
+test("an update between two steps of a buffered round is kept and sent again", async () => {
+  const release = Buffer.from("a release");
+  const offer = {
+    round: 7,
+    release: { version: "4", sha256: createHash("sha256").update(release).digest("hex"), bytes: release.length },
+    clip_norm: 1.25,
+    largest_weight: 256,
+    compress: true,
+    local: { limits: {} },
+    lineage: "",
+  };
+  const said = (body: string | Buffer): Reply => (_, response) => response.writeHead(200).end(body);
+  for (const [code, times, what] of [["between_steps", 1, "accepted"], ["between_steps", 2, "over"], ["journal", 2, null]] as const) {
+    const refusals = Array.from({ length: times }, () => problem(503, code));
+    const replies = [said(JSON.stringify({ offer, retry_after: 0 })), said(release), ...refusals, said("{}")];
+    const { requests } = await against(
+      replies,
+      async (connection, place) => {
+        const answer = async () => ({ update: new Uint8Array([1]), figures: {} });
+        const turn = new Participation(connection, place).takePart({ answer });
+        if (what === null) await assert.rejects(turn, ArtifactError);
+        else assert.equal((await turn).what, what);
+      },
+      { attempts: 2 },
+    );
+    assert.deepEqual(requests.slice(2).map(({ url }) => url), Array(2).fill("/v1/rounds/7/update"), code);
+  }
 });

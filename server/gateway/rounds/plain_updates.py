@@ -1,0 +1,131 @@
+"""Devices' updates to a plain round: which are looked at, what becomes of them, when the cohort is
+complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pocketquery.server.federation.rounds.round import receive_all
+from pocketquery.server.gateway.rounds.errors import (
+    UNKNOWN,
+    BetweenStepsError,
+    QuotaError,
+    RoundOverError,
+    UnknownDeviceError,
+)
+from pocketquery.server.gateway.rounds.open_cohort import OpenCohort
+from pocketquery.server.gateway.rounds.tables import check_quota, read_device
+from pocketquery.server.gateway.rounds.upload import Upload
+from pocketquery.server.gateway.rounds.verdicts import Verdict
+
+__all__ = ["PlainUpdates"]
+
+
+class PlainUpdates(OpenCohort):
+    """An open round that takes updates.
+
+    Args and attributes: as of :class:`OpenCohort`.
+    """
+
+    def receive_all(
+        self, uploads: Sequence[Upload], *, most_uploads: int
+    ) -> list[tuple[Verdict, str] | Exception]:
+        """Take devices' updates, one after the other: what became of each, and why in words.
+
+        The first that came from a device in a round is what counts, and what is told again.
+
+        Args:
+            uploads: what came; a private round takes none.
+            most_uploads: of a device on a day.
+
+        Returns:
+            For each of them in its place: as above, or why it was not looked at: RoundOverError
+            (that round does not take updates now), BetweenStepsError (the next one may),
+            UnknownDeviceError, QuotaError.
+        """
+        self.close_if_over()
+        found: dict[int, tuple[Verdict, str] | Exception] = {}
+        waiting: dict[bytes, int] = {}  # of a device: the place of what is taken next
+        for place, upload in enumerate(uploads):
+            if upload.key in waiting or len(waiting) >= self._room():
+                found |= self._take(uploads, waiting)
+            try:
+                if (known := self._look_at(upload, most_uploads)) is None:
+                    waiting[upload.key] = place
+                else:
+                    said = "this update, or another of this device, came before"
+                    found[place] = known, said
+            except (
+                BetweenStepsError, QuotaError, RoundOverError, UnknownDeviceError
+            ) as error:  # fmt: skip
+                found[place] = error
+        found |= self._take(uploads, waiting)
+        return [found[place] for place in range(len(uploads))]
+
+    def _look_at(self, upload: Upload, most_uploads: int) -> Verdict | None:
+        """None where the update can be taken, or what its device was told before. Raises what
+        :meth:`receive_all` returns."""
+        row = read_device(self._connection, upload.key)
+        if row is None:
+            raise UnknownDeviceError(UNKNOWN)
+        if self.is_private:
+            raise RoundOverError(
+                f"round {upload.number} is no plain one: it takes no update; decline it"
+            )
+        if (known := self._told_in(upload.number, upload.key)) is not None:
+            return known
+        self._check_between_steps(upload.number)
+        self._opened_as(upload.number)
+        check_quota(row, upload.today, most_uploads)
+        return None
+
+    def _check_between_steps(self, number: int) -> None:
+        """See that there is a round for what was begun in round ``number``, or will be none.
+
+        Raises:
+            BetweenStepsError: the buffered round that is here was answered; the next may take it.
+        """
+        if self.opened is None or self.is_open or not self.is_buffered:
+            return
+        if self._is_last or self._step_left() <= -self.opened.settings.deadline_seconds:
+            return  # the server has said that it ends, or as long again has passed: it has gone
+        if self.opened.expected.base(number) is not None:
+            raise BetweenStepsError(
+                "the server makes a step of what came; send this update again, it counts in the "
+                "next",
+                max(0.0, self._step_left()),
+            )
+
+    def _room(self) -> int:
+        """How many updates complete the cohort."""
+        if self.opened is None or self.cohort is None:
+            return 1
+        return max(1, self.cohort.asked.wanted - self.opened.accepted)
+
+    def _take(
+        self, uploads: Sequence[Upload], waiting: dict[bytes, int]
+    ) -> dict[int, tuple[Verdict, str] | Exception]:
+        """Add those in the places of ``waiting``, which is empty then; by their places."""
+        if not waiting:
+            return {}
+        assert self.opened is not None
+        assert self.cohort is not None
+        places = list(waiting.values())
+        replies = [uploads[place].reply_to(self.opened) for place in places]
+        self.opened, receipts = receive_all(self.opened, replies, self._clock())
+        self._touched = True
+        found: dict[int, tuple[Verdict, str] | Exception] = {}
+        for place, receipt in zip(places, receipts, strict=True):
+            upload = uploads[place]
+            verdict = Verdict(upload.digest, receipt.reason.value if receipt.reason else "")
+            self._verdicts.add(upload.key, verdict, day=upload.today, nonce=receipt.nonce)
+            found[place] = verdict, receipt.detail
+            if receipt.shard is not None:
+                self._changed.add(receipt.shard)
+                if upload.figures:
+                    self.cohort = self.cohort.with_figures(upload.figures)
+        waiting.clear()
+        if self.opened.accepted >= self.cohort.asked.wanted:
+            self._close()
+        return found
