@@ -26,7 +26,7 @@ test-device:
 	build/test-device/bin/python -m pytest tests/examples/test_pages.py -k "prints and (tutorial or index or encoders)"
 
 test-slow: .stamps/dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
 
 # The documentation as a site, which also works as files: open site/index.html.
 docs: .stamps/docs
