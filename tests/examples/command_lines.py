@@ -87,6 +87,9 @@ def _unknown_options(words: list[str]) -> str:
     if not path.is_file():
         return f"there is no {path.relative_to(ROOT)}"
     source = path.read_text("utf-8")
+    for name in re.findall(r"^from (\w+) import", source, re.MULTILINE):  # what lies beside it
+        beside = path.with_name(f"{name}.py")
+        source += beside.read_text("utf-8") if beside.is_file() else ""
     given = words[2:] if module else words[1:]
     said = [word for word in given if word.startswith("--")] + [w for w in given[:1] if w.isalpha()]
     unknown = [word for word in said if word != "--help" and f'"{word}"' not in source]
