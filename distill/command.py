@@ -62,7 +62,11 @@ def distill(subparsers: Any) -> None:
     )
     add("--seed", type=int, default=0, help="of everything random (default: 0)")
     add("--device", default="cpu", help="torch device (default: cpu)")
-    add("--bfloat16", action="store_true", help="autocast: accelerators, processors with AMX")
+    add(
+        "--bfloat16",
+        action="store_true",
+        help="autocast: accelerators, processors with AMX or AVX512-BF16",
+    )
     add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=_run)
 
