@@ -13,6 +13,9 @@ With ``--private`` the devices are enrolled and the rounds private: gateways and
 alone, and a gateway carries messages that it cannot read. Groups of three devices are for a trial:
 they hide little. Private rounds are experimental; no outside cryptographer has reviewed them.
 
+With ``--buffered`` no device waits for another: the server makes a step of the first updates that
+come, from whichever release they began, and devices that are through begin anew meanwhile.
+
 The output folder gets keys, logs and Flower's own folders, a folder of each device and of each
 gateway, and server/ with the releases and report.html. Needs the extras client, gateway and server;
 takes two minutes.
@@ -51,7 +54,9 @@ def main() -> int:
         "deadline": arguments.deadline,
         "stage-deadline": arguments.deadline / 4,
     }
-    if not arguments.private:  # whose devices are dealt to groups
+    if arguments.buffered:
+        options["mode"] = "buffered"
+    elif not arguments.private:  # whose devices are dealt to groups
         options["shards"] = DEVICES
     trial = make_trial(arguments, private=arguments.private, **options)
     output, devices = trial.output, trial.devices(DEVICES, private=arguments.private)
@@ -85,7 +90,9 @@ def main() -> int:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_arguments(parser, "fleet", seconds=400.0)
-    parser.add_argument("--private", action="store_true", help="sums alone leave the devices")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--private", action="store_true", help="sums alone leave the devices")
+    kinds.add_argument("--buffered", action="store_true", help="a step as soon as updates are there")
     parser.add_argument("--deadline", type=float, default=300.0, help="seconds of a round")
     return parser.parse_args()
 

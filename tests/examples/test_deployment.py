@@ -251,12 +251,13 @@ def test_nobody_comes_in_without_a_registered_key_and_tls(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("private", [False, True])
-def test_a_fleet_of_devices_behind_gateways(files: Files, tmp_path: Path, private: bool) -> None:
+@pytest.mark.parametrize("kind", ["plain", "private", "buffered"])
+def test_a_fleet_of_devices_behind_gateways(files: Files, tmp_path: Path, kind: str) -> None:
+    private = kind == "private"
     queries = many_queries(tmp_path / "queries.tsv") if private else files.queries
     arguments = ["--bundle", files.bundle, "--index", files.index, "--queries", queries]
     arguments += ["--steps", 5, "--deadline", 1200, "--seconds", 2400]
-    arguments += ["--private"] if private else []
+    arguments += [] if kind == "plain" else [f"--{kind}"]
     script = FOLDER.parent / "fleet" / "run_fleet.py"
     result = subprocess.run(
         [sys.executable, str(script), *map(str, arguments)],
@@ -269,6 +270,7 @@ def test_a_fleet_of_devices_behind_gateways(files: Files, tmp_path: Path, privat
     rounds = json.loads((server / "rounds.json").read_text())["rounds"]
     assert [(one["asked"], one["accepted"]) for one in rounds] == [(3, 3), (3, 3)]
     assert [bool(one.get("stages")) for one in rounds] == [private] * 2
+    assert [one.get("staleness") is not None for one in rounds] == [kind == "buffered"] * 2
     release = Registry.open(server / "releases").read()
     for number in range(3):
         kept = tmp_path / "fleet" / f"device-{number}" / "adapter.safetensors"
