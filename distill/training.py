@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
 from pocketquery.distill.batches import Batch, BatchStream
@@ -21,6 +20,7 @@ from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.progress import Progress
 from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.training.autocast import bfloat16_products
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
 from pocketquery.server.training.log import Meter, append_line
 from pocketquery.server.training.optimizer import (
@@ -218,10 +218,7 @@ def _forward(student: SentenceEncoder, step: int, config: TrainingConfig) -> Ite
         if step >= config.steps * (1 - config.quantised_share):
             context.enter_context(quantised_forward(student))
         elif config.bfloat16:
-            context.enter_context(torch.autocast(student.device.type, torch.bfloat16))
-            if student.device.type == "cpu":
-                # The fused attention's backward is half of a step in bfloat16 on processors.
-                context.enter_context(sdpa_kernel(SDPBackend.MATH))
+            context.enter_context(bfloat16_products(student.device))
         yield
 
 

@@ -24,6 +24,7 @@ from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus.groups import GroupList
 from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
+from pocketquery.server.modeling.cooccurrence import begin_with_cooccurrence
 from pocketquery.server.modeling.mlm_head import MLM_HEAD, load_mlm_heads, save_mlm_head
 from pocketquery.server.modeling.presets import new_encoder
 from pocketquery.server.objectives import build_objective
@@ -151,6 +152,11 @@ class Start:
         objective = build_objective("mlm", encoder, {"max_length": self.settings["max_length"]})
         if leg > 1:
             load_mlm_heads(self.leg_folder(leg - 1), [objective])
+        elif self.settings.get("table") == "cooccurrence":
+            rows = (" ".join(texts[row].texts) for row in range(len(texts)))
+            kept = folder.with_suffix(".table.safetensors")
+            begin_with_cooccurrence(encoder, [objective], rows, kept=kept)
+        _set_dropout(encoder, self.settings.get("dropout"))
         config = PretrainingConfig(
             **self.legs[leg - 1], seed=leg, checkpoint_every=_SAVED_EVERY, diagnose_every=0
         )
@@ -185,6 +191,17 @@ class Start:
         named = str(self.settings.get("tokenizer_of", self.name))
         size = declared("starts")[named]["vocabulary"]
         return WORK / "starts" / named / f"vocabulary-{size}"
+
+
+def _set_dropout(encoder: SentenceEncoder, rate: float | None) -> None:
+    """Of this training alone: what is saved says the preset's, which the arms train with."""
+    if rate is None:
+        return
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = rate
+        elif hasattr(module, "dropout_prob"):  # of attention that torch computes as one
+            module.dropout_prob = rate  # type: ignore[assignment]
 
 
 def fingerprint(encoder: SentenceEncoder) -> str:

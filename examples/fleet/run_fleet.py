@@ -92,7 +92,9 @@ def parse_arguments() -> argparse.Namespace:
     add_arguments(parser, "fleet", seconds=400.0)
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--private", action="store_true", help="sums alone leave the devices")
-    kinds.add_argument("--buffered", action="store_true", help="a step as soon as updates are there")
+    kinds.add_argument(
+        "--buffered", action="store_true", help="a step as soon as updates are there"
+    )
     parser.add_argument("--deadline", type=float, default=300.0, help="seconds of a round")
     return parser.parse_args()
 

@@ -17,8 +17,9 @@ from torch.nn import functional
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
+from pocketquery.server.modeling.vocabulary_cross_entropy import vocabulary_cross_entropy
 
-__all__ = ["MLM_HEAD", "MlmHead", "head_misfit", "load_mlm_heads", "save_mlm_head"]
+__all__ = ["MLM_HEAD", "MlmHead", "head_misfit", "load_mlm_heads", "save_mlm_head", "set_biases"]
 
 MLM_HEAD = "mlm_head.safetensors"
 
@@ -43,10 +44,24 @@ class MlmHead(nn.Module):
 
     def forward(self, states: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
         """Logits (n, vocabulary) of states (n, width); the decoder is the encoder's own table."""
-        table = encoder.backbone.get_input_embeddings().weight
-        # Another objective of the run may have added tokens since; no text holds them.
-        table = table[: len(self.bias)]
-        return functional.linear(self.norm(functional.gelu(self.dense(states))), table, self.bias)
+        return functional.linear(self._turned(states), self._table(encoder), self.bias)
+
+    def cross_entropy(
+        self, states: torch.Tensor, target: torch.Tensor, encoder: SentenceEncoder
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """:func:`vocabulary_cross_entropy` of states (n, width) against token ids (n,)."""
+        return vocabulary_cross_entropy(
+            self._turned(states), self._table(encoder), self.bias, target
+        )
+
+    def _turned(self, states: torch.Tensor) -> torch.Tensor:
+        turned: torch.Tensor = self.norm(functional.gelu(self.dense(states)))
+        return turned
+
+    def _table(self, encoder: SentenceEncoder) -> torch.Tensor:
+        """Another objective of the run may have added tokens since; no text holds them."""
+        table: torch.Tensor = encoder.backbone.get_input_embeddings().weight
+        return table[: len(self.bias)]
 
 
 def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:
@@ -134,3 +149,13 @@ def _shape(tensors: Mapping[str, torch.Tensor], name: str) -> str:
 
 def _heads(modules: Iterable[nn.Module]) -> Iterator[MlmHead]:
     return (found for module in modules for found in module.modules() if isinstance(found, MlmHead))
+
+
+def set_biases(modules: Iterable[nn.Module], biases: torch.Tensor) -> None:
+    """Give every MLM head among ``modules`` these biases, float (vocabulary,).
+
+    Tokens that an objective added since keep theirs.
+    """
+    for head in _heads(modules):
+        with torch.no_grad():
+            head.bias[: len(biases)] = biases.to(head.bias)

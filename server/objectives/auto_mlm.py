@@ -17,13 +17,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
 from pocketquery.sdk.validation import check, check_fields, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
-from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.objectives.mlm import masked_positions
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.shared.losses import (
@@ -40,7 +38,6 @@ __all__ = [
     "active_pairs",
     "auto_encoding_loss",
     "conditioned_states",
-    "masked_accuracy",
     "pair_hinge",
 ]
 
@@ -149,12 +146,12 @@ def conditioned_states(
 
 
 def auto_encoding_loss(
-    logits: torch.Tensor, labels: torch.Tensor, reduction: str = "token_mean"
+    total: torch.Tensor, labels: torch.Tensor, reduction: str = "token_mean"
 ) -> torch.Tensor:
     """Cross entropy of the masked tokens.
 
     Args:
-        logits: (n, vocabulary) at the masked positions.
+        total: its sum over the n masked positions, scalar.
         labels: int64 (rows, length), n of which are not :data:`IGNORED`.
         reduction: ``"token_mean"``, or ``"sum_per_sentence"``: the sum over a sentence's masked
             tokens, averaged over sentences.
@@ -162,16 +159,8 @@ def auto_encoding_loss(
     Returns:
         Scalar; 0 where nothing was masked.
     """
-    target = labels[labels != IGNORED]  # (n,)
-    total = functional.cross_entropy(at_least_float32(logits), target, reduction="sum")
-    count = len(target) if reduction == "token_mean" else len(labels)
-    return total / max(count, 1)
-
-
-def masked_accuracy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Share of the masked tokens that is predicted; arguments as the loss's."""
-    target = labels[labels != IGNORED]
-    return (logits.argmax(dim=-1) == target).sum() / max(len(target), 1)
+    count = (labels != IGNORED).sum() if reduction == "token_mean" else len(labels)
+    return total / max(int(count), 1)
 
 
 class AutoMlm(Objective[TextPair]):
@@ -255,10 +244,11 @@ class AutoMlm(Objective[TextPair]):
         rebuilt, labels = batch["rebuilt"], batch["labels"]
         states = encoder.states(batch["masked_ids"], batch["attention_mask"][rebuilt])
         own = vectors[rebuilt] * (self.config.vector == "own")
-        logits = self._logits(encoder, states, own, labels)  # (masked, vocabulary)
-        loss = auto_encoding_loss(logits, labels, self.config.reduction)
+        total, right = self._cross_entropy(encoder, states, own, labels)
+        loss = auto_encoding_loss(total, labels, self.config.reduction)
         with torch.no_grad():
-            accuracy = masked_accuracy(logits, labels)
+            masked = max(int((labels != IGNORED).sum()), 1)
+            accuracy = right / masked
             norms = vectors.norm(dim=-1)
             stats: Stats = {
                 "auto_accuracy": accuracy,
@@ -267,17 +257,16 @@ class AutoMlm(Objective[TextPair]):
                 "state_norm": states[labels != IGNORED].norm(dim=-1).mean(),
             }
             if self.config.log_gain:
-                others = self._logits(encoder, states, own.roll(1, dims=0), labels)
-                stats["bottleneck_gain"] = accuracy - masked_accuracy(others, labels)
+                _, others = self._cross_entropy(encoder, states, own.roll(1, dims=0), labels)
+                stats["bottleneck_gain"] = accuracy - others / masked
         return loss, stats
 
-    def _logits(
+    def _cross_entropy(
         self,
         encoder: SentenceEncoder,
         states: torch.Tensor,
         vectors: torch.Tensor,
         labels: torch.Tensor,
-    ) -> torch.Tensor:
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         joined: torch.Tensor = self.norm(conditioned_states(states, vectors, labels))
-        logits: torch.Tensor = self.head(joined, encoder)
-        return logits
+        return self.head.cross_entropy(joined, labels[labels != IGNORED], encoder)

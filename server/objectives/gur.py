@@ -333,8 +333,8 @@ class Gur(Objective[GurExample]):
         stats: dict[str, torch.Tensor | float] = {}
         if self.decoder is not None:
             written = self.decoder(batch["inputs"], states, batch["attention_mask"], encoder)
-            logits = partial(self.decoder.logits, encoder=encoder)
-            found = masked_cross_entropy(written, batch["labels"], logits)
+            scored = partial(self.decoder.cross_entropy, encoder=encoder)
+            found = masked_cross_entropy(written, batch["labels"], scored)
             parts["lm"], stats["lm_accuracy"] = found
             total = total + parts["lm"]
         if self.projector is not None:

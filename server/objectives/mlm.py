@@ -13,13 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
-from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 
@@ -30,6 +28,9 @@ __all__ = [
     "masked_positions",
     "mlm_loss",
 ]
+
+
+CrossEntropy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ def masked_positions(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def masked_cross_entropy(
     states: torch.Tensor,
     labels: torch.Tensor,
-    logits_of: Callable[[torch.Tensor], torch.Tensor],
+    cross_entropy: CrossEntropy,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    r"""Mean cross entropy over the positions that have a label, whose logits alone are computed.
+    r"""Mean cross entropy over the positions that have a label; no others are predicted.
 
     .. math:: L = \frac1n \sum_{i: y_i \neq \mathrm{ignored}} -\log p(y_i)
 
@@ -68,25 +69,23 @@ def masked_cross_entropy(
     Args:
         states: float (rows, length, width), of an encoder or a decoder.
         labels: int64 (rows, length), :data:`IGNORED` where there is no loss.
-        logits_of: states (n, width) to logits (n, vocabulary).
+        cross_entropy: of states (n, width) and their labels int64 (n,): the sum, and how many are
+            predicted.
 
     Returns:
         The loss, in [0, inf) and 0 where nothing counts, float32 or wider; and the share of the
         labels that is predicted (the accuracy), without gradient.
     """
     rows, columns = masked_positions(labels)
-    logits = logits_of(states[rows, columns])  # (n, vocabulary)
-    target = labels[rows, columns]
-    total = functional.cross_entropy(at_least_float32(logits), target, reduction="sum")
-    right = (logits.argmax(dim=-1) == target).sum()
-    return total / max(len(target), 1), right.detach() / max(len(target), 1)
+    total, right = cross_entropy(states[rows, columns], labels[rows, columns])
+    return total / max(len(rows), 1), right / max(len(rows), 1)
 
 
 def mlm_loss(
     states: torch.Tensor, labels: torch.Tensor, head: MlmHead, encoder: SentenceEncoder
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """:func:`masked_cross_entropy` by a head that is tied to the encoder's table."""
-    return masked_cross_entropy(states, labels, partial(head, encoder=encoder))
+    return masked_cross_entropy(states, labels, partial(head.cross_entropy, encoder=encoder))
 
 
 class Mlm(Objective[str]):

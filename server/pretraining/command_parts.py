@@ -14,12 +14,20 @@ from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.corpus import GroupList, Kind, ReadOptions, Source
 from pocketquery.server.corpus.readers.reading import open_source, read_all
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.cooccurrence import begin_with_cooccurrence
 from pocketquery.server.modeling.presets import PRESETS, new_encoder
 from pocketquery.server.objectives import OBJECTIVES, build_objective
 from pocketquery.server.pretraining.held_out import HeldOut, hold_out
 from pocketquery.server.pretraining.mixture import Part
 
-__all__ = ["make_encoder", "make_parts", "open_sources", "parse_objectives", "parse_options"]
+__all__ = [
+    "begin_with_counts",
+    "make_encoder",
+    "make_parts",
+    "open_sources",
+    "parse_objectives",
+    "parse_options",
+]
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -137,6 +145,38 @@ def make_encoder(
     encoder.head = None
     encoder.max_length = min(arguments.max_length, encoder.max_length)
     return encoder
+
+
+def begin_with_counts(
+    arguments: argparse.Namespace,
+    encoder: SentenceEncoder,
+    parts: Sequence[Part],
+    sources: Sequence[Source],
+    kept: Path,
+) -> None:
+    """Where ``--table cooccurrence`` says so, begin with what is counted in the largest source.
+
+    Args:
+        arguments: ``table``, ``init`` and ``seed``.
+        encoder: a new one.
+        parts: whose MLM heads get their biases.
+        sources: what is trained on.
+        kept: where what was found is kept.
+
+    Raises:
+        InvalidInputError: the encoder is not drawn in a preset's shape.
+    """
+    if arguments.table == "random":
+        return
+    if arguments.init not in PRESETS:
+        raise InvalidInputError(
+            f"--table cooccurrence goes with a preset ({', '.join(PRESETS)}); --init is "
+            f'"{arguments.init}", which brings its own table'
+        )
+    largest = max(sources, key=len)
+    texts = (" ".join(largest[row].texts) for row in range(len(largest)))
+    heads = [part.objective for part in parts]
+    begin_with_cooccurrence(encoder, heads, texts, seed=arguments.seed, kept=kept)
 
 
 def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], place: Path) -> Any:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,6 +46,7 @@ from pocketquery.server.pretraining.mixture import (
 )
 from pocketquery.server.pretraining.not_finite import check_finite
 from pocketquery.server.pretraining.run_state import RunState, run_identity
+from pocketquery.server.training.autocast import bfloat16_products
 from pocketquery.server.training.log import Meter, append_line
 from pocketquery.server.training.optimizer import (
     make_optimizer,
@@ -267,8 +267,7 @@ def _loss(
     key = f"{config.seed}/{piece.part}/{number}".encode()
     torch.manual_seed(int.from_bytes(hashlib.sha256(key).digest()[:8], "little") >> 1)
     device = encoder.device
-    autocast = torch.autocast(device.type, torch.bfloat16) if config.bfloat16 else nullcontext()
-    with autocast:
+    with bfloat16_products(device, config.bfloat16):
         return part.objective.loss(encoder, _moved(piece.batch, device))
 
 

@@ -118,6 +118,13 @@ def _add_encoder(group: Any) -> None:
         "language)",
     )
     add("--vocabulary-kind", default="unigram", help="unigram (default) or wordpiece")
+    add(
+        "--table",
+        choices=("random", "cooccurrence"),
+        default="random",
+        help="of a drawn encoder: where its token vectors begin, as they are drawn (default) or "
+        "with what occurs together in the texts, which saves thousands of steps",
+    )
     add("--pooling", help="mean (default of drawn encoders), cls or eos")
     add("--max-length", type=int, default=128, help="tokens of a text (default: 128)")
     add("--share-layers", action="store_true", help="all layers have one layer's weights (ALBERT)")
@@ -164,6 +171,7 @@ def _add_training(group: Any) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
     from pocketquery.server.pretraining.command_parts import (
+        begin_with_counts,
         make_encoder,
         make_parts,
         open_sources,
@@ -185,6 +193,9 @@ def _run(arguments: argparse.Namespace) -> int:
     parts, held_out = make_parts(
         encoder, sources, weights, options, arguments.held_out, arguments.seed
     )
+    with processes.first_goes_ahead():  # it counts
+        kept = work_folder(output) / "table.safetensors"
+        begin_with_counts(arguments, encoder, parts, list(sources.values()), kept)
     said = _take_up_heads(arguments.init, parts)
     if said and processes.first:
         print(said, file=sys.stderr)

@@ -22,6 +22,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.vocabulary_cross_entropy import vocabulary_cross_entropy
 
 __all__ = ["DECODER_FILE", "DecoderShape", "GurDecoder", "load_decoder", "save_decoder"]
 
@@ -138,6 +139,13 @@ class GurDecoder(nn.Module):
         """Logits (n, vocabulary) of states (n, width)."""
         table = encoder.backbone.get_input_embeddings().weight
         return functional.linear(self.narrow(states), table, self.bias)
+
+    def cross_entropy(
+        self, states: torch.Tensor, target: torch.Tensor, encoder: SentenceEncoder
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """:func:`vocabulary_cross_entropy` of states (n, width) against token ids (n,)."""
+        table = encoder.backbone.get_input_embeddings().weight
+        return vocabulary_cross_entropy(self.narrow(states), table, self.bias, target)
 
 
 def save_decoder(folder: Path | str, decoder: GurDecoder, encoder: SentenceEncoder) -> None:

@@ -94,7 +94,7 @@ def test_the_sides_that_are_rebuilt_are_a_switch(side: str, rows: int) -> None:
 
 def test_logits_are_computed_at_the_masked_positions_alone() -> None:
     built, rows = objective(log_gain=False), []
-    built.head.register_forward_hook(lambda _, __, logits: rows.append(len(logits)))
+    built.head.dense.register_forward_hook(lambda _, __, states: rows.append(len(states)))
     batch = batch_of(built, pairs())
     built.loss(TEACHER, batch)
     assert rows == [int((batch["labels"] != IGNORED).sum())]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from pocketquery.server.modeling.vocabulary_cross_entropy import vocabulary_cross_entropy
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.mlm import masked_cross_entropy, mlm_loss
 from pocketquery.server.objectives.objective import tokenize
@@ -73,7 +74,12 @@ def test_the_loss_by_hand_and_nothing_else_counts() -> None:
     states = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(7, 5, dtype=torch.float64)
     labels = torch.tensor([[3, 6, IGNORED], [IGNORED] * 3])
-    loss, accuracy = masked_cross_entropy(states, labels, lambda rows: rows @ weight.T)
+    bias = torch.zeros(7, dtype=torch.float64)
+
+    def scored(rows: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return vocabulary_cross_entropy(rows, weight, bias, target)
+
+    loss, accuracy = masked_cross_entropy(states, labels, scored)
     by_hand = 0.0
     for column, label in ((0, 3), (1, 6)):
         logits = (weight @ states[0, column]).tolist()
@@ -83,7 +89,7 @@ def test_the_loss_by_hand_and_nothing_else_counts() -> None:
     loss.backward()  # type: ignore[no-untyped-call]
     assert states.grad is not None
     assert (states.grad.abs().sum(dim=-1) > 0).nonzero().tolist() == [[0, 0], [0, 1]]
-    nothing, _ = masked_cross_entropy(states, labels[1:].expand(2, 3), lambda rows: rows @ weight.T)
+    nothing, _ = masked_cross_entropy(states, labels[1:].expand(2, 3), scored)
     assert float(nothing.detach()) == 0
 
 

@@ -227,3 +227,24 @@ def test_the_help_names_every_objective(capsys: pytest.CaptureFixture[str]) -> N
     said = capsys.readouterr().out
     assert all(name in said for name in OBJECTIVES)
     assert "(default: 0.0003)" in said
+
+
+def test_a_new_encoder_begins_with_what_occurs_together(tmp_path: Path, documents: str) -> None:
+    tables, biases = [], []
+    for kind in ("random", "cooccurrence"):
+        folder = tmp_path / kind
+        arguments = ["--documents", documents, "--table", kind, "--learning-rate", "1e-9"]
+        assert command(*arguments, "--output", str(folder), *SMALL.split()) == 0
+        tables.append(SentenceEncoder.load(folder).backbone.get_input_embeddings().weight.detach())
+        biases.append(load_file(folder / "mlm_head.safetensors")["bias"])
+    assert float(tables[0].norm(dim=1).mean()) < 0.3 < float(tables[1].norm(dim=1).mean())
+    assert float(biases[0].abs().max()) < 1e-3
+    assert float(biases[1].exp().sum()) == pytest.approx(1, rel=1e-3)
+
+
+def test_a_model_brings_its_own_table(tmp_path: Path, documents: str) -> None:
+    base = str(tmp_path / "base")
+    assert command("--documents", documents, "--output", base, *SMALL.split()) == 0
+    further = ["--init", base, "--documents", documents, "--table", "cooccurrence", "--steps", "1"]
+    with pytest.raises(InvalidInputError, match="--table cooccurrence goes with a preset"):
+        command(*further, "--output", str(tmp_path / "after"))
