@@ -53,20 +53,22 @@ class Cooccurrence:
     def __init__(self, vocabulary: int, window: int = 5) -> None:
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, dtype=np.int64)  # of each id
         self._window = window
-        self._pairs: csr_matrix = _sparse().csr_matrix((vocabulary, vocabulary), dtype=np.float32)
+        self._pairs: csr_matrix = _sparse().csr_matrix((vocabulary, vocabulary), dtype=np.int32)
 
     def add(self, texts: Sequence[Sequence[int]]) -> None:
         """Count the ids of ``texts``, specials left out."""
         apart = [-1] * self._window
         ids = np.array([one for text in texts for one in (*text, *apart)], dtype=np.int64)
         self.counts += np.bincount(ids[ids >= 0], minlength=len(self.counts))
-        shape = self._pairs.shape
+        firsts, seconds = [], []
         for distance in range(1, self._window + 1):
             first, second = ids[:-distance], ids[distance:]
             both = (first >= 0) & (second >= 0)
-            ones = np.ones(int(both.sum()), dtype=np.float32)
-            pairs = (ones, (first[both], second[both]))
-            self._pairs = self._pairs + _sparse().csr_matrix(pairs, shape=shape)
+            firsts.append(first[both])
+            seconds.append(second[both])
+        places = np.concatenate(firsts), np.concatenate(seconds)
+        ones = np.ones(len(places[0]), dtype=np.int32)
+        self._pairs = self._pairs + _sparse().csr_matrix((ones, places), shape=self._pairs.shape)
 
     def vectors(self, width: int, seed: int = 0) -> Floats:
         r"""The tokens' vectors, float32 (vocabulary, width); zeros for tokens without company.
