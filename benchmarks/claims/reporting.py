@@ -56,6 +56,11 @@ def main(
     parser.add_argument(
         "--estimate", action="store_true", help="take a few steps of each arm, say what all cost"
     )
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help="copy all scores so far to benchmarks/reference/claims, and decide nothing",
+    )
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     options = parser.parse_args()
     data = data_folder(options.data)
@@ -66,6 +71,9 @@ def main(
             found[chosen] = print_estimate(study)
             continue
         study.begin()
+        if options.publish:
+            found[chosen] = str(study.publish())
+            continue
         if options.arms or options.seeds:
             for seed, arm in study.runs(options.arms, options.seeds):
                 study.run(arm, seed)

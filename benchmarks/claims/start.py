@@ -2,6 +2,7 @@
 
     python benchmarks/claims/start.py train [--start english] [--legs 1] [--minutes 9]
     python benchmarks/claims/start.py gate [--start english]
+    python benchmarks/claims/start.py publish [--start english]
 
 ``train`` goes on where it was, killed or not; with ``--minutes`` it stops at a checkpoint when they
 are over and exits 3, so that jobs can be short:
@@ -9,7 +10,9 @@ are over and exits 3, so that jobs can be short:
     while python benchmarks/claims/start.py train --minutes 9; [ $? -eq 3 ]; do :; done
 
 ``gate`` measures every finished leg until one passes, keeps what it measured, and exits 1 where
-none does. No study runs before its start has passed. The last line of either is one JSON object.
+none does. No study runs before its start has passed. ``publish`` copies the leg that passed to
+``benchmarks/reference/starts``, where it is found by whoever has not trained it. The last line of
+each is one JSON object.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import sys
 import time
 from pathlib import Path
 
-from gate import judge, why_not
+from gate import checked_leg, judge, why_not
 from starts import Start, start_names, start_texts
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -31,7 +34,7 @@ PAUSED = 3
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("train", "gate"))
+    parser.add_argument("command", choices=("train", "gate", "publish"))
     parser.add_argument("--start", choices=start_names(), default="english")
     parser.add_argument("--legs", type=int, default=1, help="train so many of them (default: 1)")
     parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so many")
@@ -45,6 +48,10 @@ def main() -> int:
             print(why_not(start), file=sys.stderr)
         print(json.dumps(found))
         return 0 if found["passed"] else 1
+    if options.command == "publish":
+        leg = checked_leg(start)
+        print(json.dumps({"start": start.name, "leg": leg, "folder": str(start.publish(leg))}))
+        return 0
     if not 1 <= options.legs <= len(start.legs):
         parser.error(f"--legs is {options.legs}; expected 1 to {len(start.legs)}, as are declared")
     return _train(start, data, options.legs, options.minutes)

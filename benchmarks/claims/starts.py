@@ -2,7 +2,8 @@
 
 What they are is declared under ``[starts]`` in ``arms.toml``. In ``runs/claims/starts`` a start has
 its vocabulary, and one folder a leg with the encoder, the MLM head and the log. While a leg is
-trained, its ``.run`` beside it holds the checkpoint.
+trained, its ``.run`` beside it holds the checkpoint. A start that has passed its gate may be
+published, in the repository: it is found there where ``runs`` has none.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = ["ARMS", "WORK", "Start", "declared", "fingerprint", "start_names", "s
 
 WORK = Path(__file__).resolve().parents[2] / "runs" / "claims"
 ARMS = Path(__file__).with_name("arms.toml")
+_PUBLISHED = Path(__file__).resolve().parents[1] / "reference" / "starts"
 _CONDITIONS = 16  # positions beyond the texts', for CMLM's vectors before a sentence
 _SAVED_EVERY = 50  # steps between checkpoints
 
@@ -78,7 +80,6 @@ class Start:
     def __init__(self, name: str) -> None:
         self.name = name
         self.settings: Mapping[str, Any] = declared("starts")[name]
-        self.folder = WORK / "starts" / name
 
     @property
     def legs(self) -> Sequence[Mapping[str, Any]]:
@@ -90,7 +91,7 @@ class Start:
         """Of leg ``leg``, from 1; another one where it or an earlier one is declared anew."""
         named = {key: value for key, value in self.settings.items() if key not in ("legs", "gate")}
         whole = json.dumps([named, self.legs[:leg]], sort_keys=True)
-        return self.folder / f"leg-{leg}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+        return _found(self.name, f"leg-{leg}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}")
 
     def finished(self) -> int:
         """How many legs are trained to their end."""
@@ -176,11 +177,27 @@ class Start:
             pretrain(encoder, [Part(objective, texts)], config, run=run, on_step=pause)
         except _Paused:
             return False
+        for module in (encoder, objective):
+            module.half()  # what is kept, and so can be published, is what the studies start from
         encoder.save(folder)
         write_atomic(folder / "log.jsonl", (run / "log.jsonl").read_bytes())
         save_mlm_head(folder, [objective])
         shutil.rmtree(run, ignore_errors=True)
         return True
+
+    def publish(self, leg: int) -> Path:
+        """Copy a finished leg, what its gate measured and the vocabulary into the repository.
+
+        Returns:
+            Folder of the published start.
+        """
+        folder = _PUBLISHED / self.name
+        leg_folder = self.leg_folder(leg)
+        for each in (self._vocabulary_folder(), leg_folder):
+            shutil.copytree(each, folder / each.name, dirs_exist_ok=True)
+        figures = leg_folder.with_suffix(".gate.json")
+        write_atomic(folder / figures.name, figures.read_bytes())
+        return folder
 
     def steps_done(self, leg: int) -> int:
         """Steps of an unfinished leg that its log tells of."""
@@ -190,7 +207,13 @@ class Start:
     def _vocabulary_folder(self) -> Path:
         named = str(self.settings.get("tokenizer_of", self.name))
         size = declared("starts")[named]["vocabulary"]
-        return WORK / "starts" / named / f"vocabulary-{size}"
+        return _found(named, f"vocabulary-{size}")
+
+
+def _found(start: str, name: str) -> Path:
+    """A folder of a start: the published one where there is no other."""
+    own, published = WORK / "starts" / start / name, _PUBLISHED / start / name
+    return published if published.is_dir() and not own.is_dir() else own
 
 
 def _set_dropout(encoder: SentenceEncoder, rate: float | None) -> None:

@@ -5,6 +5,9 @@ study share the start (one encoder that has passed its gate, with its vocabulary
 learning rate, the steps and the texts of a step. A run (corpus, arm, seed) is kept in
 ``runs/claims``: killed and started again, a study goes on with the run where it was. A changed arm
 or start is another run; of changed texts or code the files know nothing, and have to be deleted.
+The scores of published runs lie in ``benchmarks/reference/claims``, one file a corpus, and are
+taken from there where ``runs`` has none: whoever doubts a verdict decides it again from them, and
+whoever doubts a run deletes the file.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from pocketquery.server.pretraining import HeldOut, Part, PretrainingConfig, pre
 
 __all__ = ["Corpus", "Scores", "Study", "Trained", "profiles", "settings_of"]
 
+_PUBLISHED = Path(__file__).resolve().parents[1] / "reference" / "claims"
 _DIAGNOSED = 500  # steps between looks at the geometry
 _SAVED_EVERY = 100  # steps between checkpoints
 _LOOKED_AT = 128  # texts
@@ -178,7 +182,8 @@ class Study:
     def run(self, arm: str, seed: int) -> Scores:
         """One arm from one seed, from its file where it was run before."""
         path = self.path(arm, seed)
-        if not path.is_file():
+        scores = self._scores(path)
+        if not scores:
             run = path.with_suffix("")
             trained = self.train(arm, seed, run)
             if (run / "log.jsonl").is_file():
@@ -191,8 +196,41 @@ class Study:
             shutil.rmtree(run, ignore_errors=True)
             shown = " ".join(f"{metric} {values.mean():.4f}" for metric, values in scores.items())
             print(f"{self.name} {self.corpus.name} {arm} seed {seed}: {shown}", flush=True)
-        with np.load(path) as saved:
-            return {metric: saved[metric] for metric in saved.files}
+        return scores
+
+    def publish(self) -> Path:
+        """Copy the chosen rate and the scores of every finished run to a file in the repository."""
+        entries = {
+            f"{path.stem}/{metric}": values
+            for arm in self.arms()
+            for path in (self.path(arm, seed) for seed in self._seeds(arm, more=True))
+            for metric, values in self._scores(path).items()
+        }
+        if "learning_rate" not in self.settings["train"]:
+            entries[f"{self._rate_path().stem}/rate"] = np.array(self._chosen_rate())
+        packed = io.BytesIO()
+        np.savez_compressed(packed, allow_pickle=False, **entries)
+        write_atomic(self._published_path(), packed.getvalue())
+        return self._published_path()
+
+    def _scores(self, path: Path) -> Scores:
+        """Of the run that is kept at ``path`` or published; none where it has not been run."""
+        if path.is_file():
+            with np.load(path) as saved:
+                return {metric: saved[metric] for metric in saved.files}
+        return self._published(path)
+
+    def _published(self, path: Path) -> Scores:
+        """What is published of the file ``path`` of a run or a rate, by name."""
+        whole = self._published_path()
+        if not whole.is_file():
+            return {}
+        with np.load(whole) as saved:
+            own = [name for name in saved.files if name.startswith(f"{path.stem}/")]
+            return {name.partition("/")[2]: saved[name] for name in own}
+
+    def _published_path(self) -> Path:
+        return _PUBLISHED / f"{self.name}-{self.corpus.name}-{self.profile}.npz"
 
     def path(self, arm: str, seed: int) -> Path:
         """Where a run's scores are kept; its log lies beside them, as ``.jsonl``."""
@@ -306,14 +344,21 @@ class Study:
         if "learning_rate" in self.settings["train"]:
             return float(self.settings["train"]["learning_rate"])
         rates = self.settings["rates"]
-        whole = json.dumps([rates, self.settings["train"], self._start_key()], sort_keys=True)
-        kept = self._folder() / f"rate-{hashlib.sha256(whole.encode()).hexdigest()[:8]}.json"
+        kept = self._rate_path()
         if not kept.is_file():
+            if published := self._published(kept):
+                return float(published["rate"])
             scores = {rate: self._score_of_rate(rate, kept) for rate in rates["of"]}
             best = max(scores, key=lambda rate: scores[rate])
             write_atomic(kept, json.dumps({"rate": best, "development": scores}))
             print(f"{self.name} {self.corpus.name}: rate {best} of {scores}", flush=True)
         return float(json.loads(kept.read_text("utf-8"))["rate"])
+
+    def _rate_path(self) -> Path:
+        """Where the chosen rate is kept."""
+        parts = [self.settings["rates"], self.settings["train"], self._start_key()]
+        whole = json.dumps(parts, sort_keys=True)
+        return self._folder() / f"rate-{hashlib.sha256(whole.encode()).hexdigest()[:8]}.json"
 
     def _score_of_rate(self, rate: float, kept: Path) -> float:
         if self.corpus.develop is None:

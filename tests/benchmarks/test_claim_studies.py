@@ -63,6 +63,7 @@ def work(tmp_path: Path) -> Iterator[Path]:
         (tmp_path / "arms.toml").write_text(ARMS, encoding="utf-8")
         for module in (starts, study):
             patch.setattr(module, "WORK", tmp_path)
+            patch.setattr(module, "_PUBLISHED", tmp_path / "published")
         patch.setattr(starts, "ARMS", tmp_path / "arms.toml")
         yield tmp_path
 
@@ -211,3 +212,44 @@ def test_rates_are_chosen_once_and_arms_take_equal_steps(work: Path) -> None:
         "start": (1, 3),
         "mlm": (3, 3),
     }
+
+
+@pytest.mark.slow
+def test_what_is_published_stands_in_for_the_runs_and_for_nothing_else(work: Path) -> None:
+    from gate import checked_leg
+    from starts import Start, fingerprint
+    from study import Corpus, Study
+
+    start = trained_start()
+    passed(start)
+
+    def made(expected: bool) -> Study:
+        def evaluate(trained: Any) -> dict[str, Any]:
+            assert expected, "a published run was run again"
+            return {"first": trained.encoder.encode(["hello"])[0].astype(np.float64)}
+
+        def develop(encoder: Any) -> float:
+            assert expected, "a published rate was chosen again"
+            return 0.0
+
+        study = Study("tiny", Corpus("made_up", sessions(), {}, evaluate, develop), "few")
+        study.begin()
+        return study
+
+    study = made(True)
+    scores = {(arm, seed): study.run(arm, seed) for seed, arm in list(study.runs())[:2]}
+    was = fingerprint(start.trained(1))
+    start.publish(1)
+    study.publish()
+    for name in ("starts", "tiny"):
+        (work / name).rename(work / f"gone-{name}")
+    start = Start("tiny")
+    assert (start.finished(), checked_leg(start), fingerprint(start.trained(1))) == (1, 1, was)
+    assert start.tokenizer().get_vocab()
+    again = made(False)
+    for (arm, seed), kept in scores.items():
+        assert again.run(arm, seed)["first"].tolist() == kept["first"].tolist()
+    with pytest.raises(AssertionError, match="again"):  # the third was not published
+        again.run("mlm", 2)
+    kept_file = again.publish().read_bytes()
+    assert kept_file == study.publish().read_bytes()
