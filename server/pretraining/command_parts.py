@@ -154,19 +154,19 @@ def begin_with_counts(
     sources: Sequence[Source],
     kept: Path,
 ) -> None:
-    """Where ``--table cooccurrence`` says so, begin with what is counted in the largest source.
+    """A drawn encoder begins with what is counted in the largest source, unless it is told not to.
 
     Args:
-        arguments: ``table``, ``init`` and ``seed``.
+        arguments: ``table`` (None: that of ``init``'s kind), ``init`` and ``seed``.
         encoder: a new one.
         parts: whose MLM heads get their biases.
         sources: what is trained on.
         kept: where what was found is kept.
 
     Raises:
-        InvalidInputError: the encoder is not drawn in a preset's shape.
+        InvalidInputError: a table is asked for, and the encoder is not drawn in a preset's shape.
     """
-    if arguments.table == "random":
+    if arguments.table == "random" or (arguments.table is None and arguments.init not in PRESETS):
         return
     if arguments.init not in PRESETS:
         raise InvalidInputError(

@@ -120,10 +120,9 @@ def _add_encoder(group: Any) -> None:
     add("--vocabulary-kind", default="unigram", help="unigram (default) or wordpiece")
     add(
         "--table",
-        choices=("random", "cooccurrence"),
-        default="random",
-        help="of a drawn encoder: where its token vectors begin, as they are drawn (default) or "
-        "with what occurs together in the texts, which saves thousands of steps",
+        choices=("cooccurrence", "random"),
+        help="of a drawn encoder: where its token vectors begin, with what occurs together in the "
+        "texts (default), which saves thousands of steps, or as they are drawn",
     )
     add("--pooling", help="mean (default of drawn encoders), cls or eos")
     add("--max-length", type=int, default=128, help="tokens of a text (default: 128)")
