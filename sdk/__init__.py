@@ -20,7 +20,7 @@ from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pocketquery.sdk.bundle.installed import bundles
-    from pocketquery.sdk.bundle.verification import VerificationReport, verify
+    from pocketquery.sdk.doctor.verification import VerificationReport, verify
     from pocketquery.sdk.encoder import Encoder
     from pocketquery.sdk.errors import (
         ArtifactError,
@@ -84,7 +84,7 @@ __getattr__, __dir__ = lazy_names(
         "slices.slicing": ("slice_index", "slice_index_by"),
         "slices.deltas": ("make_delta", "apply_delta"),
         "bundle.installed": ("bundles",),
-        "bundle.verification": ("verify", "VerificationReport"),
+        "doctor.verification": ("verify", "VerificationReport"),
         "errors": tuple(name for name in __all__ if name.endswith("Error")),
     },
 )

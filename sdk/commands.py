@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from pocketquery.sdk.bundle.verification import VerificationReport
+    from pocketquery.sdk.doctor.verification import VerificationReport
     from pocketquery.sdk.encoder import Encoder
 
 __all__ = [
@@ -154,7 +154,7 @@ def _search(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from pocketquery.sdk.bundle.verification import verify as verify_artifact
+    from pocketquery.sdk.doctor.verification import verify as verify_artifact
 
     report = verify_artifact(options.path, public_key=chosen_public_key(options))
     if options.json:

@@ -18,7 +18,7 @@ from pocketquery.sdk.bundle.golden import GoldenText, golden_json
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, GOLDEN_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import Key, public_key_of
-from pocketquery.sdk.bundle.verification import verify
+from pocketquery.sdk.doctor.verification import verify
 from pocketquery.sdk.encoder import Encoder
 
 __all__ = ["publish"]

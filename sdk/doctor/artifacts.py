@@ -25,7 +25,7 @@ def check_bundle(path: Path | str, name: str, public_key: str | None) -> Finding
         ArtifactError, InvalidInputError: it is not sound; see :func:`pocketquery.sdk.verify`.
         MissingExtraError: a key is given and "cryptography" is not installed.
     """
-    from pocketquery.sdk.bundle.verification import verify
+    from pocketquery.sdk.doctor.verification import verify
 
     report = verify(path, public_key=public_key)
     found = f"{report.name} {report.version}, {report.bytes / 1e6:.1f} MB, {report.space_id}"
@@ -44,7 +44,7 @@ def check_index(
         ArtifactError: it is not sound; see :func:`pocketquery.sdk.verify`.
         SpaceMismatchError: the encoder is of another space.
     """
-    from pocketquery.sdk.bundle.verification import verify
+    from pocketquery.sdk.doctor.verification import verify
     from pocketquery.sdk.index.index import open_index
 
     report = verify(path, public_key=public_key)
