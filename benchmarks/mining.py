@@ -37,7 +37,7 @@ from unittest import mock
 
 from rivals import plain_automaton
 
-from pocketquery.export.demo.corpus import DATA
+from pocketquery.export.demo_corpus import DATA
 from pocketquery.server.corpus import Group, read_groups, write_text_store
 from pocketquery.server.corpus.mining import lcs_pairs
 from pocketquery.server.corpus.mining.shuffled_groups import unique_groups

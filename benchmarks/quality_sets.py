@@ -15,7 +15,7 @@ from pathlib import Path
 
 from data_files import rows
 
-from pocketquery.export.demo.split import is_held_out
+from pocketquery.export.demo_corpus import is_held_out
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import (

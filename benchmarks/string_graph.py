@@ -28,8 +28,7 @@ import numpy as np
 import onnx
 from data_files import objects, table
 
-from pocketquery.export.bundle.tokenizer_file import TokenizerFile
-from pocketquery.export.demo.corpus import DATA
+from pocketquery.export.demo_corpus import DATA
 from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds, compare_rankings
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.string_graph.agreement import every_character
@@ -38,6 +37,7 @@ from pocketquery.export.string_graph.graph import (
     build_string_graph,
     extensions_version,
 )
+from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.tokenizers.bert_unicode import REORDERED

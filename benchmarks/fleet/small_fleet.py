@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pocketquery.export.demo.corpus import DATA, DemoCorpus, read_demo_corpus
+from pocketquery.export.demo_corpus import DATA, DemoCorpus, read_demo_corpus
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import Query

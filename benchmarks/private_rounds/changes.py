@@ -34,8 +34,7 @@ from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import train_locally
 from pocketquery.client.transforms import Clip
-from pocketquery.export.demo.corpus import read_demo_corpus
-from pocketquery.export.demo.split import article
+from pocketquery.export.demo_corpus import article, read_demo_corpus
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.safetensors import parse, serialize

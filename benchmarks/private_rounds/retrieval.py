@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from private_rounds.changes import SEED, Fleet
 
-from pocketquery.export.demo.corpus import read_demo_corpus
+from pocketquery.export.demo_corpus import read_demo_corpus
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.encoder import Encoder

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from pocketquery.export.adapter import adapter_tensors
-from pocketquery.export.bundle.tokenizer_file import TokenizerFile
+from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.bundle.bundle import Bundle, file_entries, pack, write_bundle
 from pocketquery.sdk.bundle.golden import GoldenText, golden_json
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, GOLDEN_FILE, Manifest

@@ -18,15 +18,14 @@ import onnx
 
 from pocketquery.export.adapter import adapter_tensors, fixed_tensors
 from pocketquery.export.bundle.bundle_files import publish
-from pocketquery.export.bundle.parity import (
+from pocketquery.export.bundle.sentence_transformers_layout import write_onnx_files
+from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.parity import (
     Agreement,
     check_graph,
     check_tokenizer,
     row_cosines,
 )
-from pocketquery.export.bundle.sentence_transformers_layout import write_onnx_files
-from pocketquery.export.bundle.tokenizer_file import TokenizerFile, tokenizer_file
-from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.quantization.quantization import (
     QuantizationOptions,
     quantizable_matmuls,
@@ -43,6 +42,7 @@ from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.string_graph.agreement import StringGraphReport, check_string_graph
 from pocketquery.export.string_graph.graph import build_string_graph, check_possible
+from pocketquery.export.tokenizer_file import TokenizerFile, tokenizer_file
 from pocketquery.export.training_step.parity import StepAgreement
 from pocketquery.export.training_step.training_step import (
     TrainingOptions,

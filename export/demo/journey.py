@@ -19,8 +19,8 @@ from pocketquery.distill import (
     unique_texts,
 )
 from pocketquery.export.bundle.bundling import export_bundle
-from pocketquery.export.demo.corpus import DemoCorpus, read_demo_corpus
 from pocketquery.export.demo.results import DemoResults, System
+from pocketquery.export.demo_corpus import DemoCorpus, read_demo_corpus
 from pocketquery.export.indexing import build_index
 from pocketquery.export.quantization.ranking_gate import GateData
 from pocketquery.sdk.arrays import Floats

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from pocketquery.export.bundle.parity import row_cosines
+from pocketquery.export.parity import row_cosines
 from pocketquery.export.sessions import GraphSession
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError

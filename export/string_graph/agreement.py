@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from pocketquery.export.bundle.parity import row_cosines
+from pocketquery.export.parity import row_cosines
 from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds, compare_rankings
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.string_graph.graph import StringGraph, extensions_version
@@ -167,7 +167,7 @@ def every_character(step: int = 1) -> Iterator[str]:
 
 def _english() -> list[str]:
     """Plain questions in English: those that ship with the demo."""
-    from pocketquery.export.demo.corpus import DATA
+    from pocketquery.export.demo_corpus import DATA
     from pocketquery.server.corpus import read_queries
 
     return [query.text for query in read_queries(DATA / "queries.tsv.gz")][::_EACH]

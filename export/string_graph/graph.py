@@ -16,11 +16,11 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from pocketquery.export.bundle.tokenizer_file import TokenizerFile
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import OUTPUT
 from pocketquery.export.string_graph.sentencepiece import add_sentencepiece
 from pocketquery.export.string_graph.wordpiece import EXTENSIONS, add_wordpiece, check_wordpiece
+from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import STRING_GRAPH_FILE, Manifest

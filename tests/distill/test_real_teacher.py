@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
-from pocketquery.export.demo.corpus import read_demo_corpus
+from pocketquery.export.demo_corpus import read_demo_corpus
 from pocketquery.sdk.index.documents import content
 from pocketquery.server.evaluation import rank_exactly, score_rankings
 from pocketquery.server.modeling import SentenceEncoder

@@ -5,8 +5,8 @@ import onnx
 import pytest
 from torch import nn
 
-from pocketquery.export.bundle.parity import check_graph
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.parity import check_graph
 from pocketquery.export.sessions import GraphSession
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS

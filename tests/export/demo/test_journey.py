@@ -9,11 +9,16 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.distill import TrainingConfig
-from pocketquery.export.demo.corpus import DemoCorpus, read_demo_corpus
 from pocketquery.export.demo.journey import DemoSettings, run_demo
 from pocketquery.export.demo.report import report_page, results_table, searches_text
 from pocketquery.export.demo.results import DemoResults
-from pocketquery.export.demo.split import HELD_OUT_ARTICLES, article, is_held_out
+from pocketquery.export.demo_corpus import (
+    HELD_OUT_ARTICLES,
+    DemoCorpus,
+    article,
+    is_held_out,
+    read_demo_corpus,
+)
 from pocketquery.sdk.index.index import Hit
 from pocketquery.server.corpus import Collection
 from tests.tiny_models import bert_teacher

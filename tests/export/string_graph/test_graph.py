@@ -10,10 +10,10 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
-from pocketquery.export.bundle.tokenizer_file import TokenizerFile
 from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds
 from pocketquery.export.string_graph.agreement import check_string_graph, every_character
 from pocketquery.export.string_graph.graph import StringGraph, build_string_graph
+from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.signature import public_key_of

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pocketquery.export.demo.corpus import DATA
+from pocketquery.export.demo_corpus import DATA
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.string_graph.sentencepiece import add_sentencepiece
 from pocketquery.export.string_graph.wordpiece import EXTENSIONS, add_wordpiece

@@ -4,14 +4,14 @@ import numpy as np
 import onnx
 import pytest
 
-from pocketquery.export.bundle.parity import (
+from pocketquery.export.graph_editing import GraphEditor
+from pocketquery.export.parity import (
     check_graph,
     check_tokenizer,
     row_cosines,
 )
-from pocketquery.export.bundle.tokenizer_file import tokenizer_file
-from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.tokenizer_file import tokenizer_file
 from pocketquery.sdk.errors import ArtifactError, UnknownModelError
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder

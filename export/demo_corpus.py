@@ -1,11 +1,15 @@
-"""The demo's corpus: 36 Wikipedia articles with questions, eight of them held out."""
+"""The demo's corpus: 36 Wikipedia articles with questions, eight of them held out.
+
+Nothing distilled here has seen a word of those eight. They were drawn once
+(``random.Random(0).sample(sorted(articles), 8)`` of the 36) and then written down, so that the
+demo, the quality benchmark and the reference student share one split.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pocketquery.export.demo.split import is_held_out
 from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import (
     Collection,
@@ -15,10 +19,23 @@ from pocketquery.server.corpus import (
     read_queries,
 )
 
-__all__ = ["DATA", "DemoCorpus", "read_demo_corpus"]
+__all__ = ["DATA", "HELD_OUT_ARTICLES", "DemoCorpus", "article", "is_held_out", "read_demo_corpus"]
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "demo" / "data"
 """Corpus, questions and judgements, with their licence (CC BY-SA 4.0)."""
+
+HELD_OUT_ARTICLES = frozenset(
+    {
+        "American_Broadcasting_Company",
+        "Geology",
+        "Imperialism",
+        "Normans",
+        "Oxygen",
+        "Pharmacy",
+        "Sky_(United_Kingdom)",
+        "Teacher",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,16 @@ class DemoCorpus:
     def training_documents(self) -> list[Document]:
         """The paragraphs of the 28 articles that may be learnt from."""
         return [document for document in self.documents if not is_held_out(document.id)]
+
+
+def article(document_id: str) -> str:
+    """The article of a paragraph id, ``"Oxygen#12"`` → ``"Oxygen"``."""
+    return document_id.rsplit("#", 1)[0]
+
+
+def is_held_out(document_id: str) -> bool:
+    """Whether the paragraph belongs to an article kept for evaluation."""
+    return article(document_id) in HELD_OUT_ARTICLES
 
 
 def read_demo_corpus(folder: Path = DATA) -> DemoCorpus:
