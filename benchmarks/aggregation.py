@@ -33,7 +33,7 @@ import numpy as np
 
 from pocketquery.client.update import UpdateHeader, decode_update, encode_update
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.round import apply
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState

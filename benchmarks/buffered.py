@@ -38,11 +38,11 @@ from flwr.app import Message
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.index import Index
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_report import CLEAN, MISTYPED, AcceptanceReport
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.files import Users

@@ -45,9 +45,9 @@ from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.gateway.signing import signed_headers
 from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.driver import Decision, Publisher
-from pocketquery.server.federation.rounds.federation import JOURNAL, run_rounds
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.driver import Decision, Publisher
+from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState

@@ -20,8 +20,8 @@ from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
 from pocketquery.sdk.cli import main as pocketquery
 from pocketquery.server.corpus import Query, read_queries
 from pocketquery.server.federation.live_table import report_line
+from pocketquery.server.federation.orchestration.federation import finished_rounds
 from pocketquery.server.federation.releases.registry import Registry
-from pocketquery.server.federation.rounds.federation import finished_rounds
 
 __all__ = ["Trial", "add_arguments", "make_trial", "show"]
 

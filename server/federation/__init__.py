@@ -29,7 +29,7 @@ __getattr__, __dir__ = lazy_names(
         "rounds.settings": ["RoundSettings"],
         "rounds.state": ["FederationState"],
         "rounds.server_optimizers": ["FedAvg", "FedAvgM", "FedAdam", "FedYogi"],
-        "rounds.journal": ["Journal"],
+        "orchestration.journal": ["Journal"],
         "rounds.validation": ["Reason"],
     },
 )

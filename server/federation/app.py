@@ -23,12 +23,12 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.corpus import read_judgements, read_queries
 from pocketquery.server.federation.live_table import LiveTable
+from pocketquery.server.federation.orchestration.clock import SystemClock
+from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.releases.gate import Gate, GateCollection
 from pocketquery.server.federation.releases.gate_data import judged_by_people, judged_by_shipped
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.report import write_report
-from pocketquery.server.federation.rounds.clock import SystemClock
-from pocketquery.server.federation.rounds.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
 from pocketquery.server.federation.rounds.state import FederationState
 

@@ -27,11 +27,11 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.chaos.lies import Lie, StageLie
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.exchange import Exchange
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.releases.registry import Registry
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.exchange import Exchange
-from pocketquery.server.federation.rounds.federation import run_rounds
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState

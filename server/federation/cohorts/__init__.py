@@ -1,1 +1,1 @@
-"""Rounds whose nodes are gateways: each answers for a cohort of devices, with one sum."""
+"""What goes between the server and gateways: each answers for a cohort of devices, with one sum."""

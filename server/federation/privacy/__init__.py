@@ -1,1 +1,1 @@
-"""What private rounds cost and what they promise: accounting, plans, and the officer's report."""
+"""What private rounds cost and what they promise: plans, and the officer's report."""

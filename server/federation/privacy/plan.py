@@ -14,7 +14,7 @@ from pocketquery.client.secure.encoding import Encoding, choose_encoding, value_
 from pocketquery.client.secure.noise import counted_on, rho, sigma
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
-from pocketquery.server.federation.privacy.accounting import (
+from pocketquery.server.federation.differential_privacy.accounting import (
     Mode,
     epsilon,
     epsilon_of_zcdp,
@@ -22,7 +22,7 @@ from pocketquery.server.federation.privacy.accounting import (
     multiplier_for,
     participations_needed,
 )
-from pocketquery.server.federation.privacy.banded_noise import bands_of, sensitivity
+from pocketquery.server.federation.differential_privacy.banded_noise import bands_of, sensitivity
 from pocketquery.server.federation.privacy.round_costs import (
     bytes_down,
     bytes_up,

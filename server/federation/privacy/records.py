@@ -20,10 +20,16 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     PocketQueryError,
 )
-from pocketquery.server.federation.privacy.accounting import Adversary, least_honest
-from pocketquery.server.federation.privacy.budget import Charge, Season, Spent, spent, total
-from pocketquery.server.federation.rounds.federation import JOURNAL, finished_rounds
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.differential_privacy.accounting import Adversary, least_honest
+from pocketquery.server.federation.differential_privacy.budget import (
+    Charge,
+    Season,
+    Spent,
+    spent,
+    total,
+)
+from pocketquery.server.federation.orchestration.federation import JOURNAL, finished_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.secure.settings import SecureSettings
 

@@ -11,9 +11,9 @@ from html import escape
 from pathlib import Path
 
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.federation.privacy.accounting import ADVERSARIES, Adversary
+from pocketquery.server.federation.differential_privacy.accounting import ADVERSARIES, Adversary
+from pocketquery.server.federation.differential_privacy.budget import Spent, refusal, spent, total
 from pocketquery.server.federation.privacy.attacks import attacks_part
-from pocketquery.server.federation.privacy.budget import Spent, refusal, spent, total
 from pocketquery.server.federation.privacy.page import (
     EXPERIMENTAL,
     bullets,

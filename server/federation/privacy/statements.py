@@ -7,8 +7,8 @@ and a test holds both, the README and the report to it.
 
 from __future__ import annotations
 
-from pocketquery.server.federation.privacy.accounting import Adversary
-from pocketquery.server.federation.privacy.budget import Season
+from pocketquery.server.federation.differential_privacy.accounting import Adversary
+from pocketquery.server.federation.differential_privacy.budget import Season
 from pocketquery.server.federation.privacy.page import EXPERIMENTAL, rounded_up
 from pocketquery.server.federation.secure.settings import SecureSettings
 

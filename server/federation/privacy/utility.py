@@ -14,8 +14,8 @@ import numpy as np
 
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.noise import counted_on, delta
-from pocketquery.server.federation.privacy.accounting import Mode
-from pocketquery.server.federation.privacy.banded_noise import coefficients
+from pocketquery.server.federation.differential_privacy.accounting import Mode
+from pocketquery.server.federation.differential_privacy.banded_noise import coefficients
 
 __all__ = ["ADAPTERS", "Adapter", "expected_loss", "is_advised", "noise_after"]
 

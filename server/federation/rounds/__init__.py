@@ -1,1 +1,1 @@
-"""A round: devices asked, dropped out or heard, their replies summed; and its journal."""
+"""A round as a value: how it is run, what it takes, what its sums become; and its tables."""

@@ -7,7 +7,7 @@
     reports     one JSON object a closed round
 
 Private rounds have tables of their own (secure/tables.py), and the privacy ledger is one more
-(privacy/budget.py).
+(differential_privacy/budget.py).
 
 An update is in none of them: once received it is a share of a sum.
 """
@@ -24,7 +24,7 @@ import numpy as np
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.sqlite_file import SqliteKind
-from pocketquery.server.federation.privacy import budget
+from pocketquery.server.federation.differential_privacy import budget
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round_report import RoundReport

@@ -4,8 +4,9 @@
 
 or, where replies come over time, :func:`open_round`, :func:`receive` for each and
 :func:`close_round`. Everything is a value and every function pure: bytes and a clock's reading go
-in, the next value comes out. Who carries the messages and where the values are kept (journal.py) is
-not known here. What is kept of an update is its share in a running sum and its nonce.
+in, the next value comes out. Who carries the messages and where the values are kept
+(orchestration/journal.py) is not known here. What is kept of an update is its share in a running
+sum and its nonce.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The server's side of secure sums: a state machine, its journal tables, and its driver."""
+"""The server's side of secure sums: a state machine and its journal tables."""

@@ -1,7 +1,7 @@
 """A private round as values: devices that are ready, groups they are dealt to, and their sums.
 
 Everything random comes from a :class:`Source`, everything timed from the caller; tables.py keeps
-the values, driver.py carries the messages.
+the values, orchestration/secure_driver.py carries the messages.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Group:
     """Devices whose changes become one sum.
 
     Attributes:
-        nodes: the members (members.py) that they are, by position.
+        nodes: the members (secure_members.py) that they are, by position.
         sum: what is known of it.
     """
 
@@ -114,8 +114,8 @@ class SecureRound:
 
     Attributes:
         settings: how it is run.
-        ready: certificates of devices that trained, by member (members.py), in the order they
-            came; none any more once they are dealt to groups.
+        ready: certificates of devices that trained, by member (secure_members.py), in the order
+            they came; none any more once they are dealt to groups.
         groups: those that a sum is still awaited of, by number, all in the same stage.
         declined, failed: how many devices were not ready, counted as the first stage ends.
         stages: how many devices came how far, counted as stages end: ``ready``, ``committed`` (to
@@ -161,7 +161,7 @@ def ready(
 
     Args:
         found: the round, in its first stage; it stays as it is.
-        node: the device, as a member (members.py).
+        node: the device, as a member (secure_members.py).
         body: bytes from it: its certificate.
         now: Unix seconds.
     """

@@ -20,7 +20,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 
 if TYPE_CHECKING:
-    from pocketquery.server.federation.privacy.budget import Season
+    from pocketquery.server.federation.differential_privacy.budget import Season
 
 __all__ = ["LEAST_COHORT", "LEAST_GROUPS", "SecureSettings"]
 
@@ -131,7 +131,7 @@ class SecureSettings:
         Raises:
             InvalidInputError: rounds without noise have none.
         """
-        from pocketquery.server.federation.privacy.budget import Season
+        from pocketquery.server.federation.differential_privacy.budget import Season
 
         if self.privacy == "off":
             raise InvalidInputError("found privacy off, expected noise: no budget is without it")

@@ -30,7 +30,7 @@ from pocketquery.client.secure.layout import equal_pieces, members_of, to_bitmap
 from pocketquery.client.secure.masks import word_type
 from pocketquery.client.secure.messages import BOX_BYTES, Stage
 from pocketquery.client.secure.replies import Boxes, Shares
-from pocketquery.server.federation.privacy.banded_noise import BandedNoise
+from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.secure.coordinator import SecureSum
 from pocketquery.server.federation.secure.secure_round import Group, SecureRound
 

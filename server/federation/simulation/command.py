@@ -166,8 +166,8 @@ def _run(arguments: argparse.Namespace) -> int:
     # flwr, numpy and onnxruntime come with these: only when the command runs.
     from pocketquery.client.offer_limits import OfferLimits
     from pocketquery.server.federation.live_table import LiveTable
+    from pocketquery.server.federation.orchestration.federation import finished_rounds
     from pocketquery.server.federation.report import summary, write_report
-    from pocketquery.server.federation.rounds.federation import finished_rounds
     from pocketquery.server.federation.rounds.options import FederationOptions
     from pocketquery.server.federation.simulation.enrolment import with_enrolment
     from pocketquery.server.federation.simulation.simulation import open_simulation
@@ -224,7 +224,9 @@ def poisson_study(
         InvalidInputError: no round came as far as the noise.
         MissingExtraError: dp-accounting is not installed.
     """
-    from pocketquery.server.federation.privacy.accounting import poisson_epsilon_not_for_deployment
+    from pocketquery.server.federation.differential_privacy.accounting import (
+        poisson_epsilon_not_for_deployment,
+    )
 
     spent = next((row.privacy for row in reversed(rows) if row.privacy), None)
     if spent is None or options.secure is None:

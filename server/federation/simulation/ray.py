@@ -26,8 +26,8 @@ from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.index.index import open_index
-from pocketquery.server.federation.rounds.clock import SystemClock
-from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.orchestration.clock import SystemClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
 from pocketquery.server.federation.simulation.files import SimulationFiles

@@ -20,11 +20,11 @@ from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.index import open_index
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.driver import Publisher
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.driver import Publisher
-from pocketquery.server.federation.rounds.federation import run_rounds
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState

@@ -21,10 +21,10 @@ from flwr.app import Message
 from pocketquery.client.records import read_reply
 from pocketquery.client.update import decode_update
 from pocketquery.server.federation.chaos.lies import forged, plain_lies
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.registry import Registry
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
-from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid

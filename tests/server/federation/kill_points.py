@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.server_optimizers import FedAdam
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState

@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.server.federation.chaos.kills import left_by, same_rounds
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import finished_rounds, run_rounds
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.small_federation import opened, write_federation
 
 MODULES = (
-    "/rounds/buffered.py",
-    "/rounds/driver.py",
-    "/rounds/exchange.py",
-    "/rounds/federation.py",
-    "/rounds/journal.py",
+    "/orchestration/buffered.py",
+    "/orchestration/driver.py",
+    "/orchestration/exchange.py",
+    "/orchestration/federation.py",
+    "/orchestration/journal.py",
     "/rounds/journal_tables.py",
     "/releases/publishing.py",
     "/releases/registry.py",
@@ -41,7 +41,7 @@ MODULES = (
 _OPTIONS: dict[str, Any] = {"rounds": 3, "optimizer": "fedadam", "client-init": "ema", "steps": 1}
 _SECURE_MODULES = (
     *MODULES,
-    "/secure/driver.py",
+    "/orchestration/secure_driver.py",
     "/secure/secure_round.py",
     "/secure/tables.py",
     "/secure/unmasking.py",

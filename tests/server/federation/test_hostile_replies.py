@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from pocketquery.client.device import Offer
 from pocketquery.client.records import read_reply
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.rounds import validation
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.exchange import Exchange
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import receive
 from pocketquery.server.federation.rounds.validation import Quarantined, Reason, validate

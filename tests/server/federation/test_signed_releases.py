@@ -13,8 +13,8 @@ from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.records import offer_records
 from pocketquery.sdk.bundle import lineage
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.files import SimulationFiles

@@ -15,8 +15,8 @@ from pocketquery.client.device import Answer, Contribution, Offer
 from pocketquery.client.gateway.connection import GatewayConnection, device_key
 from pocketquery.client.gateway.participation import Answering, Participation
 from pocketquery.client.update import decode_update
-from pocketquery.server.federation.rounds.federation import JOURNAL
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.federation import JOURNAL
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.state import FederationState

@@ -20,8 +20,8 @@ from pocketquery.client.secure.participant import Participant
 from pocketquery.client.secure.state_file import StateFile
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.cohorts.records import RELAY
-from pocketquery.server.federation.rounds.clock import SystemClock, VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.orchestration.clock import SystemClock, VirtualClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid

@@ -16,9 +16,9 @@ from pocketquery.client.gateway.participation import RELEASE, Participation
 from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.server.federation.cohorts.records import ANNOUNCE
-from pocketquery.server.federation.rounds.clock import SystemClock, VirtualClock
-from pocketquery.server.federation.rounds.federation import JOURNAL, run_rounds
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.clock import SystemClock, VirtualClock
+from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.gateway.control_client import Control

@@ -165,7 +165,7 @@ def test_a_run_that_ends_in_an_error_is_lost(
     def failing(*_: Any, **__: Any) -> None:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr("pocketquery.server.federation.rounds.journal.close_round", failing)
+    monkeypatch.setattr("pocketquery.server.federation.orchestration.journal.close_round", failing)
     with rehearsal(federation) as found:
         table = rows(found, Extent((0.0,), 1, 1), tmp_path, lambda row: None)
     assert [(one.runs, one.passed, one.lost) for one in table] == [(1, 0, 1)] * 2

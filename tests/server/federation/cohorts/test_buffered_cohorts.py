@@ -16,7 +16,6 @@ from pocketquery.client.device import Offer
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, cohort_offers
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.driver import CohortDriver
 from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.cohorts.records import (
     TRAIN,
@@ -24,9 +23,10 @@ from pocketquery.server.federation.cohorts.records import (
     read_cohort_offer,
     sum_records,
 )
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.exchange import Exchange
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.cohort_driver import CohortDriver
+from pocketquery.server.federation.orchestration.exchange import Exchange
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.round_report import RoundReport

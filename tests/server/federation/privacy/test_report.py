@@ -21,8 +21,11 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     PocketQueryError,
 )
-from pocketquery.server.federation.privacy.accounting import epsilon
-from pocketquery.server.federation.privacy.budget import Charge, charge
+from pocketquery.server.federation.differential_privacy.accounting import epsilon
+from pocketquery.server.federation.differential_privacy.budget import Charge, charge
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.privacy.page import EXPERIMENTAL
 from pocketquery.server.federation.privacy.records import (
     Federation,
@@ -36,14 +39,11 @@ from pocketquery.server.federation.privacy.statements import (
     WITHDRAWING,
     promises,
 )
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import JOURNAL, run_rounds
-from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
-from tests.server.federation.privacy.bindings import noisy_binding
+from tests.server.federation.differential_privacy.bindings import noisy_binding
 from tests.server.federation.small_federation import Files, opened
 
 ROOT = Path(__file__).parents[4]

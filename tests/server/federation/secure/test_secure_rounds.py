@@ -17,11 +17,11 @@ from pocketquery.client.secure.transport import read_secure_reply
 from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
+from pocketquery.server.federation.orchestration.secure_driver import BANNER
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.secure.driver import BANNER
 from pocketquery.server.federation.simulation.devices import random_faults
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.secure.coordinator import SecureSum
 from pocketquery.server.federation.secure.secure_round import SecureRound
 from pocketquery.server.federation.simulation.local_grid import Fault

@@ -1,10 +1,10 @@
-"""A plain round whose nodes are gateways: what rounds/driver.py asks where a node stands for many.
+"""A plain round whose nodes are gateways: what driver.py asks where a node stands for many.
 
 Each gateway is asked for its share of the round. It may not know more of the others than that, and
 what it answers is final: asked again, by a server that was killed, it answers with the same sum,
 which is known by its nonce and not counted twice.
 
-A buffered round (rounds/buffered.py) is the same: its offer says besides which releases the rounds
+A buffered round (buffered.py) is the same: its offer says besides which releases the rounds
 before offered, and a gateway takes what began from them as the server would, stale by so many
 releases. What comes to a gateway that has answered waits, with its device, for the next offer.
 """
@@ -21,9 +21,9 @@ from pocketquery.sdk.validation import check_count
 from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.records import CohortReply
-from pocketquery.server.federation.rounds.clock import Clock
-from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.clock import Clock
+from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
 

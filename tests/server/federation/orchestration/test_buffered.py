@@ -12,9 +12,9 @@ import pytest
 
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import finished_rounds, run_rounds
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.round_report import RoundReport

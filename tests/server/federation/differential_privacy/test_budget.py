@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.ledger import cost_of, epsilon_of
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.server.federation.privacy.accounting import (
+from pocketquery.server.federation.differential_privacy.accounting import (
     epsilon,
     epsilon_of_gaussian,
     epsilon_of_zcdp,
 )
-from pocketquery.server.federation.privacy.budget import (
+from pocketquery.server.federation.differential_privacy.budget import (
     Charge,
     Season,
     charge,
@@ -35,7 +35,7 @@ from pocketquery.server.federation.privacy.budget import (
     total,
 )
 from tests.kills import by_fork, in_memory, printed
-from tests.server.federation.privacy.bindings import noisy_binding
+from tests.server.federation.differential_privacy.bindings import noisy_binding
 
 ROOT = Path(__file__).parents[4]
 _DELTA = 1e-6
@@ -224,7 +224,7 @@ def test_bad_charges_are_refused() -> None:
 @pytest.mark.parametrize("ledger_of", ["server", "device"])
 def test_a_kill_between_charge_and_send_never_counts_less(ledger_of: str, tmp_path: Path) -> None:
     """At every line of both, on either side."""
-    module = "tests.server.federation.privacy.ledger_kill_points"
+    module = "tests.server.federation.differential_privacy.ledger_kill_points"
     with in_memory(tmp_path) as folder:
         points, waiting = ast.literal_eval(printed(module, ledger_of, folder)[-1])
     assert points > 20

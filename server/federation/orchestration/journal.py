@@ -33,9 +33,9 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
-from pocketquery.server.federation.privacy import budget
-from pocketquery.server.federation.privacy.banded_noise import BandedNoise
-from pocketquery.server.federation.privacy.budget import Charge
+from pocketquery.server.federation.differential_privacy import budget
+from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
+from pocketquery.server.federation.differential_privacy.budget import Charge
 from pocketquery.server.federation.rounds.journal_tables import (
     KIND,
     clear_round,

@@ -13,13 +13,13 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import ArtifactError
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_data import judged_by_shipped
 from pocketquery.server.federation.releases.gate_report import GateSettings
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import finished_rounds, run_rounds
-from pocketquery.server.federation.rounds.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from tests.server.federation.small_federation import Files, Parts, opened

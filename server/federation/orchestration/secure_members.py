@@ -2,8 +2,8 @@
 
 The rounds know a device by a number, its *member*. Where devices are nodes, that is the node's id;
 behind a gateway it is the gateway's node and the device's seat there
-(:class:`pocketquery.server.federation.cohorts.members.GatewayMembers`). Nothing but what is here
-looks into it.
+(:class:`pocketquery.server.federation.orchestration.cohort_members.GatewayMembers`). Nothing but
+what is here looks into it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 from pocketquery.client.device import Offer
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.transport import SecureReply, secure_records
-from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
+from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.secure.secure_round import announcement
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pocketquery.client.secure.noise import counted_on
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
-from pocketquery.server.federation.privacy.accounting import (
+from pocketquery.server.federation.differential_privacy.accounting import (
     epsilon,
     epsilon_of_gaussian,
     epsilon_of_zcdp,

@@ -16,17 +16,17 @@ from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.records import Reply
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.cohorts.driver import CohortDriver
-from pocketquery.server.federation.rounds.buffered import BufferedDriver
-from pocketquery.server.federation.rounds.clock import Clock
-from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.buffered import BufferedDriver
+from pocketquery.server.federation.orchestration.clock import Clock
+from pocketquery.server.federation.orchestration.cohort_driver import CohortDriver
+from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
+from pocketquery.server.federation.orchestration.journal import Journal
+from pocketquery.server.federation.orchestration.secure_driver import SecureDriver
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Valid, validate
-from pocketquery.server.federation.secure.driver import SecureDriver
 from pocketquery.server.federation.secure.settings import SecureSettings
 
 __all__ = ["Decision", "Driver", "Publisher"]

@@ -1,6 +1,6 @@
 """Charges rounds and "sends" them, killed (SIGKILL) at every line: nothing goes uncharged.
 
-    python -m tests.server.federation.privacy.ledger_kill_points server|device FOLDER
+    python -m tests.server.federation.differential_privacy.ledger_kill_points server|device FOLDER
 
 Prints how many points were tried, and at how many a round was charged and not yet sent.
 """
@@ -14,9 +14,15 @@ from pathlib import Path
 from typing import Protocol
 
 from pocketquery.client.secure.ledger import Ledger, cost_of
-from pocketquery.server.federation.privacy.budget import Season, charge, create, rows, set_state
+from pocketquery.server.federation.differential_privacy.budget import (
+    Season,
+    charge,
+    create,
+    rows,
+    set_state,
+)
 from tests.kills import in_a_fork, killed, lines_of
-from tests.server.federation.privacy.bindings import noisy_binding
+from tests.server.federation.differential_privacy.bindings import noisy_binding
 
 _SEASON = Season("2026", "devices", rounds=4)
 _FEDERATION = bytes(range(16))
@@ -44,7 +50,7 @@ class Server:
     """Rounds are charged in a transaction of the journal, and sent after it."""
 
     rounds = 2
-    modules: Sequence[str] = ("/privacy/budget.py", "/ledger_kill_points.py")
+    modules: Sequence[str] = ("/differential_privacy/budget.py", "/ledger_kill_points.py")
 
     def serve(self, folder: Path) -> None:
         """The rounds that are left."""

@@ -1,10 +1,10 @@
-"""The five stages of a private round: what rounds/driver.py asks where it may not
-see single changes.
+"""The five stages of a private round: what driver.py asks where it may not see single
+changes.
 
-Every step is a function of values (secure_round.py, coordinator.py) and is in the journal before
-the next message leaves. Killed at any moment and called again, it asks those who are missing in the
-stage it was in; devices answer with the same bytes. Masked changes alone are asked for anew, for
-none of them is ever written.
+Every step is a function of values (secure/secure_round.py, secure/coordinator.py) and is in the
+journal before the next message leaves. Killed at any moment and called again, it asks those who are
+missing in the stage it was in; devices answer with the same bytes. Masked changes alone are asked
+for anew, for none of them is ever written.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from pocketquery.client.device import Offer
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.transport import SecureReply
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.privacy import budget
-from pocketquery.server.federation.rounds.clock import Clock
-from pocketquery.server.federation.rounds.exchange import Arrival
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.differential_privacy import budget
+from pocketquery.server.federation.orchestration.clock import Clock
+from pocketquery.server.federation.orchestration.exchange import Arrival
+from pocketquery.server.federation.orchestration.journal import Journal
+from pocketquery.server.federation.orchestration.secure_members import Members
+from pocketquery.server.federation.orchestration.secure_sums import (
+    charge_of,
+    left_out,
+    skip,
+    with_noise,
+    with_sums,
+)
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.secure.coordinator import Skipped
-from pocketquery.server.federation.secure.members import Members
 from pocketquery.server.federation.secure.secure_round import (
     Environment,
     SecureRound,
@@ -37,13 +44,6 @@ from pocketquery.server.federation.secure.secure_round import (
     receive,
 )
 from pocketquery.server.federation.secure.settings import SecureSettings
-from pocketquery.server.federation.secure.sums import (
-    charge_of,
-    left_out,
-    skip,
-    with_noise,
-    with_sums,
-)
 from pocketquery.server.federation.secure.unmasking import Unmasked, can_unmask, unmask
 
 __all__ = ["BANNER", "SecureDriver"]
@@ -195,7 +195,7 @@ class SecureDriver:
                 opened = left_out(opened, reason)
             found = after
             opened = replace(opened, secure=found)
-            if stage is not Stage.COLLECT:  # no masked change is written: see tables.py
+            if stage is not Stage.COLLECT:  # no masked change is written: see secure/tables.py
                 self._journal.advance(opened)
             if is_enough(found):
                 break

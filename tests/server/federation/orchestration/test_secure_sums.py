@@ -14,7 +14,8 @@ from pocketquery.client.secure.keys import AgreementKey, federation_id, sign_cer
 from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.privacy.banded_noise import coefficients
+from pocketquery.server.federation.differential_privacy.banded_noise import coefficients
+from pocketquery.server.federation.orchestration.secure_sums import with_noise, with_sums
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import close_round
 from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
@@ -29,7 +30,6 @@ from pocketquery.server.federation.secure.secure_round import (
     receive,
 )
 from pocketquery.server.federation.secure.settings import SecureSettings
-from pocketquery.server.federation.secure.sums import with_noise, with_sums
 from pocketquery.server.federation.secure.unmasking import Unmasked
 from tests.server.federation.replies import SETTINGS, small_state
 

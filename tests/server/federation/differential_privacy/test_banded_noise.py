@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.server.federation.privacy.banded_noise import (
+from pocketquery.server.federation.differential_privacy.banded_noise import (
     BandedNoise,
     bands_of,
     coefficients,

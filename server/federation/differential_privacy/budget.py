@@ -20,14 +20,14 @@ from typing import Literal, get_args
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
-from pocketquery.server.federation.privacy.accounting import (
+from pocketquery.server.federation.differential_privacy.accounting import (
     Adversary,
     Mode,
     epsilon_of_gaussian,
     epsilon_of_zcdp,
     rho_of,
 )
-from pocketquery.server.federation.privacy.banded_noise import bands_of, sensitivity
+from pocketquery.server.federation.differential_privacy.banded_noise import bands_of, sensitivity
 
 __all__ = [
     "TABLE",

@@ -31,7 +31,7 @@ from pocketquery.server.federation.cohorts.records import (
     read_relay_reply,
 )
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
-from pocketquery.server.federation.rounds.clock import Clock
+from pocketquery.server.federation.orchestration.clock import Clock
 
 __all__ = ["Arrival", "Exchange"]
 

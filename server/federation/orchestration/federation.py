@@ -10,17 +10,17 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.federation.cohorts.driver import CohortDriver
-from pocketquery.server.federation.cohorts.members import GatewayMembers
-from pocketquery.server.federation.rounds.clock import Clock
-from pocketquery.server.federation.rounds.driver import Driver, Publisher
-from pocketquery.server.federation.rounds.exchange import Exchange
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.clock import Clock
+from pocketquery.server.federation.orchestration.cohort_driver import CohortDriver
+from pocketquery.server.federation.orchestration.cohort_members import GatewayMembers
+from pocketquery.server.federation.orchestration.driver import Driver, Publisher
+from pocketquery.server.federation.orchestration.exchange import Exchange
+from pocketquery.server.federation.orchestration.journal import Journal
+from pocketquery.server.federation.orchestration.secure_driver import BANNER, SecureDriver
+from pocketquery.server.federation.orchestration.secure_members import DeviceMembers, Members
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.secure.driver import BANNER, SecureDriver
-from pocketquery.server.federation.secure.members import DeviceMembers, Members
 from pocketquery.server.federation.secure.secure_round import Environment
 
 __all__ = ["JOURNAL", "finished_rounds", "run_rounds"]

@@ -15,7 +15,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.round import apply
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.server_optimizers import FedAdam

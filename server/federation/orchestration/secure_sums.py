@@ -14,9 +14,9 @@ import numpy as np
 
 from pocketquery.client.device import Offer
 from pocketquery.client.secure.noise import counted_on, delta, rho
-from pocketquery.server.federation.privacy.accounting import least_honest
-from pocketquery.server.federation.privacy.banded_noise import BandedNoise
-from pocketquery.server.federation.privacy.budget import Charge
+from pocketquery.server.federation.differential_privacy.accounting import least_honest
+from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
+from pocketquery.server.federation.differential_privacy.budget import Charge
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS

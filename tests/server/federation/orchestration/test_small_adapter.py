@@ -14,8 +14,8 @@ from pocketquery.export.adapter import fixed_tensors
 from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.federation import run_rounds
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from tests.server.federation.small_federation import Files, opened, write_federation
 

@@ -16,7 +16,6 @@ from pocketquery.client.secure.transport import SecureReply
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.members import GatewayMembers, member_of
 from pocketquery.server.federation.cohorts.records import (
     RELAY,
     bundle_records,
@@ -24,8 +23,9 @@ from pocketquery.server.federation.cohorts.records import (
     read_cohort_offer,
 )
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
-from pocketquery.server.federation.rounds.clock import VirtualClock
-from pocketquery.server.federation.rounds.exchange import Exchange
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.cohort_members import GatewayMembers, member_of
+from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.secure.secure_round import SecureRound
 from pocketquery.server.federation.secure.settings import SecureSettings

@@ -12,7 +12,7 @@ The buffer is the open round of the journal: running sums and nonces, one transa
 server that was killed goes on with the same buffer; messages that were on their way then are lost
 with its run, and other devices are asked.
 
-Through gateways a step is a round of cohorts, see cohorts/driver.py.
+Through gateways a step is a round of cohorts, see cohort_driver.py.
 
 Source: Nguyen et al., "Federated Learning with Buffered Asynchronous Aggregation" (AISTATS 2022).
 """
@@ -25,8 +25,8 @@ from dataclasses import replace
 
 from pocketquery.client.device import Offer
 from pocketquery.client.records import Reply
-from pocketquery.server.federation.rounds.exchange import Arrival, Exchange
-from pocketquery.server.federation.rounds.journal import Journal
+from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
 
