@@ -8,7 +8,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from os.path import commonprefix
 from pathlib import Path
 
 import pytest
@@ -143,15 +142,16 @@ def imports_of_siblings() -> dict[Path, dict[str, set[str]]]:
     """For each folder, what its sub-folders import of each other; its own files do not count."""
     found: dict[Path, dict[str, set[str]]] = {}
     for module in (module for package in ALLOWED for module in modules(package)):
-        own = list(module.relative_to(ROOT).parts)
+        own = module.relative_to(ROOT).parts
         for name in imports(parsed(module)):
-            top, *other = name.split(".")
-            if top != "pocketquery":
+            top, *parts = name.split(".")
+            pairs = enumerate(zip(own, parts, strict=False))
+            level = next((at for at, (one, other) in pairs if one != other), None)
+            if top != "pocketquery" or level is None:
                 continue
-            shared = len(commonprefix([own, other]))
-            folder, here, there = ROOT.joinpath(*own[:shared]), own[shared], other[shared:]
-            if (folder / here).is_dir() and there and (folder / there[0]).is_dir():
-                found.setdefault(folder, {}).setdefault(here, set()).add(there[0])
+            folder, here, there = ROOT.joinpath(*own[:level]), own[level], parts[level]
+            if (folder / here).is_dir() and (folder / there).is_dir():
+                found.setdefault(folder, {}).setdefault(here, set()).add(there)
     return found
 
 
