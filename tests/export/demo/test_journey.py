@@ -12,13 +12,7 @@ from pocketquery.distill import TrainingConfig
 from pocketquery.export.demo.journey import DemoSettings, run_demo
 from pocketquery.export.demo.report import report_page, results_table, searches_text
 from pocketquery.export.demo.results import DemoResults
-from pocketquery.export.demo_corpus import (
-    HELD_OUT_ARTICLES,
-    DemoCorpus,
-    article,
-    is_held_out,
-    read_demo_corpus,
-)
+from pocketquery.export.demo_corpus import DemoCorpus, article, read_demo_corpus
 from pocketquery.sdk.index.index import Hit
 from pocketquery.server.corpus import Collection
 from tests.tiny_models import bert_teacher
@@ -58,15 +52,6 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def results(output: Path, corpus: DemoCorpus, settings: DemoSettings) -> DemoResults:
     return run_demo(output, settings, corpus=corpus, say=lambda line: None, show_progress_bar=False)
-
-
-def test_the_split_leaves_whole_articles_out() -> None:
-    corpus = read_demo_corpus()
-    assert {article(d.id) for d in corpus.documents} > HELD_OUT_ARTICLES
-    assert not any(is_held_out(d.id) for d in corpus.training_documents)
-    for part, held_out in ((corpus.training, False), (corpus.held_out, True)):
-        judged = {document for grades in part.judgements.values() for document in grades}
-        assert {is_held_out(document) for document in judged} == {held_out}
 
 
 def test_the_report_says_what_programs_read(results: DemoResults, output: Path) -> None:
