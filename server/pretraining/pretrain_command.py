@@ -10,6 +10,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
+
 if TYPE_CHECKING:
     from pocketquery.server.pretraining.config import PretrainingConfig
     from pocketquery.server.pretraining.mixture import Part
@@ -49,12 +51,12 @@ continues where it was; --json prints its figures as one object.
 
 def pretrain(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "pretrain",
-        help="train an encoder on raw text, with one objective or several",
-        description="Pretrain an encoder on raw text, from scratch or from a model.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Pretrain an encoder on raw text, from scratch or from a model.",
+        _EPILOG,
+        _run,
     )
     add = parser.add_argument
     add("--output", required=True, metavar="FOLDER", help="where the model goes")
@@ -75,7 +77,6 @@ def pretrain(subparsers: Any) -> None:
     _add_texts(parser.add_argument_group("texts"))
     _add_encoder(parser.add_argument_group("encoder"))
     _add_training(parser.add_argument_group("training"))
-    parser.set_defaults(run=_run)
 
 
 def _add_texts(group: Any) -> None:
