@@ -115,7 +115,7 @@ def _run(arguments: argparse.Namespace) -> int:
         f"student   {report.path}  ({report.student}, {report.parameters / 1e6:.1f} M parameters)"
     )
     print(f"learnt    {report.texts} texts, ranking {report.documents} documents")
-    print(f"pieces    {report.vocabulary}")
+    print(f"subwords  {report.vocabulary}")
     print(f"space     {report.space_id}")
     return 0
 

@@ -106,10 +106,10 @@ def _add_encoder(group: Any) -> None:
         "--init",
         default="mini",
         metavar="WHAT",
-        help="nano, mini (default), small, tinybert4 or teacher: drawn in that shape; or a model's "
-        "folder or Hub name",
+        help="nano, mini (default), small, tinybert4 or teacher: a new encoder of that shape; or a "
+        "model's folder or Hub name",
     )
-    add("--tokenizer", metavar="WHAT", help="of a drawn encoder: folder or Hub name")
+    add("--tokenizer", metavar="WHAT", help="of a new encoder: folder or Hub name")
     add(
         "--vocabulary",
         type=int,
@@ -122,10 +122,10 @@ def _add_encoder(group: Any) -> None:
     add(
         "--table",
         choices=("cooccurrence", "random"),
-        help="of a drawn encoder: where its token vectors begin, with what occurs together in the "
-        "texts (default), which saves thousands of steps, or as they are drawn",
+        help="of a new encoder: where its token vectors begin, with what occurs together in the "
+        "texts (default), which saves thousands of steps, or at random",
     )
-    add("--pooling", help="mean (default of drawn encoders), cls or eos")
+    add("--pooling", help="mean (default of new encoders), cls or eos")
     add("--max-length", type=int, default=128, help="tokens of a text (default: 128)")
     add("--share-layers", action="store_true", help="all layers have one layer's weights (ALBERT)")
     add("--embedding-width", type=int, metavar="N", help="of a factorised vocabulary table")
