@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from pocketquery.sdk.commands import add_command
+
 __all__ = ["adapt_student"]
 
 _EPILOG = """\
@@ -23,12 +25,12 @@ pocketquery adapt does the same to a bundle's adapter, without torch, to a lesse
 
 def adapt_student(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "adapt-student",
-        help="teach a whole student the documents of an index, without labels",
-        description="Teach all of a student's layers the documents of an index: no labels.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Teach all of a student's layers the documents of an index: no labels.",
+        _EPILOG,
+        _run,
     )
     add = parser.add_argument
     add("--student", required=True, metavar="FOLDER", help="as pocketquery distill saves it")
@@ -60,7 +62,6 @@ def adapt_student(subparsers: Any) -> None:
     add("--seed", type=int, default=0, metavar="N", help="of everything drawn (default: 0)")
     add("--device", default="cpu", help="torch device (default: cpu)")
     add("--json", action="store_true", help="print the result as one JSON object")
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

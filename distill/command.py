@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ _SHAPES = (
 
 def distill(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "distill",
-        help="make a light query encoder in a teacher's vector space",
-        description="Distil a teacher into a light query encoder that lands in its vector space.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Distil a teacher into a light query encoder that lands in its vector space.",
+        _EPILOG,
+        _run,
     )
     add = parser.add_argument
     add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
@@ -68,7 +69,6 @@ def distill(subparsers: Any) -> None:
         help="autocast: accelerators, processors with AMX or AVX512-BF16",
     )
     add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -115,7 +115,7 @@ def _run(arguments: argparse.Namespace) -> int:
         f"student   {report.path}  ({report.student}, {report.parameters / 1e6:.1f} M parameters)"
     )
     print(f"learnt    {report.texts} texts, ranking {report.documents} documents")
-    print(f"pieces    {report.vocabulary}")
+    print(f"subwords  {report.vocabulary}")
     print(f"space     {report.space_id}")
     return 0
 

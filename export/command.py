@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
+from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ student does; MatMuls go back to float, one by one, until it does.
 
 def export(subparsers: Any) -> None:
     """Add ``pocketquery export`` to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "export",
-        help="turn a distilled student into a verified int8 bundle",
-        description="Export a distilled student as an int8 bundle that a device can load.",
-        epilog=_EXPORT_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Export a distilled student as an int8 bundle that a device can load.",
+        _EXPORT_EPILOG,
+        _export,
     )
     add = parser.add_argument
     add("--student", required=True, metavar="FOLDER", help="what pocketquery distill wrote")
@@ -90,7 +91,6 @@ def export(subparsers: Any) -> None:
     add("--sentence-transformers", metavar="FOLDER", help="also write that layout, with onnx/")
     add("--zip", action="store_true", help="write PATH.zip, one file, instead of a folder")
     add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_export)
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import real_path
 from pocketquery.sdk.index.documents import Document
@@ -44,12 +45,12 @@ Killed and run again with the same documents, it continues where it was. Without
 
 def index(subparsers: Any) -> None:
     """Add ``pocketquery index`` to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "index",
-        help="encode a corpus or a folder of texts and build an index",
-        description="Encode documents and build the index that devices search.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Encode documents and build the index that devices search.",
+        _EPILOG,
+        _index,
     )
     add = parser.add_argument
     source = parser.add_mutually_exclusive_group(required=True)
@@ -68,7 +69,6 @@ def index(subparsers: Any) -> None:
     add_engine(parser)
     add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
     add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_index)
 
 
 def _index(arguments: argparse.Namespace) -> int:

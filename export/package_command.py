@@ -14,7 +14,7 @@ from typing import Any
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import DEFAULT
 from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, MOST_MANIFEST_BYTES, SIGNATURE_FILE
-from pocketquery.sdk.commands import add_public_key, chosen_public_key
+from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import replace_folder
 
@@ -68,12 +68,12 @@ encoder.encode("how do I get a refund")
 
 def package(subparsers: Any) -> None:
     """Add ``pocketquery package`` to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "package",
-        help="make a Python package of a bundle, for pip",
-        description="Make a Python package of a bundle, which pip installs and its name opens.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Make a Python package of a bundle, which pip installs and its name opens.",
+        _EPILOG,
+        _package,
     )
     add = parser.add_argument
     add("--bundle", required=True, help="a folder or a zip")
@@ -82,7 +82,6 @@ def package(subparsers: Any) -> None:
     add("--version", default="1.0", help="of the package (default: 1.0)")
     add_public_key(parser)
     add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_package)
 
 
 def write_package(

@@ -3,7 +3,7 @@
 Each package registers its own commands in the group ``pocketquery.commands``: a function that takes
 argparse's sub-parsers, adds its parser and sets ``run``. So this module imports none of them. When
 a command is named only that one is loaded, and for the list of our own none is: their summaries
-stand here, because loading them would load torch.
+stand in ``commands.py``, because loading them would load torch.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from pocketquery.sdk.commands import SUMMARIES
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, PocketQueryError
 
 if TYPE_CHECKING:
@@ -37,33 +38,6 @@ examples:
 
 Each command has its own help: pocketquery search --help
 """
-
-_SUMMARIES = {
-    "mine": "Make training data of raw texts: stores, pairs, triples, vocabularies.",
-    "augment": "Make views of queries with any augmenter, look at them, keep them.",
-    "pretrain": "Pretrain a document encoder on raw texts, with one objective or several.",
-    "distill": "Distil a teacher into a light query encoder.",
-    "export": "Export a distilled encoder as an int8 bundle.",
-    "encode-corpus": "Encode a corpus of many files, shard by shard, also on Ray.",
-    "index": "Encode a corpus or a folder of texts and build an index.",
-    "encode": "Encode texts into vectors.",
-    "search": "Search an index; the query never leaves this machine.",
-    "adapt": "Teach the query encoder the documents of an index, without labels.",
-    "adapt-student": "Teach a whole student the documents of an index, without labels.",
-    "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
-    "verify": "Check a bundle or an index.",
-    "doctor": "Look at this machine, the installation, bundles and indexes.",
-    "completion": "Print a script that completes commands in bash, zsh or fish.",
-    "package": "Make a Python package of a bundle, for pip.",
-    "join": "Take part in federated rounds through a gateway.",
-    "enrol": "A device's key and certificate for private rounds (experimental).",
-    "privacy": "Plan private rounds, or write the privacy officer's page (experimental).",
-    "simulate": "Federated rounds over simulated devices, in this process.",
-    "chaos": "Whether rounds with your settings survive every fault, before you deploy.",
-    "gateway": "Let phones and browsers take part in federated rounds.",
-    "releases": "List the versions the rounds made, show one, roll back.",
-    "demo": "The whole journey on a real corpus, in minutes.",
-}
 
 # The extra that a module needs, and a package that tells whether it is there; the deepest wins.
 _EXTRAS = {
@@ -120,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _commands() -> dict[str, EntryPoint]:
-    order = {name: rank for rank, name in enumerate(_SUMMARIES)}
+    order = {name: rank for rank, name in enumerate(SUMMARIES)}
     points = sorted(entry_points(group=_GROUP), key=lambda p: (order.get(p.name, len(order)), p))
     return {point.name: point for point in points}
 
@@ -188,10 +162,10 @@ def _load(point: EntryPoint) -> Callable[[Subparsers], None]:
 
 
 def _list(point: EntryPoint, subparsers: Subparsers) -> None:
-    if point.name in _SUMMARIES:
+    if point.name in SUMMARIES:
         extra, package = _extra(point.module) or ("", "sys")
         missing = f' (needs: pip install "pocketquery[{extra}]")' if not find_spec(package) else ""
-        subparsers.add_parser(point.name, help=_SUMMARIES[point.name] + missing)
+        subparsers.add_parser(point.name, help=SUMMARIES[point.name] + missing)
         return
     try:  # a command of somebody else's package
         _load(point)(subparsers)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from pocketquery.sdk.encoder import Encoder
 
 __all__ = [
+    "SUMMARIES",
     "Subparsers",
+    "add_action",
     "add_bundle",
     "add_command",
     "add_filter",
@@ -31,6 +33,36 @@ __all__ = [
 Subparsers: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse gives it no public name
 )
+SUMMARIES = {
+    "mine": "Make training data of raw texts: stores, pairs, triples, vocabularies.",
+    "augment": "Make views of queries with any augmenter, look at them, keep them.",
+    "pretrain": "Pretrain a document encoder on raw texts, with one objective or several.",
+    "distill": "Distil a teacher into a light query encoder.",
+    "export": "Export a distilled encoder as an int8 bundle.",
+    "encode-corpus": "Encode a corpus of many files, shard by shard, also on Ray.",
+    "index": "Encode a corpus or a folder of texts and build an index.",
+    "slice": "Cut from an index those documents that a filter selects, without encoding again.",
+    "delta": "Make, show and apply what changed between two versions of an index.",
+    "vectors": "Write an index's vectors, ids and metadata for a server: Parquet, FAISS, Postgres.",
+    "encode": "Encode texts into vectors.",
+    "search": "Search an index; the query never leaves this machine.",
+    "adapt": "Teach the query encoder the documents of an index, without labels.",
+    "adapt-student": "Teach a whole student the documents of an index, without labels.",
+    "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
+    "verify": "Check a bundle or an index.",
+    "doctor": "Look at this machine, the installation, bundles and indexes.",
+    "completion": "Print a script that completes commands in bash, zsh or fish.",
+    "package": "Make a Python package of a bundle, for pip.",
+    "join": "Take part in federated rounds through a gateway.",
+    "enrol": "A device's key and certificate for private rounds (experimental).",
+    "privacy": "Plan private rounds, or write the privacy officer's page (experimental).",
+    "simulate": "Federated rounds over simulated devices, in this process.",
+    "chaos": "Whether rounds with your settings survive every fault, before you deploy.",
+    "gateway": "Let phones and browsers take part in federated rounds.",
+    "releases": "List the versions the rounds made, show one, roll back.",
+    "demo": "The whole journey on a real corpus, in minutes.",
+}
+"""Sub-command -> its line in the list of all of them, in the order of that list."""
 _SNIPPET = 160  # characters
 
 
@@ -188,16 +220,37 @@ def add_command(
     name: str,
     description: str,
     examples: str,
-    run: Callable[[argparse.Namespace], int],
+    run: Callable[[argparse.Namespace], int] | None = None,
 ) -> argparse.ArgumentParser:
-    """Add a sub-command with its examples, and what runs it; returns its parser."""
+    """Add a sub-command with its examples, and what runs it; returns its parser.
+
+    Args:
+        subparsers: of the shell.
+        name: of the command.
+        description: at the top of its own help.
+        examples: at the end of it.
+        run: returns the exit code; None where the command has actions that run.
+    """
     parser = subparsers.add_parser(
         name,
-        help=description,
+        help=SUMMARIES.get(name, description),
         description=description,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def add_action(
+    actions: Any, name: str, summary: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Add an action of a sub-command (``enrol key``), which can print JSON; returns its parser."""
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
     return parser
 

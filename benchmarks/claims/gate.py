@@ -3,9 +3,9 @@
 ``loss``: its cross entropy on the masked subword tokens of held-out text is a stated share or less
 of those tokens' entropy, each by itself (what knowing their frequencies alone comes to). ``probe``:
 a line through its vectors tells CLINC150's intents better, from a few examples each, than one
-through those of drawn weights. ``retrieval``: after the same short fine-tuning it finds SQuAD's
-passages better than drawn weights do. "Better" is an interval, over drawings or seeds and over
-texts, that lies above 0.
+through those of randomly initialised weights. ``retrieval``: after the same short fine-tuning it
+finds SQuAD's passages better than randomly initialised weights do. "Better" is an interval, over
+drawings or seeds and over texts, that lies above 0.
 """
 
 from __future__ import annotations
@@ -237,8 +237,8 @@ def _wanted(start: Start) -> str:
     most = declared("gate")["most_of_entropy"]
     said = {
         "loss": f"a loss of at most {most} of the entropy of the words by themselves",
-        "probe": "intents told better than from drawn weights",
-        "retrieval": "SQuAD's passages found better than from drawn weights",
+        "probe": "intents told better than from randomly initialised weights",
+        "retrieval": "SQuAD's passages found better than from randomly initialised weights",
     }
     return ", ".join(said[part] for part in start.settings["gate"])
 
@@ -254,7 +254,7 @@ def _shown(figures: Mapping[str, Any]) -> str:
         else:
             mean, low, high = found["difference"]
             shown.append(
-                f"{part} {found['start']:.4f}, drawn weights {found['drawn']:.4f}, difference "
-                f"{mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+                f"{part} {found['start']:.4f}, randomly initialised weights {found['drawn']:.4f}, "
+                f"difference {mean:+.4f} [{low:+.4f}, {high:+.4f}]"
             )
     return "; ".join(shown)

@@ -71,7 +71,7 @@ def start_texts(name: str, data: Path, most: int | None = None) -> tuple[GroupLi
 
 
 class Start:
-    """One start: its vocabulary, its drawn weights, its legs.
+    """One start: its vocabulary, its randomly initialised weights, its legs.
 
     Args:
         name: in ``arms.toml``.
@@ -112,7 +112,7 @@ class Start:
         return encoder
 
     def trained(self, leg: int) -> SentenceEncoder:
-        """What a finished leg made; 0 is the drawn weights that the first one began with."""
+        """What a finished leg made; 0 is the weights that the first one began with."""
         return SentenceEncoder.load(self.leg_folder(leg)) if leg else self.drawn()
 
     def tokenizer(self) -> Any:

@@ -139,7 +139,7 @@ class Study:
         self._rate = self._chosen_rate()
 
     def begin_anywhere(self) -> None:
-        """For measuring speed alone: from drawn weights where there is no start, at any rate."""
+        """For measuring speed alone: from any start and at any rate."""
         self._leg = self.shared_start.finished()
         self._rate = 1e-4
 

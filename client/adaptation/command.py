@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_public_key, chosen_public_key
+from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
 
 if TYPE_CHECKING:
     from pocketquery.client.adaptation.acceptance import AdaptationVerdict
@@ -33,12 +33,12 @@ not written, and the exit status is 1.
 
 def adapt(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "adapt",
-        help="teach the query encoder the documents of an index, without labels",
-        description="Teach the query encoder the documents of an index: an adapter, no labels.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Teach the query encoder the documents of an index: an adapter, no labels.",
+        _EPILOG,
+        _run,
     )
     add = parser.add_argument
     add("--bundle", required=True, metavar="PATH", help="with a training step")
@@ -60,7 +60,6 @@ def adapt(subparsers: Any) -> None:
     add("--seed", type=int, default=0, metavar="N", help="of everything drawn (default: 0)")
     add("--threads", type=int, default=1, metavar="N", help="of the training (default: 1)")
     add("--json", action="store_true", help="print the result as one JSON object")
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

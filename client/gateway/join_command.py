@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
+
 if TYPE_CHECKING:
     from pocketquery.client.device import Device
     from pocketquery.client.gateway.outcome import Outcome
@@ -51,12 +53,12 @@ _FILES = ("bundle", "index", "state")
 
 def join(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "join",
-        help="take part in federated rounds through a gateway",
-        description="Take part in federated rounds through a gateway, and fetch what they release.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Take part in federated rounds through a gateway, and fetch what they release.",
+        _EPILOG,
+        _run,
     )
     parser.add_argument("--gateway", required=True, metavar="URL", help="https://host[:port]")
     parser.add_argument("--bundle", required=True, help="with a training step")
@@ -82,7 +84,6 @@ def join(subparsers: Any) -> None:
     private.add_argument("--revoked", metavar="FILE", help="device keys that are none any more")
     for name, kind, said in _RULES:
         private.add_argument(f"--{name}", type=kind, metavar=name[0].upper(), help=said)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_action, add_command
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import write_atomic
@@ -47,23 +48,24 @@ _DAY = 86_400
 
 def enrol(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "enrol",
-        help="a device's key and certificate for private rounds",
-        description="Make a device's key for private rounds (experimental), and certify it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Make a device's key for private rounds (experimental), and certify it.",
+        _EPILOG,
     )
     actions = parser.add_subparsers(metavar="action", required=True)
-    key = _add(actions, "key", "make this device's key, and print its public half", _key)
+    key = add_action(actions, "key", "make this device's key, and print its public half", _key)
     _add_state(key)
     key.add_argument(
         "--replace", action="store_true", help="also where there is one: its certificate is void"
     )
-    request = _add(actions, "request", "write what the authority needs to know of a key", _request)
+    request = add_action(
+        actions, "request", "write what the authority needs to know of a key", _request
+    )
     _add_state(request)
     request.add_argument("--output", required=True, metavar="FILE", help="the request")
-    sign = _add(actions, "sign", "certify the keys of requests, offline", _sign)
+    sign = add_action(actions, "sign", "certify the keys of requests, offline", _sign)
     sign.add_argument("requests", nargs="+", metavar="request", help="a request's file")
     sign.add_argument(
         "--key",
@@ -76,7 +78,7 @@ def enrol(subparsers: Any) -> None:
     sign.add_argument(
         "--output", metavar="FOLDER", help="where the certificates go (default: beside each)"
     )
-    show = _add(actions, "show", "what a certificate says, and whether it holds", _show)
+    show = add_action(actions, "show", "what a certificate says, and whether it holds", _show)
     show.add_argument("certificate", help="its file")
     show.add_argument(
         "--authority",
@@ -85,20 +87,13 @@ def enrol(subparsers: Any) -> None:
     )
     _add_federation(show, required=False)
     show.add_argument("--state", metavar="FOLDER", help="whether it is for this device's key, too")
-    budget = _add(actions, "budget", "what private rounds have cost this device's user", _budget)
+    budget = add_action(
+        actions, "budget", "what private rounds have cost this device's user", _budget
+    )
     _add_state(budget)
     budget.add_argument(
         "--delta", type=float, default=1e-6, help="that epsilon is told at (default: 1e-06)"
     )
-
-
-def _add(actions: Any, name: str, description: str, run: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=description, description=description.capitalize() + "."
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pocketquery.sdk.commands import add_command
+
 __all__ = ["demo"]
 
 _EPILOG = """\
@@ -22,16 +24,15 @@ demo/report.json. Nothing is downloaded. Run again, it reuses what is finished.
 
 def demo(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "demo",
-        help="the whole journey on a corpus that ships with the package",
-        description="Teacher, distillation, int8 export, index, evaluation and a few searches.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Teacher, distillation, int8 export, index, evaluation and a few searches.",
+        _EPILOG,
+        _run,
     )
     parser.add_argument("--output", default="demo", metavar="FOLDER", help="default: demo")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from typing import Any
 
 from pocketquery.sdk.commands import (
     Subparsers,
+    add_action,
     add_command,
     add_filter,
     add_index_public_key,
@@ -53,11 +53,11 @@ A slice is what an index built from its documents alone would be, to the byte.
 
 def delta(subparsers: Subparsers) -> None:
     """Add ``pocketquery delta``."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "delta",
-        help="Make, show and apply what changed between two versions of an index.",
-        description="What changed between two versions of an index, for devices that have the old.",
-        epilog="""\
+        "What changed between two versions of an index, for devices that have the old.",
+        """\
 examples:
   pocketquery delta make --old slices-1/a --new slices-2/a --output a.delta
   pocketquery delta make --old 1 --new 2 --output a.delta --signing-key publisher.pem
@@ -67,30 +67,20 @@ examples:
 
 An index that a delta was applied to finds what the new one finds, with the same scores.
 """,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(metavar="action", required=True)
-    make = _add(actions, "make", "write what leads from one index to another", _make)
+    make = add_action(actions, "make", "write what leads from one index to another", _make)
     make.add_argument("--old", required=True, metavar="FOLDER", help="what devices have")
     make.add_argument("--new", required=True, metavar="FOLDER", help="what they shall have")
     make.add_argument("--output", required=True, metavar="FILE", help="the delta")
     _add_signing_key(make, "the delta (needed where the new index is signed)")
-    show = _add(actions, "show", "what a delta does, after checking its hashes", _show)
+    show = add_action(actions, "show", "what a delta does, after checking its hashes", _show)
     show.add_argument("delta", help="the file")
     add_index_public_key(show)
-    apply = _add(actions, "apply", "make an index what the new one is, in one step", _apply)
+    apply = add_action(actions, "apply", "make an index what the new one is, in one step", _apply)
     apply.add_argument("delta", help="the file")
     apply.add_argument("--index", required=True, metavar="FOLDER", help="the old index")
     add_index_public_key(apply)
-
-
-def _add(actions: Any, name: str, description: str, run: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=description, description=f"{description.capitalize()}."
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _add_signing_key(parser: argparse.ArgumentParser, what: str) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_public_key, chosen_public_key
+from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ own. Queries without a relevant document are left out and counted.
 
 def evaluate(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "evaluate",
-        help="measure a bundle's or an encoder's retrieval against BM25",
-        description="Measure how well a bundle finds documents, beside its teacher and BM25.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Measure how well a bundle finds documents, beside its teacher and BM25.",
+        _EPILOG,
+        _run,
     )
     add = parser.add_argument
     add("--bundle", help="the bundle to measure (folder or zip)")
@@ -54,7 +54,6 @@ def evaluate(subparsers: Any) -> None:
     add("--seed", type=int, default=0, help="of the typos and of ties (default: 0)")
     add("--cache", metavar="FOLDER", help="keep the teacher's document vectors here")
     add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from pocketquery.sdk.commands import add_command
+
 __all__ = ["gateway"]
 
 _EPILOG = """\
@@ -26,18 +28,17 @@ docs/gateway.md has all settings, the paths, and how devices sign requests.
 
 def gateway(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "gateway",
-        help="let phones and browsers take part in federated rounds",
-        description="Serve devices over HTTPS, and answer a federation's server for all of them.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Serve devices over HTTPS, and answer a federation's server for all of them.",
+        _EPILOG,
+        _run,
     )
     parser.add_argument("--config", required=True, metavar="FILE", help="settings, TOML")
     parser.add_argument(
         "--openapi", action="store_true", help="print the OpenAPI description, and end"
     )
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -111,7 +111,7 @@ def _source(paths: Sequence[str], kind: Kind, reading: ReadOptions) -> Source:
 def make_encoder(
     arguments: argparse.Namespace, sources: Sequence[Source], place: Path
 ) -> SentenceEncoder:
-    """The encoder to start from: a model, or drawn in a preset's shape.
+    """The encoder to start from: a model, or a new one in a preset's shape.
 
     Args:
         arguments: ``init``, ``tokenizer``, ``vocabulary`` and the options of a shape.
@@ -154,7 +154,7 @@ def begin_with_counts(
     sources: Sequence[Source],
     kept: Path,
 ) -> None:
-    """A drawn encoder begins with what is counted in the largest source, unless it is told not to.
+    """A new encoder begins with what is counted in the largest source, unless it is told not to.
 
     Args:
         arguments: ``table`` (None: that of ``init``'s kind), ``init`` and ``seed``.
@@ -164,7 +164,7 @@ def begin_with_counts(
         kept: where what was found is kept.
 
     Raises:
-        InvalidInputError: a table is asked for, and the encoder is not drawn in a preset's shape.
+        InvalidInputError: a table is asked for, and the encoder is not new.
     """
     if arguments.table == "random" or (arguments.table is None and arguments.init not in PRESETS):
         return

@@ -10,6 +10,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
+
 if TYPE_CHECKING:
     from pocketquery.server.pretraining.config import PretrainingConfig
     from pocketquery.server.pretraining.mixture import Part
@@ -49,12 +51,12 @@ continues where it was; --json prints its figures as one object.
 
 def pretrain(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "pretrain",
-        help="train an encoder on raw text, with one objective or several",
-        description="Pretrain an encoder on raw text, from scratch or from a model.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Pretrain an encoder on raw text, from scratch or from a model.",
+        _EPILOG,
+        _run,
     )
     add = parser.add_argument
     add("--output", required=True, metavar="FOLDER", help="where the model goes")
@@ -75,7 +77,6 @@ def pretrain(subparsers: Any) -> None:
     _add_texts(parser.add_argument_group("texts"))
     _add_encoder(parser.add_argument_group("encoder"))
     _add_training(parser.add_argument_group("training"))
-    parser.set_defaults(run=_run)
 
 
 def _add_texts(group: Any) -> None:
@@ -105,10 +106,10 @@ def _add_encoder(group: Any) -> None:
         "--init",
         default="mini",
         metavar="WHAT",
-        help="nano, mini (default), small, tinybert4 or teacher: drawn in that shape; or a model's "
-        "folder or Hub name",
+        help="nano, mini (default), small, tinybert4 or teacher: a new encoder of that shape; or a "
+        "model's folder or Hub name",
     )
-    add("--tokenizer", metavar="WHAT", help="of a drawn encoder: folder or Hub name")
+    add("--tokenizer", metavar="WHAT", help="of a new encoder: folder or Hub name")
     add(
         "--vocabulary",
         type=int,
@@ -121,10 +122,10 @@ def _add_encoder(group: Any) -> None:
     add(
         "--table",
         choices=("cooccurrence", "random"),
-        help="of a drawn encoder: where its token vectors begin, with what occurs together in the "
-        "texts (default), which saves thousands of steps, or as they are drawn",
+        help="of a new encoder: where its token vectors begin, with what occurs together in the "
+        "texts (default), which saves thousands of steps, or at random",
     )
-    add("--pooling", help="mean (default of drawn encoders), cls or eos")
+    add("--pooling", help="mean (default of new encoders), cls or eos")
     add("--max-length", type=int, default=128, help="tokens of a text (default: 128)")
     add("--share-layers", action="store_true", help="all layers have one layer's weights (ALBERT)")
     add("--embedding-width", type=int, metavar="N", help="of a factorised vocabulary table")

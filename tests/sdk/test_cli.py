@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Sequence
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from pocketquery.sdk.bundle.adapter import write_adapter
 from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.bundle.signature import key_id
 from pocketquery.sdk.cli import main
+from pocketquery.sdk.commands import SUMMARIES
 from tests.sdk.tiny_bundle import (
     PRIVATE,
     SPACE_ID,
@@ -32,7 +34,6 @@ from tests.sdk.tiny_bundle import PUBLIC as PUBLIC_KEY
 PUBLIC = PUBLIC_KEY.hex()
 KEY = key_id(PUBLIC)
 KEPT = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-COMMANDS = ["demo", "distill", "encode", "evaluate", "export", "index", "search", "verify"]
 
 
 def run(
@@ -53,8 +54,10 @@ def run(
 def test_help_lists_every_command_with_examples() -> None:
     result = run(["--help"])
     assert result.returncode == 0
-    for command in COMMANDS:
+    for command in SUMMARIES:
         assert re.search(rf"^    {command}\b", result.stdout, re.MULTILINE), command
+    ours = distribution("pocketquery").entry_points.select(group="pocketquery.commands")
+    assert {point.name for point in ours} == set(SUMMARIES)
     assert "examples:" in result.stdout
 
 
@@ -292,8 +295,10 @@ def test_without_the_extras_help_still_works() -> None:
         [sys.executable, "-c", UNINSTALLED, "--help"], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
-    for command in COMMANDS:
+    for command in SUMMARIES:
         assert re.search(rf"^    {command}\b", result.stdout, re.MULTILINE), command
+    ours = distribution("pocketquery").entry_points.select(group="pocketquery.commands")
+    assert {point.name for point in ours} == set(SUMMARIES)
     listing = " ".join(result.stdout.split())
     assert re.search(r'distill Distil [^"]*needs: pip install "pocketquery\[server\]"', listing)
     assert re.search(r"encode Encode texts into vectors. search", listing)

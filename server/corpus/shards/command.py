@@ -7,6 +7,7 @@ import dataclasses
 import json
 from typing import Any
 
+from pocketquery.sdk.commands import add_command
 from pocketquery.server.corpus.shards.options import (
     add_encoder,
     add_engine,
@@ -31,12 +32,12 @@ goes on with the shards that are missing; both engines write the same bytes.
 
 def encode_corpus_command(subparsers: Any) -> None:
     """Add ``pocketquery encode-corpus`` to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "encode-corpus",
-        help="encode a corpus of many files, shard by shard",
-        description="Encode the documents of many files into Parquet, shard by shard.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Encode the documents of many files into Parquet, shard by shard.",
+        _EPILOG,
+        _encode_corpus,
     )
     add = parser.add_argument
     add(
@@ -50,7 +51,6 @@ def encode_corpus_command(subparsers: Any) -> None:
     add_encoder(parser)
     add_engine(parser)
     add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_encode_corpus)
 
 
 def _encode_corpus(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.simulation.command import add_files, add_options, files_of
 
@@ -49,12 +50,11 @@ rounds are skipped, and that is as expected: what it costs is for you to judge.
 
 def chaos(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "chaos",
-        help="whether your rounds survive every fault, before you deploy them",
-        description="Whether rounds with these settings survive faults: one table of pass rates.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Whether rounds with these settings survive faults: one table of pass rates.",
+        _EPILOG,
     )
     add_files(parser, users=None)
     add = parser.add_argument

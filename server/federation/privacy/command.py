@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -39,12 +40,11 @@ _ADVERSARIES = {
 
 def privacy(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "privacy",
-        help="plan private rounds, or write their report (experimental)",
-        description="What private rounds cost and carry, before they run and after.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "What private rounds cost and carry, before they run and after.",
+        _EPILOG,
     )
     actions = parser.add_subparsers(metavar="action", required=True)
     _add_plan(actions)

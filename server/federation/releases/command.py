@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_action, add_command
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 
@@ -40,12 +41,11 @@ _ROW = "{:>8}  {:>8}  {:10}  {:>16}  {:>8}  {:>18}  {}"
 
 def releases(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "releases",
-        help="list the versions of a federation, or go back to one",
-        description="The versions that federated rounds released or rejected.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "The versions that federated rounds released or rejected.",
+        _EPILOG,
     )
     actions = parser.add_subparsers(metavar="action", required=True)
     _add(actions, "list", "every candidate, the oldest first", _list)
@@ -84,12 +84,8 @@ def releases(subparsers: Any) -> None:
 
 
 def _add(actions: Any, name: str, description: str, run: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=description, description=description.capitalize() + "."
-    )
+    parser = add_action(actions, name, description, run)
     parser.add_argument("--registry", required=True, metavar="FOLDER", help="of the releases")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
     return parser
 
 

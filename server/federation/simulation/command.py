@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_public_key, chosen_public_key
+from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ experimental: no outside cryptographer has reviewed them.
 
 def simulate(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "simulate",
-        help="federated rounds over simulated devices, in this process",
-        description="Federated rounds over simulated devices: real training, gate and releases.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Federated rounds over simulated devices: real training, gate and releases.",
+        _EPILOG,
+        _run,
     )
     add_files(parser, users=1000)
     add = parser.add_argument
@@ -87,7 +87,6 @@ def simulate(subparsers: Any) -> None:
     add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
     add("--json", action="store_true", help="print the result as one JSON object")
     add_options(parser)
-    parser.set_defaults(run=_run)
 
 
 def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
