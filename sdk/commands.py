@@ -1,4 +1,6 @@
-"""The commands of the device side: ``encode``, ``search`` and ``verify``."""
+"""The commands of the device side: ``encode``, ``search`` and ``verify``; and what every command is
+made with.
+"""
 
 from __future__ import annotations
 

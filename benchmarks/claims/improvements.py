@@ -93,8 +93,8 @@ PREPARATIONS = {
 
 LINES = {
     "mlm": Line(
-        f"pretrain {_WIKI} --objective mlm --init nano --steps 1000 "
-        "--learning-rate 1e-3 --max-length 48 --output base",
+        f"pretrain {_WIKI} --objective mlm --init nano --steps 1000 --learning-rate 1e-3 "
+        "--max-length 48 --output base",
         "masked",
         start="",
     ),

@@ -91,7 +91,9 @@ class Start:
         """Of leg ``leg``, from 1; another one where it or an earlier one is declared anew."""
         named = {key: value for key, value in self.settings.items() if key not in ("legs", "gate")}
         whole = json.dumps([named, self.legs[:leg]], sort_keys=True)
-        return _found(self.name, f"leg-{leg}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}")
+        name = f"leg-{leg}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+        own, published = WORK / "starts" / self.name / name, _PUBLISHED / self.name / name
+        return published if published.is_dir() and not own.is_dir() else own
 
     def finished(self) -> int:
         """How many legs are trained to their end."""
@@ -186,15 +188,14 @@ class Start:
         return True
 
     def publish(self, leg: int) -> Path:
-        """Copy a finished leg, what its gate measured and the vocabulary into the repository.
+        """Copy a finished leg and what its gate measured into the repository.
 
         Returns:
             Folder of the published start.
         """
         folder = _PUBLISHED / self.name
         leg_folder = self.leg_folder(leg)
-        for each in (self._vocabulary_folder(), leg_folder):
-            shutil.copytree(each, folder / each.name, dirs_exist_ok=True)
+        shutil.copytree(leg_folder, folder / leg_folder.name, dirs_exist_ok=True)
         figures = leg_folder.with_suffix(".gate.json")
         write_atomic(folder / figures.name, figures.read_bytes())
         return folder
@@ -205,15 +206,12 @@ class Start:
         return int(rows[-1]["step"]) if rows else 0
 
     def _vocabulary_folder(self) -> Path:
+        """Where the vocabulary was trained, or else the first leg, which is saved with it."""
         named = str(self.settings.get("tokenizer_of", self.name))
         size = declared("starts")[named]["vocabulary"]
-        return _found(named, f"vocabulary-{size}")
-
-
-def _found(start: str, name: str) -> Path:
-    """A folder of a start: the published one where there is no other."""
-    own, published = WORK / "starts" / start / name, _PUBLISHED / start / name
-    return published if published.is_dir() and not own.is_dir() else own
+        own = WORK / "starts" / named / f"vocabulary-{size}"
+        leg = Start(named).leg_folder(1)
+        return leg if leg.is_dir() and not own.is_dir() else own
 
 
 def _set_dropout(encoder: SentenceEncoder, rate: float | None) -> None:

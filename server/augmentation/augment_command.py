@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ def augment(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
     # What is heavy is imported only where it is needed: the shell loads every command's module.
     from pocketquery.server.corpus.mining.inputs import add_inputs
-    from pocketquery.server.corpus.mining.outputs import add_mode
 
-    parser = add_mode(subparsers, "augment", "make views of queries, and look at them", _EPILOG)
+    parser = add_command(
+        subparsers, "augment", "Make views of queries, and look at them.", _EPILOG, _augment
+    )
     add_inputs(parser, "queries")
     add = parser.add_argument_group("what is done").add_argument
     add("--augmenter", metavar="NAME|JSON", help="which one")
@@ -55,7 +57,6 @@ def augment(subparsers: Any) -> None:
     add("--batch-size", type=int, default=32, metavar="N", help="texts at once (default: 32)")
     add("--seed", type=int, default=0, help="of everything random (default: 0)")
     add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=_augment)
 
 
 def _augment(arguments: argparse.Namespace) -> int:

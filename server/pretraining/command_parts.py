@@ -114,7 +114,7 @@ def make_encoder(
     """The encoder to start from: a model, or a new one in a preset's shape.
 
     Args:
-        arguments: ``init``, ``tokenizer``, ``vocabulary`` and the options of a shape.
+        arguments: ``init``, ``tokenizer``, ``vocabulary``, ``table`` and the options of a shape.
         sources: a new vocabulary is trained on the largest.
         place: where that vocabulary is kept.
 
@@ -134,10 +134,12 @@ def make_encoder(
             seed=arguments.seed,
         )
     shape = ("tokenizer", "vocabulary", "share_layers", "embedding_width", "pre_norm")
-    given = [name for name in shape if getattr(arguments, name)]
+    given = [f"--{name.replace('_', '-')}" for name in shape if getattr(arguments, name)]
+    if arguments.table == "cooccurrence":
+        given.append("--table cooccurrence")
     if given:
         raise InvalidInputError(
-            f"--{given[0].replace('_', '-')} goes with a preset ({', '.join(PRESETS)}); "
+            f"{given[0]} goes with a preset ({', '.join(PRESETS)}); "
             f'--init is "{arguments.init}", which brings its own'
         )
     encoder = SentenceEncoder.load(arguments.init, pooling=arguments.pooling)
@@ -157,22 +159,14 @@ def begin_with_counts(
     """A new encoder begins with what is counted in the largest source, unless it is told not to.
 
     Args:
-        arguments: ``table`` (None: that of ``init``'s kind), ``init`` and ``seed``.
-        encoder: a new one.
+        arguments: ``table``, ``init`` and ``seed``.
+        encoder: of :func:`make_encoder`; a model is left as it is.
         parts: whose MLM heads get their biases.
         sources: what is trained on.
         kept: where what was found is kept.
-
-    Raises:
-        InvalidInputError: a table is asked for, and the encoder is not new.
     """
-    if arguments.table == "random" or (arguments.table is None and arguments.init not in PRESETS):
+    if arguments.init not in PRESETS or arguments.table == "random":
         return
-    if arguments.init not in PRESETS:
-        raise InvalidInputError(
-            f"--table cooccurrence goes with a preset ({', '.join(PRESETS)}); --init is "
-            f'"{arguments.init}", which brings its own table'
-        )
     largest = max(sources, key=len)
     texts = (" ".join(largest[row].texts) for row in range(len(largest)))
     heads = [part.objective for part in parts]

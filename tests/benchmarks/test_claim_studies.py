@@ -238,14 +238,16 @@ def test_what_is_published_stands_in_for_the_runs_and_for_nothing_else(work: Pat
 
     study = made(True)
     scores = {(arm, seed): study.run(arm, seed) for seed, arm in list(study.runs())[:2]}
-    was = fingerprint(start.trained(1))
+    was, drawn = fingerprint(start.trained(1)), fingerprint(start.drawn())
+    vocabulary = start.tokenizer().get_vocab()
     start.publish(1)
     study.publish()
     for name in ("starts", "tiny"):
         (work / name).rename(work / f"gone-{name}")
     start = Start("tiny")
     assert (start.finished(), checked_leg(start), fingerprint(start.trained(1))) == (1, 1, was)
-    assert start.tokenizer().get_vocab()
+    assert start.tokenizer().get_vocab() == vocabulary
+    assert fingerprint(start.drawn()) == drawn
     again = made(False)
     for (arm, seed), kept in scores.items():
         assert again.run(arm, seed)["first"].tolist() == kept["first"].tolist()

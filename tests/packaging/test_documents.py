@@ -30,6 +30,17 @@ def test_every_command_of_the_readme_exists() -> None:
     assert all(re.search(rf"^\s+{name}\s", shown, re.MULTILINE) for name in named)
 
 
+def test_commands_are_listed_alike_whether_they_are_loaded_or_not() -> None:
+    loaded = "from pocketquery.sdk.cli import whole_parser; whole_parser().print_help()"
+    shown = [
+        subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, check=True
+        ).stdout
+        for command in (["-m", "pocketquery.sdk", "--help"], ["-c", loaded])
+    ]
+    assert shown[0] == shown[1]
+
+
 def pages() -> list[Path]:
     """Every Markdown page that the repository keeps."""
     listed = subprocess.run(

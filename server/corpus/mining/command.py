@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pocketquery.sdk.commands import add_command
+
 __all__ = ["mine"]
 
 _EPILOG = """\
@@ -25,10 +27,12 @@ def mine(subparsers: Any) -> None:
     from pocketquery.server.corpus.mining.mine_store import add_store
     from pocketquery.server.corpus.mining.mine_tokenizer import add_tokenizer
     from pocketquery.server.corpus.mining.mine_triples import add_triples
-    from pocketquery.server.corpus.mining.outputs import add_mode
 
-    parser = add_mode(
-        subparsers, "mine", "make training data of raw texts: stores, pairs, triples", _EPILOG
+    parser = add_command(
+        subparsers,
+        "mine",
+        "Make training data of raw texts: stores, pairs, triples.",
+        _EPILOG,
     )
     modes = parser.add_subparsers(dest="mode", metavar="what", required=True)
     for add in (add_store, add_pairs, add_triples, add_tokenizer):

@@ -13,7 +13,7 @@ __all__ = ["add_memory", "add_mode", "add_output", "report_store"]
 
 
 def add_mode(subparsers: Any, name: str, summary: str, epilog: str) -> Any:
-    """A parser whose help shows examples."""
+    """The parser of one mode; its help shows examples."""
     return subparsers.add_parser(
         name,
         help=summary,

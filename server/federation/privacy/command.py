@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.commands import add_action, add_command
 from pocketquery.sdk.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def privacy(subparsers: Any) -> None:
 
 def _add_plan(actions: Any) -> None:
     parser = _action(
-        actions, "plan", "participations, noise, bytes and expected loss of a federation"
+        actions, "plan", "participations, noise, bytes and expected loss of a federation", _plan
     )
     add = parser.add_argument
     add("--devices", type=int, required=True, metavar="N", help="that may take part at all")
@@ -71,11 +71,12 @@ def _add_plan(actions: Any) -> None:
     add("--clip-norm", type=float, default=1.0, metavar="X", help="largest L2 norm of a change")
     add("--steps", type=int, default=10, metavar="N", help="training steps on a device")
     add("--learning-rate", type=float, default=1e-3, metavar="X", help="on the device")
-    parser.set_defaults(run=_plan)
 
 
 def _add_report(actions: Any) -> None:
-    parser = _action(actions, "report", "the page for a privacy officer, from what has run")
+    parser = _action(
+        actions, "report", "the page for a privacy officer, from what has run", _report
+    )
     add = parser.add_argument
     add("--federation", required=True, metavar="FOLDER", help="of the rounds: journal and settings")
     add("--devices", type=int, metavar="N", help="that may take part at all")
@@ -90,14 +91,11 @@ def _add_report(actions: Any) -> None:
         help="result of benchmarks/privacy_attacks.py (default: docs/results/privacy_attacks.json)",
     )
     add("--output", default="privacy.html", metavar="FILE", help="default: privacy.html")
-    parser.set_defaults(run=_report)
 
 
-def _action(actions: Any, name: str, description: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=description, description=f"{description.capitalize()}. {EXPERIMENTAL}"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+def _action(actions: Any, name: str, summary: str, run: Any) -> argparse.ArgumentParser:
+    parser = add_action(actions, name, summary, run)
+    parser.description = f"{parser.description} {EXPERIMENTAL}"
     return parser
 
 
