@@ -162,7 +162,7 @@ BENCHMARKS = (
         300,
         (
             _T("*/recall_at_10", ">=", 0.99),
-            _T("*/over_faiss", "<=", 2),
+            _T("*/over_faiss", "<=", 1),
             _T("*/of_float32", "<=", 0.3),
         ),
     ),

@@ -95,7 +95,7 @@ def _installation(extras: list[str]) -> Iterator[Finding]:
     again = "install pocketquery again: pip install --force-reinstall pocketquery"
     yield from guarded("machine", "machine", again, check_machine)
     yield from guarded("machine", "clock", "set the clock", clock)
-    for name in ("numpy", "onnxruntime", "sentencepiece"):
+    for name in ("numpy", "onnxruntime", "sentencepiece", "simsimd"):
         remedy = f"pip install --force-reinstall {name}"
         yield from guarded("packages", f"import {name}", remedy, partial(check_import, name))
     yield from guarded("packages", "packages", again, lambda: check_packages(declared(), extras))

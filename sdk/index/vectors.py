@@ -9,11 +9,11 @@ The file is a 64-byte header and one row a document, so that adding documents is
 A row's vector is ``(code - 128) * scale`` with ``scale = max|v| / 127``. Scaling each vector by
 its own maximum keeps recall@10 at .99 or more of float32's; one scale for all does not.
 
-A search multiplies the mapped rows, scales and all, by the query in 7 bits (the scale's four bytes
-meet four zeros), in integers; then the best ``_RESCORED`` are scored again with the query in
-float32, which removes the query's share of the rounding: recall@10 rises from .987 to .994 and the
-scores are true to about 0.003. The file ends where the database says it ends: rows beyond are of
-an add that never committed, and the next add overwrites them.
+A search multiplies the codes where they are mapped by the query in 7 bits, in integers; then the
+best ``_RESCORED`` are scored again with the query in float32, which removes the query's share of the
+rounding: recall@10 rises from .987 to .994 and the scores are true to about 0.003. The file ends
+where the database says it ends: rows beyond are of an add that never committed, and the next add
+overwrites them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import sync_folder
-from pocketquery.sdk.index.integer_product import SAFE_LIMIT, integer_product
+from pocketquery.sdk.index.integer_product import MOST_COLUMNS, integer_product
 from pocketquery.sdk.plain_files import open_own_file, plain_size
 
 __all__ = [
@@ -54,7 +54,7 @@ __all__ = [
     "unit_rows",
 ]
 
-MOST_DIMENSIONS = 1 << 16  # 255 * SAFE_LIMIT * this fits into the product's 32 bits
+MOST_DIMENSIONS = MOST_COLUMNS
 
 Codes = NDArray[np.uint8]
 
@@ -64,8 +64,10 @@ _HEADER = 64
 _FIELDS = struct.Struct("<8sII44s")
 _ZERO = 128
 _SCALE_BYTES = 4
+_STEPS = 64  # of a query, on either side of zero
 _RESCORED = 100
 _BLOCK = 1 << 16  # rows: their products stay in the processor's cache, and no search holds them all
+_STRETCH = 64
 _MOST_SCALE = 1.001 / 127  # of a vector of length 1, however it was rounded
 
 
@@ -153,7 +155,7 @@ class Vectors:
         self.path = path
         self.dimension = dimension
         self._rows = _map(path, dimension, count)
-        self._scales: list[Floats | None] = [None] * -(-count // _BLOCK)
+        self._scales: list[tuple[Floats, NDArray[np.int32]] | None] = [None] * -(-count // _BLOCK)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -200,9 +202,9 @@ class Vectors:
 
         Of equal scores the first rows. Arguments as :meth:`search`.
         """
-        step = np.float32(max(float(np.abs(query).max()), 1e-30) / SAFE_LIMIT)
+        step = np.float32(max(float(np.abs(query).max()), 1e-30) / _STEPS)
         codes = np.rint(query / step).astype(np.int8)
-        operand = np.concatenate([codes, np.zeros(_SCALE_BYTES, np.int8)])
+        unsigned = (codes.astype(np.int16) + _STEPS).astype(np.uint8)
         offset = _ZERO * int(codes.sum(dtype=np.int64))
 
         def blocks() -> Iterator[tuple[int, NDArray[np.float64]]]:
@@ -210,21 +212,26 @@ class Vectors:
                 block = slice(number * _BLOCK, (number + 1) * _BLOCK)
                 if allowed is not None and not allowed[block].any():
                     continue
-                products = integer_product(self._rows[block], operand)
-                products -= offset
-                scores = products * (self._block_scales(number) * step)
+                scales, shift = self._block_scales(number)
+                scores = integer_product(self._rows[block, :-_SCALE_BYTES], unsigned)
+                scores -= shift
+                scores -= offset
+                scores *= scales * step
                 if allowed is not None:
                     scores[~allowed[block]] = -np.inf
                 yield block.start, scores
 
         return best_of_blocks(blocks(), most)
 
-    def _block_scales(self, number: int) -> Floats:
-        scales = self._scales[number]
-        if scales is None:  # while the rows are in the processor's cache anyway
+    def _block_scales(self, number: int) -> tuple[Floats, NDArray[np.int32]]:
+        """Scales of a block's rows, and how much a query without signs adds to their products."""
+        found = self._scales[number]
+        if found is None:  # with the first search, not when the file is opened
             rows = self._rows[number * _BLOCK : (number + 1) * _BLOCK]
-            scales = self._scales[number] = _scales(rows, self.path)
-        return scales
+            every = np.full(self.dimension, _STEPS, np.uint8)
+            shift = integer_product(rows[:, :-_SCALE_BYTES], every).astype(np.int32)
+            found = self._scales[number] = _scales(rows, self.path), shift
+        return found
 
     def raw(self, rows: NDArray[np.integer]) -> Codes:
         """``rows`` as the file has them, uint8 (m, d + 4)."""
@@ -277,7 +284,9 @@ def best_of_blocks(
     """
     positions, highest = np.zeros(0, np.intp), np.zeros(0)
     for first, scores in blocks:
-        found = np.flatnonzero(scores > above)  # of equal ones the first stay
+        reached = _reached(scores, most)
+        # Of equal ones the first stay.
+        found = np.flatnonzero(scores >= reached if reached > above else scores > above)
         if not len(found):
             continue
         positions = np.concatenate([positions, found + first])
@@ -287,6 +296,18 @@ def best_of_blocks(
         if len(positions) == most:
             above = highest.min()
     return positions, highest
+
+
+def _reached(scores: NDArray[np.floating[Any]], count: int) -> float:
+    """A value that at least ``count`` scores reach and not many more; -inf where it is not known.
+
+    The highest of each stretch are soon found, and the ``count``-th of them is such a value.
+    """
+    stretches = len(scores) // _STRETCH
+    if stretches < count:
+        return -np.inf
+    highest = scores[: stretches * _STRETCH].reshape(stretches, _STRETCH).max(axis=1)
+    return float(np.partition(highest, stretches - count)[stretches - count])
 
 
 def in_blocks(

@@ -34,7 +34,7 @@ def loaded_by(code: str) -> set[str]:
 
 def test_importing_the_sdk_loads_nothing_heavy_and_not_even_numpy() -> None:
     loaded = loaded_by("import pocketquery.sdk")
-    assert not loaded & (HEAVY | {"numpy", "onnxruntime", "sentencepiece"})
+    assert not loaded & (HEAVY | {"numpy", "onnxruntime", "sentencepiece", "simsimd"})
 
 
 def test_touching_every_public_name_loads_nothing_heavy() -> None:

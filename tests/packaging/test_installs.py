@@ -126,6 +126,7 @@ BASE = {
     "numpy",
     "onnxruntime",
     "sentencepiece",
+    "simsimd",
     "flatbuffers",
     "packaging",
     "protobuf",

@@ -24,7 +24,7 @@ ALLOWED = {
 }
 # What the device has. cryptography comes with the extra "sign", shtab with "completion", and both
 # only inside functions.
-DEVICE = {"numpy", "onnxruntime", "sentencepiece"}
+DEVICE = {"numpy", "onnxruntime", "sentencepiece", "simsimd"}
 DEVICE_LAZILY = DEVICE | {"cryptography", "shtab"}
 
 # The sub-folders of server/: each imports itself and those before it.

@@ -140,7 +140,7 @@ def test_an_extra_that_is_wanted_and_none(capsys: pytest.CaptureFixture[str]) ->
     assert "no such extra" in broken(report)["extras", "nonsense"]
 
 
-@pytest.mark.parametrize("package", ["numpy", "onnxruntime", "sentencepiece"])
+@pytest.mark.parametrize("package", ["numpy", "onnxruntime", "sentencepiece", "simsimd"])
 def test_a_package_that_cannot_be_imported_is_a_finding(package: str, tmp_path: Path) -> None:
     """The doctor itself needs nothing but Python."""
     code = (
