@@ -17,7 +17,7 @@ Searches are measured in processor time, which on one thread is the time itself 
 runs. FOLDER keeps the index for the next run (1 GB); the float32 vectors are nowhere held at once.
 
 Must reach: opened within 10 ms, ours and ``Index.search`` at most 1.2 times faiss's p50, recall@10
-at least 0.99, the build within 400 MB. The last line is one JSON object, stored as
+at least faiss's, the build within 400 MB. The last line is one JSON object, stored as
 docs/results/search_million.json by ``--store``; the exit code is 1 where a figure is missed. Ten
 minutes of one core.
 """
@@ -58,7 +58,7 @@ ASKED = 100  # questions in each mode
 WARM = 5
 RESULT = ROOT / "docs" / "results" / "search_million.json"
 MOST = {"open_ms": 10.0, "over_faiss": 1.2, "index_over_faiss": 1.2, "build_mb": 400.0}
-LEAST = {"recall_at_10": 0.99}
+LEAST = {"recall_over_faiss": 1.0}
 SPACE = "space-of-the-benchmark"
 Figures = dict[str, float]
 
@@ -237,12 +237,14 @@ def beside(work: Path, documents: int) -> Figures:
             },
         )
     p50 = {name: statistics.median(values) for name, values in times.items()}
+    recalls = {name: shared(rows, nearest) for name, rows in found.items()}
     return {
         **{f"{name}_scan_ms": value for name, value in p50.items()},
         "over_faiss": p50["ours"] / p50["faiss"],
         "index_over_faiss": p50["index"] / p50["faiss"],
-        "recall_at_10": shared(found["ours"], nearest),
-        "faiss_recall_at_10": shared(found["faiss"], nearest),
+        "recall_at_10": recalls["ours"],
+        "faiss_recall_at_10": recalls["faiss"],
+        "recall_over_faiss": recalls["ours"] / recalls["faiss"],
     }
 
 

@@ -10,10 +10,10 @@ A row's vector is ``(code - 128) * scale`` with ``scale = max|v| / 127``. Scalin
 its own maximum keeps recall@10 at .99 or more of float32's; one scale for all does not.
 
 A search multiplies the codes where they are mapped by the query in 7 bits, in integers; then the
-best ``_RESCORED`` are scored again with the query in float32, which removes the query's share of the
-rounding: recall@10 rises from .987 to .994 and the scores are true to about 0.003. The file ends
-where the database says it ends: rows beyond are of an add that never committed, and the next add
-overwrites them.
+best ``_RESCORED`` are scored again with the query in float32, which removes the query's share of
+the rounding: recall@10 rises from .987 to .994 and the scores are true to about 0.003. The file
+ends where the database says it ends: rows beyond are of an add that never committed, and the next
+add overwrites them.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25, create_postings, document_lengths, insert_postings
+from pocketquery.sdk.index.vectors import best, best_first
 
 __all__ = ["Bm25Ranker", "DenseRanker", "Encode", "Ranker"]
 
@@ -81,10 +82,5 @@ class DenseRanker:
 
 def _best(scores: Floats, depth: int) -> NDArray[np.int64]:
     """Rows of the highest scores, the highest first; of equal ones the earlier."""
-    rows = np.arange(len(scores))
-    if len(scores) > depth:
-        least = np.partition(scores, len(scores) - depth)[len(scores) - depth]
-        rows = np.flatnonzero(scores >= least)
-    order = np.argsort(-scores[rows], kind="stable")[:depth]
-    best: NDArray[np.int64] = rows[order]
-    return best
+    rows = best(scores, depth)
+    return best_first(rows, scores[rows], depth)[0]
