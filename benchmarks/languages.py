@@ -7,7 +7,8 @@
 are dealt to the languages, so that nothing that is trained on is parallel. Six lines of the shell
 (language_journey/lines.py) make a vocabulary, an encoder of four layers by masked words, CCP on top
 of it, a light query encoder and its int8 bundle. Shift and scale, and a rotation, are fitted on
-pages that the language was not dealt. Beside these stand BM25 and the encoder as it was drawn.
+pages that the language was not dealt. Beside these stand BM25, the encoder as it was drawn and
+Auto-MLM, with as many steps as CCP, over turns that are a page's sentences.
 
 The tests, by language: language_journey/sets.py. Retrieval is scored by nDCG@10, the others by
 accuracy, with intervals of 95 % over the queries. No figure has to be reached: they are written to
@@ -165,7 +166,7 @@ def systems_of(test: Test) -> list[str]:
 
 def encoders_of(work: Path, tests: Sequence[Test]) -> Encoders:
     """The models that were made, the first as it was drawn, and their calibrations."""
-    mlm, ccp = (SentenceEncoder.load(work / name) for name in ("base", "encoder"))
+    mlm, auto, ccp = (SentenceEncoder.load(work / name) for name in ("base", "auto_mlm", "encoder"))
     drawn = new_encoder("mini", mlm.tokenizer, max_length=mlm.max_length).eval()
     sentences = {
         path.stem: [
@@ -177,7 +178,7 @@ def encoders_of(work: Path, tests: Sequence[Test]) -> Encoders:
         for path in sorted((work / "unseen").glob("*.jsonl"))
     }
     return Encoders(
-        {"random": drawn, "mlm": mlm, "ccp": ccp},
+        {"random": drawn, "mlm": mlm, "auto_mlm": auto, "ccp": ccp},
         sdk.load(work / "bundle"),
         sentences,
         [text for test in tests for text in (*test.queries, *test.documents)],

@@ -5,7 +5,9 @@
 "A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval". Every
 arm is pretrained on the documents and then fine-tuned alike, as a bi-encoder on questions with
 negatives from BM25: on all of them (``mrr@10``, ``recall@100``), on a thousand (``middle_``) and on
-a hundred (``low_``), at the rate that is best for the MLM arm on questions kept for that.
+a hundred (``low_``), at the rate that is best for the MLM arm on questions kept for that. Arms
+called ``_iterated`` are fine-tuned twice, as the paper does it: the encoder that has learnt from
+BM25's negatives finds harder ones, and the pretrained encoder learns anew from those.
 
 * ``squad``: paragraphs of Wikipedia articles, questions on articles of which fine-tuning saw none.
 * ``scifact``: abstracts of articles, and claims with the abstracts that they cite.
@@ -50,6 +52,7 @@ from pocketquery.server.objectives.cpdae import Cpdae
 from pocketquery.server.pretraining import PretrainingConfig
 
 FINE_TUNING = declared("cpdae")["fine_tune"]
+_ITERATED = {arm for arm, table in declared("cpdae")["arms"].items() if table.get("iterated")}
 _PREFIXES = {"low": "low_", "middle": "middle_", "all": ""}  # set of questions -> of its scores
 _SAMPLE = 256  # documents on which predicted words are measured
 _PAGES = 2_000  # of Wikipedia, read beside a set's documents
@@ -112,6 +115,10 @@ def corpus(name: str, data: Path) -> Corpus:
         config = _config(chosen["steps"], rate, trained.seed)
         learnt_from = first_triples(triples(trained.seed), chosen["questions"])
         tuned = fine_tuned(trained.encoder, learnt_from, config, FINE_TUNING["options"])
+        if trained.arm in _ITERATED:
+            harder = triples_of(learnt, trained.seed, negatives, found_by=tuned)
+            learnt_from = first_triples(harder, chosen["questions"])
+            tuned = fine_tuned(trained.encoder, learnt_from, config, FINE_TUNING["options"])
         questions = tuned.encode([text for text, _ in asked])
         return dense_ranks(questions, tuned.encode(test.passages), [row for _, row in asked])
 
@@ -151,7 +158,12 @@ def claims(name: str) -> list[Claim]:
                 *(above("seed", other, "mrr@10") for other in simple),
                 *(near(other, "mlm", "mrr@10", 0.01) for other in simple),
             ],
-            [above("cpdae", "seed", "mrr@10"), above("seed", "mlm", "mrr@10")],
+            [
+                above("cpdae", "seed", "mrr@10"),
+                above("seed", "mlm", "mrr@10"),
+                above("cpdae_iterated", "mlm_iterated", "mrr@10"),
+                above("cpdae_iterated", "cpdae", "mrr@10"),
+            ],
         ),
         Claim(
             "O12",

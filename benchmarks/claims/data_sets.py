@@ -31,6 +31,7 @@ __all__ = [
     "pages",
     "question_bodies",
     "scifact",
+    "searched",
     "services",
     "squad",
     "threads",
@@ -153,6 +154,18 @@ def ciphers(data: Path, most: int | None = None, *, reverse: bool = False) -> Ci
     groups = (found[row] for row in range(len(found)))
     untitled = [replace(group, texts=group.texts[1:], title=False) for group in groups]
     return make_ciphers(untitled, seed=0, reverse=reverse, held_out=_PARALLEL)
+
+
+def searched(data: Path) -> list[str]:
+    """Questions that people typed into a search engine (NQ-open and EfficientQA), each once."""
+    folder = data / "nq_open_queries"
+    asked = [
+        row["question"]
+        for name in ("dev", "efficientqa_dev")
+        for row in objects(folder / f"{name}.jsonl.gz")
+    ]
+    asked += [row[0] for row in table(folder / "efficientqa_test_questions.tsv.gz")]
+    return list(dict.fromkeys(asked))
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,14 @@ Classes of the first two are CLINC150's intents: told by their names (``zero_sho
 100 requests each (``few_shot``, ``hundred_shot``: by a linear classifier on vectors that stay as
 they are; ``few_tuned``, where all of the encoder is fine-tuned, on ``made_up`` alone).
 
-``lm_loss`` is the infilling loss on each of some held-out pairs. Two arms are no training at all:
-``random`` is the weights as drawn, ``bm25`` BM25 in the encoder's place. ``low_recall@10`` and
-``high_recall@10`` are over the questions that share the fewest and the most words with their
-passage, a third each; ``duplicates`` are forum questions marked as duplicates, the third of them
-whose titles share the fewest words: of each, whether it is among the ten nearest of all titles.
+``lm_loss`` is the infilling loss on each of some held-out pairs. What is written is compared with
+what stood there, by F1 of the words: ``blanks`` of two words in those pairs, and, of the arm
+``titles``, which learns to write titles beside, ``titles`` of SQuAD's paragraphs. Two arms are no
+training at all: ``random`` is the weights as drawn, ``bm25`` BM25 in the encoder's place.
+``low_recall@10`` and ``high_recall@10`` are over the questions that share the fewest and the most
+words with their passage, a third each; ``duplicates`` are forum questions marked as duplicates, the
+third of them whose titles share the fewest words: of each, whether it is among the ten nearest of
+all titles.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from data_sets import exchange_duplicates, manual, pages
+from data_sets import exchange_duplicates, manual, pages, squad
 from fixtures.title_fixture import make_titled_documents
 from gate import intents
 from numpy.typing import NDArray
@@ -49,8 +52,10 @@ from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_pairs
 from pocketquery.server.corpus.mining.rankers import Bm25Ranker
 from pocketquery.server.corpus.readers.labelled_texts import LabelledTexts, label_text
 from pocketquery.server.evaluation.classification import few_shot, zero_shot_classes
+from pocketquery.server.evaluation.generation import blank_scores, title_scores
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.gur import Gur
+from pocketquery.server.objectives.shared.infilling import Infiller
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 _SHOTS = {"few_shot": (10, "probe"), "hundred_shot": (100, "probe")}
@@ -59,6 +64,8 @@ _TUNED = {"few_tuned": (10, "fine_tuning")}  # takes longer than all the rest
 _DEVELOPED = 500  # questions to choose by
 _PAGES = 2_000  # of Wikipedia, that pairs are mined from
 _ASKED = 5_000  # synthetic titles
+_PAIRS_A_TITLE = 10  # that the arm which writes titles draws
+_WRITTEN = 200  # titles, and texts with a blank
 _POOL, _TESTED = 140, (50, 200)  # texts of a class to sample from; least and most to be scored on
 
 
@@ -67,6 +74,7 @@ class _Task:
     """What is asked of an arm on a corpus.
 
     ``duplicates`` are pairs of titles that share few words, among ``titles``; none: not asked.
+    ``titled`` are titles and what they are of; none: no titles are written.
     """
 
     retrieval: RetrievalTest
@@ -75,6 +83,7 @@ class _Task:
     held_out: GroupList
     duplicates: Sequence[tuple[str, str]] = ()
     titles: Sequence[str] = ()
+    titled: Sequence[tuple[str, str]] = ()
 
 
 def corpus(name: str, data: Path) -> Corpus:
@@ -89,6 +98,10 @@ def corpus(name: str, data: Path) -> Corpus:
         source: GroupList(list(mine_pairs(groups, config)), "pairs")
         for source, config in mined.items()
     }
+    pairs = [sources["lcs"][row] for row in range(len(sources["lcs"]))]
+    titled = [group for group in groups if group.title and len(group.texts) > 2]
+    few = random.Random(0).sample(titled, min(len(titled), len(pairs) // _PAIRS_A_TITLE))
+    sources["titled"] = GroupList(pairs + few, "documents")
     chosen_by = task.retrieval.training[:: max(1, len(task.retrieval.training) // _DEVELOPED)]
     overlap = _overlap(task.retrieval)
     return Corpus(
@@ -181,8 +194,13 @@ def _public(name: str, data: Path) -> tuple[GroupList, _Task]:
     close = _least_alike(pairs) if name == "wiki" else []
     train, test = intents(data)
     named = _in_words(train), _in_words(test)
-    task = _Task(retrieval, *named, _held_pairs(held_out), close, titles)
+    titled = [(g.texts[0], " ".join(g.texts[1:])) for g in _some(squad(data).documents, _WRITTEN)]
+    task = _Task(retrieval, *named, _held_pairs(held_out), close, titles, titled)
     return GroupList(seen, "documents"), task
+
+
+def _some(source: GroupList, count: int) -> list[Group]:
+    return [source[row] for row in random.Random(0).sample(range(len(source)), count)]
 
 
 def _in_words(labelled: LabelledTexts) -> LabelledTexts:
@@ -279,7 +297,7 @@ def _evaluate(trained: Trained, task: _Task, overlap: NDArray[np.float64]) -> Sc
             seed=trained.seed,
         )
         scores[name] = np.mean([one.right for one in found], axis=0)
-    return scores | _found_duplicates(encode, task) | _lm_loss(trained, task.held_out)
+    return scores | _found_duplicates(encode, task) | _written(trained, task)
 
 
 def _found_duplicates(encode: Encode | None, task: _Task) -> Scores:
@@ -312,21 +330,26 @@ def _bucketed(ranks: NDArray[np.int64], overlap: NDArray[np.float64]) -> Scores:
     }
 
 
-def _lm_loss(trained: Trained, held_out: GroupList) -> Scores:
-    """The infilling loss of each held-out pair, masked alike for every arm."""
-    for objective in trained.objectives:
-        if isinstance(objective, Gur) and objective.config.variant != "no_lm":
-            objective.eval()
-            losses = []
-            for row in range(len(held_out)):
-                drawn = objective.draw(held_out[row], random.Random(row))
-                if drawn is not None:
-                    batch = objective.collate([drawn], np.random.default_rng(row))
-                    with torch.no_grad():
-                        found = objective.loss(trained.encoder.eval(), batch)
-                    losses.append(float(found.parts["lm"]))
-            return {"lm_loss": np.array(losses)}
-    return {}
+def _written(trained: Trained, task: _Task) -> Scores:
+    """The infilling loss of each held-out pair, masked alike for every arm; what is written."""
+    objective = next((one for one in trained.objectives if isinstance(one, Gur)), None)
+    if objective is None or objective.decoder is None:
+        return {}
+    objective.eval()
+    losses = []
+    for row in range(len(task.held_out)):
+        drawn = objective.draw(task.held_out[row], random.Random(row))
+        if drawn is not None:
+            batch = objective.collate([drawn], np.random.default_rng(row))
+            with torch.no_grad():
+                found = objective.loss(trained.encoder.eval(), batch)
+            losses.append(float(found.parts["lm"]))
+    infiller = Infiller(trained.encoder, objective.decoder)
+    texts = [task.held_out[row].texts[1] for row in range(min(len(task.held_out), _WRITTEN))]
+    scores = {"lm_loss": np.array(losses), "blanks": blank_scores(infiller, texts)}
+    if objective.config.title_share and task.titled:
+        scores["titles"] = title_scores(infiller, *map(list, zip(*task.titled, strict=True)))
+    return scores
 
 
 if __name__ == "__main__":

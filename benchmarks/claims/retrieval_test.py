@@ -18,7 +18,7 @@ from pocketquery.server.corpus.mining.hard_negatives import (
     Questions,
     mine_triples,
 )
-from pocketquery.server.corpus.mining.rankers import Bm25Ranker
+from pocketquery.server.corpus.mining.rankers import Bm25Ranker, DenseRanker, Ranker
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
@@ -47,8 +47,20 @@ class RetrievalTest:
     test: list[tuple[str, int]]
 
 
-def triples_of(test: RetrievalTest, seed: int = 0, negatives: int = 7) -> GroupList:
-    """The training questions in a drawn order, each with so many negatives from BM25."""
+def triples_of(
+    test: RetrievalTest,
+    seed: int = 0,
+    negatives: int = 7,
+    found_by: SentenceEncoder | None = None,
+) -> GroupList:
+    """The training questions in a drawn order, each with so many negatives.
+
+    Args:
+        test: whose questions and passages.
+        seed: of the order.
+        negatives: of a question, among the first fifty that are found for it.
+        found_by: an encoder that finds them; None: BM25 does.
+    """
     asked = random.Random(seed).sample(test.training, len(test.training))
     answers: dict[str, set[int]] = defaultdict(set)
     for text, row in asked:
@@ -57,9 +69,12 @@ def triples_of(test: RetrievalTest, seed: int = 0, negatives: int = 7) -> GroupL
         Question(str(i), text, (row,), frozenset(answers[text]))
         for i, (text, row) in enumerate(asked)
     )
+    ranker: Ranker = Bm25Ranker(test.passages)
+    if found_by is not None:
+        ranker = DenseRanker(found_by.encode, found_by.encode, test.passages)
     mined = mine_triples(
         Questions(tuple(test.passages), questions),
-        [Bm25Ranker(test.passages)],
+        [ranker],
         NegativesConfig(negatives=negatives, depth=50),
     )
     return GroupList(list(mined), "triples")

@@ -21,6 +21,8 @@ _STAGES: Mapping[str, tuple[str, Stage]] = {
     "random": ("random", "raw"),
     "random_calibrated": ("random", "scale"),
     "mlm": ("mlm", "raw"),
+    "auto_mlm": ("auto_mlm", "raw"),
+    "auto_mlm_calibrated": ("auto_mlm", "scale"),
     "ccp": ("ccp", "raw"),
     "ccp_calibrated": ("ccp", "scale"),
     "ccp_rotated": ("ccp", "rotate"),
@@ -38,7 +40,7 @@ class Encoders:
     """Vectors by the name of a system, kept on disk.
 
     Args:
-        models: ``random``, ``mlm`` and ``ccp``.
+        models: ``random``, ``mlm``, ``auto_mlm`` and ``ccp``.
         bundle: the query encoder in the space of ``ccp``; None where there is none.
         sentences: by language some thousand sentences that no model was trained on and no test
             holds.
@@ -61,7 +63,7 @@ class Encoders:
             name: fit(
                 {one: self._raw(name, texts) for one, texts in kept.items()}, CalibrationConfig()
             )
-            for name in ("random", "ccp")
+            for name in ("random", "auto_mlm", "ccp")
         }
 
     def vectors(

@@ -1,4 +1,7 @@
-"""From texts to a bundle in six lines of the shell, each run once; what they cost is kept."""
+"""From texts to a bundle in six lines of the shell, and one for an encoder to compare.
+
+Each is run once; what they cost is kept.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ LINES: Mapping[str, str] = {
     "--steps 1200 --batch-size 32 --learning-rate 1e-3 --held-out 0 --output base",
     "encoder": "pretrain --documents store --objective ccp --set ccp.mlm_probability=0.25 "
     "--init base --steps 240 --batch-size 32 --learning-rate 5e-4 --held-out 0 --output encoder",
+    "auto_mlm": "pretrain --documents store --objective auto_mlm --init base --steps 240 "
+    "--batch-size 32 --learning-rate 5e-4 --held-out 0 --output auto_mlm",
     "student": "distill --teacher encoder --queries queries.tsv --student 2x128 --typos 0.3 "
     "--steps 300 --output student",
     "bundle": "export --student student --corpus corpus.jsonl --queries queries.tsv "

@@ -27,6 +27,8 @@ _NAMES = {
     "random": "drawn",
     "random_calibrated": "drawn, calibrated",
     "mlm": "MLM",
+    "auto_mlm": "Auto-MLM",
+    "auto_mlm_calibrated": "Auto-MLM, calibrated",
     "ccp": "CCP",
     "ccp_calibrated": "CCP, calibrated",
     "ccp_rotated": "and rotated",

@@ -17,7 +17,9 @@ __all__ = ["GAINS", "Scores", "figures", "score"]
 
 GAINS = {
     "mlm_over_random": ("mlm", "random"),
+    "auto_mlm_over_mlm": ("auto_mlm", "mlm"),
     "ccp_over_mlm": ("ccp", "mlm"),
+    "ccp_over_auto_mlm": ("ccp", "auto_mlm"),
     "ccp_over_random": ("ccp", "random"),
     "calibrated_over_ccp": ("ccp_calibrated", "ccp"),
     "calibrated_over_random": ("ccp_calibrated", "random_calibrated"),

@@ -1,11 +1,12 @@
 """What the journey is tested with, language by language: questions, candidates, and who is right.
 
-``xquad``, ``xquad_to_en``, ``xquad_from_en``: a question and its paragraph, in one language or with
-English on one side. ``jaquad``: the same in Japanese, among some 2,000 paragraphs. ``manual``,
-``manual_to_en``: a held-out page's title and its text. ``pages_to_en``, ``pages_from_en``: a page's
-text and its translation. ``tatoeba_to_en``, ``tatoeba_from_en``: a sentence and its translation.
-``xsid``: a request has the intent of the English request that is nearest, which is not its own
-translation.
+``xquad``, ``xquad_to_en``, ``xquad_from_en``, ``xquad_between``: a question and its paragraph, in
+one language, with English on one side, or in two languages neither of which is English: the
+paragraphs are in the next one. ``jaquad``: the same in Japanese, among some 2,000 paragraphs.
+``manual``, ``manual_to_en``: a held-out page's title and its text. ``pages_to_en``,
+``pages_from_en``, ``pages_between``: a page's text and its translation, the last without English.
+``tatoeba_to_en``, ``tatoeba_from_en``: a sentence and its translation. ``xsid``: a request has the
+intent of the English request that is nearest, which is not its own translation.
 """
 
 from __future__ import annotations
@@ -21,13 +22,22 @@ from language_journey.manual import Page
 
 __all__ = ["RETRIEVAL", "TESTS", "Test", "tests_of"]
 
-RETRIEVAL = ("xquad", "xquad_to_en", "xquad_from_en", "jaquad", "manual", "manual_to_en")
+RETRIEVAL = (
+    "xquad",
+    "xquad_to_en",
+    "xquad_from_en",
+    "xquad_between",
+    "jaquad",
+    "manual",
+    "manual_to_en",
+)
 """Scored by nDCG@10; the others by accuracy: is what comes first right?"""
 
 TESTS = (
     *RETRIEVAL,
     "pages_to_en",
     "pages_from_en",
+    "pages_between",
     "tatoeba_to_en",
     "tatoeba_from_en",
     "xsid",
@@ -82,7 +92,7 @@ def tests_of(data: Path, pages: Mapping[str, Sequence[Page]], language: str) -> 
         pages: the manual's held-out pages by language, in the same order in each.
         language: whose.
     """
-    yield from _xquad(data / "xquad", language)
+    yield from _xquad(data / "xquad", language, list(pages))
     if language == "ja":
         yield _jaquad(data / "jaquad_train")
     yield from _manual(pages, language)
@@ -90,8 +100,17 @@ def tests_of(data: Path, pages: Mapping[str, Sequence[Page]], language: str) -> 
     yield from _xsid(data / "xsid", language)
 
 
-def _xquad(folder: Path, language: str) -> Iterator[Test]:
-    if not (folder / f"{language}.corpus.jsonl.gz").is_file():
+def _next(languages: Sequence[str], language: str) -> str | None:
+    """The language after ``language``, English left out, the first after the last; if any."""
+    others = [one for one in languages if one != "en"]
+    if language not in others or len(others) < 2:
+        return None
+    return others[(others.index(language) + 1) % len(others)]
+
+
+def _xquad(folder: Path, language: str, languages: Sequence[str]) -> Iterator[Test]:
+    there = [one for one in languages if (folder / f"{one}.corpus.jsonl.gz").is_file()]
+    if language not in there:
         return
     answers = {row[0]: row[1] for row in table(folder / "qrels.tsv")}
 
@@ -113,6 +132,9 @@ def _xquad(folder: Path, language: str) -> Iterator[Test]:
     if language != "en":
         yield search("xquad_to_en", language, "en")
         yield search("xquad_from_en", "en", language)
+    other = _next(there, language)
+    if other is not None:
+        yield search("xquad_between", language, other)
 
 
 def _jaquad(folder: Path) -> Test:
@@ -149,6 +171,10 @@ def _manual(pages: Mapping[str, Sequence[Page]], language: str) -> Iterator[Test
     yield Test("manual_to_en", language, language, "en", titles, translated, named)
     yield Test("pages_to_en", language, language, "en", bodies, translated, itself)
     yield Test("pages_from_en", language, "en", language, translated, bodies, itself)
+    other = _next(list(pages), language)
+    if other is not None:
+        found = [" ".join(page.paragraphs) for page in pages[other]]
+        yield Test("pages_between", language, language, other, bodies, found, itself)
 
 
 def _same(texts: Sequence[str]) -> list[frozenset[int]]:

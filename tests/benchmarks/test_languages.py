@@ -124,6 +124,31 @@ def test_pages_are_read_as_they_were_written_and_as_documents(tmp_path: Path) ->
     assert [one.id for one in read_documents(path)] == ["de/s/a", "de/s/b"]
 
 
+def test_pages_are_looked_for_in_the_next_language_that_is_not_english(tmp_path: Path) -> None:
+    from language_journey.manual import Page
+    from language_journey.sets import tests_of
+
+    pages = {one: [Page("s/a", f"title {one}", (f"text {one}",))] for one in ("en", "de", "nl")}
+    found = {
+        language: {
+            test.name: (test.asked_in, test.queries, test.written_in, test.documents)
+            for test in tests_of(tmp_path, pages, language)
+            if test.name.startswith("pages")
+        }
+        for language in ("en", "de")
+    }
+    assert found["en"] == {}
+    assert found["de"] == {
+        "pages_to_en": ("de", ["text de"], "en", ["text en"]),
+        "pages_from_en": ("en", ["text en"], "de", ["text de"]),
+        "pages_between": ("de", ["text de"], "nl", ["text nl"]),
+    }
+    (last,) = [one for one in tests_of(tmp_path, pages, "nl") if one.name == "pages_between"]
+    assert last.written_in == "de"
+    alone = {one: pages[one] for one in ("en", "de")}
+    assert "pages_between" not in [one.name for one in tests_of(tmp_path, alone, "de")]
+
+
 class FixedVectors:
     """Each text is a number: the place of its one in a row of zeros."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -230,6 +231,12 @@ class Infiller:
         grammar = Grammar.of_text(self.decoder.shape, self.encoder, most_tokens)
         [written] = self._written(self._ids(text)[: self._longest], grammar, 1, 0.0, 0)
         return self._text(written.tokens)
+
+    def readable(self, text: str) -> str:
+        """The first words of ``text``, as many as are read at once, with room for a blank."""
+        words = text.split()
+        ends = accumulate(len(self._ids(word)) for word in words)
+        return " ".join(word for word, end in zip(words, ends, strict=True) if end < self._longest)
 
     @property
     def _longest(self) -> int:

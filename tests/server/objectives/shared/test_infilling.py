@@ -19,42 +19,13 @@ from pocketquery.server.objectives.shared.infilling import (
     generate,
 )
 from pocketquery.server.objectives.shared.seq2seq_decoder import GurDecoder
+from tests.infilling_model import FACTS, infilling_model
 from tests.tiny_models import bert_teacher, sentences
-
-FACTS = (
-    "the leaf of the plant light sugar",
-    "the norman king of the castle battle",
-    "the rock of the mountain geology water",
-    "the blood of the heart cell oxygen",
-)
-STEPS = 300
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model overfitted to :data:`FACTS` and to their last words as titles."""
-    path = tmp_path_factory.mktemp("gur") / "model"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        encoder = bert_teacher(layers=1, width=48)
-        config = GurConfig(vector_size=16, max_length=24, rate_jitter=True, dropout=0.0)
-        gur = Gur(encoder, config)
-        pairs = [GurExample(fact, fact, fact) for fact in FACTS]
-        titles = [GurExample(fact, fact.split()[-1], fact, writes_title=True) for fact in FACTS]
-        optimizer = torch.optim.AdamW([*encoder.parameters(), *gur.parameters()], lr=3e-3)
-        # To rest at the end: at a constant rate it depends on the processor what it knows by then.
-        decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=STEPS)
-        for step in range(STEPS):
-            batch = gur.collate([*pairs, *titles], np.random.default_rng(step))
-            loss = gur.loss(encoder, batch).parts["lm"]
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            optimizer.zero_grad()
-            decay.step()
-    exported = gur.eval().export(encoder)
-    exported.save(path)
-    gur.save_beside(path, exported)
-    return path
+    return infilling_model(tmp_path_factory.mktemp("gur") / "model")
 
 
 def test_a_blank_is_filled_with_what_was_there(folder: Path) -> None:
