@@ -6,7 +6,6 @@ and run by any runtime that computes products and sums.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,7 @@ from pocketquery.export.training_step.losses import (
     opened_loss,
     ranking_loss,
 )
-from pocketquery.export.training_step.model import EncoderShape, encode
+from pocketquery.export.training_step.model import EncoderShape, TorchTensors, encode
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["LOSSES", "OBJECTIVES", "SCALARS", "StepShape", "check_objective", "training_step"]
@@ -39,8 +38,6 @@ SCALARS = (
 """Hyper-parameters, inputs of shape (): none is baked in, so one graph serves every setting."""
 
 LOSSES = ("loss", "view_loss", "anchor_loss", "opened_loss")
-
-Tensors = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,9 @@ def check_objective(objective: str, views: int) -> None:
         )
 
 
-def training_step(shape: StepShape, frozen: Tensors, given: Tensors) -> dict[str, torch.Tensor]:
+def training_step(
+    shape: StepShape, frozen: TorchTensors, given: TorchTensors
+) -> dict[str, torch.Tensor]:
     """One step of AdamW on the objective, then the target's move.
 
     Args:
@@ -113,7 +112,7 @@ def training_step(shape: StepShape, frozen: Tensors, given: Tensors) -> dict[str
     return results
 
 
-def _targets(shape: StepShape, target: Tensors, given: Tensors) -> torch.Tensor:
+def _targets(shape: StepShape, target: TorchTensors, given: TorchTensors) -> torch.Tensor:
     """What the online network is to predict: vectors (batch, d), or projections (2, batch, p)."""
     vectors = encode(target, shape.encoder, given["target_ids"], given["target_mask"])
     if shape.objective == "index_byol":
@@ -122,7 +121,7 @@ def _targets(shape: StepShape, target: Tensors, given: Tensors) -> torch.Tensor:
 
 
 def _losses(
-    shape: StepShape, online: Tensors, targets: torch.Tensor, given: Tensors
+    shape: StepShape, online: TorchTensors, targets: torch.Tensor, given: TorchTensors
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     temperature = given["temperature"]
     vectors = encode(online, shape.encoder, given["online_ids"], given["online_mask"])
@@ -149,13 +148,13 @@ def _by_view(vectors: torch.Tensor, views: int) -> torch.Tensor:
     return vectors.view(views, vectors.shape[0] // views, vectors.shape[1])
 
 
-def _project(tensors: Tensors, head: str, views: torch.Tensor) -> torch.Tensor:
+def _project(tensors: TorchTensors, head: str, views: torch.Tensor) -> torch.Tensor:
     # Entries of a unit row are small beside the epsilon of the normalisation; of order 1 they are
     # not, whatever the dimension.
     return project(tensors, head, views * views.shape[-1] ** 0.5)
 
 
-def _adamw(name: str, gradient: torch.Tensor, given: Tensors) -> dict[str, torch.Tensor]:
+def _adamw(name: str, gradient: torch.Tensor, given: TorchTensors) -> dict[str, torch.Tensor]:
     """ "Decoupled Weight Decay Regularization", algorithm 2, as torch.optim.AdamW rounds it."""
     beta1, beta2, step = given["beta1"], given["beta2"], given["step"]
     first = beta1 * given[f"first_moment.{name}"] + (1.0 - beta1) * gradient

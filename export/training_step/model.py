@@ -25,7 +25,7 @@ from pocketquery.server.modeling.sentence_encoder import pool
 
 __all__ = ["TABLES", "WORDS", "EncoderShape", "encode", "linear_layers", "student_parameters"]
 
-Tensors = Mapping[str, torch.Tensor]
+TorchTensors = Mapping[str, torch.Tensor]
 
 WORDS = "embeddings.word"
 TABLES = (WORDS, "embeddings.position")
@@ -138,7 +138,7 @@ def linear_layers(student: SentenceEncoder) -> dict[str, Any]:
 
 
 def encode(
-    tensors: Tensors, shape: EncoderShape, ids: torch.Tensor, mask: torch.Tensor
+    tensors: TorchTensors, shape: EncoderShape, ids: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
     """Vectors of a padded batch.
 
@@ -165,7 +165,7 @@ def encode(
     return functional.normalize(vectors, dim=-1)
 
 
-def _embed(tensors: Tensors, shape: EncoderShape, ids: torch.Tensor) -> torch.Tensor:
+def _embed(tensors: TorchTensors, shape: EncoderShape, ids: torch.Tensor) -> torch.Tensor:
     if shape.padding_id is None:
         positions = torch.arange(ids.shape[1], device=ids.device)
     else:
@@ -179,7 +179,7 @@ def _embed(tensors: Tensors, shape: EncoderShape, ids: torch.Tensor) -> torch.Te
     return states
 
 
-def _rows(tensors: Tensors, name: str, numbers: torch.Tensor) -> torch.Tensor:
+def _rows(tensors: TorchTensors, name: str, numbers: torch.Tensor) -> torch.Tensor:
     if name in tensors:
         return functional.embedding(numbers, tensors[name])
     rows, scales = tensors[f"{name}.rows"], tensors[f"{name}.scales"]
@@ -193,7 +193,7 @@ def _rows(tensors: Tensors, name: str, numbers: torch.Tensor) -> torch.Tensor:
 
 
 def _layer(
-    tensors: Tensors, shape: EncoderShape, name: str, states: torch.Tensor, bias: torch.Tensor
+    tensors: TorchTensors, shape: EncoderShape, name: str, states: torch.Tensor, bias: torch.Tensor
 ) -> torch.Tensor:
     context = _attention(tensors, shape, name, states, bias)
     states = _norm(
@@ -207,7 +207,7 @@ def _layer(
 
 
 def _attention(
-    tensors: Tensors, shape: EncoderShape, name: str, states: torch.Tensor, bias: torch.Tensor
+    tensors: TorchTensors, shape: EncoderShape, name: str, states: torch.Tensor, bias: torch.Tensor
 ) -> torch.Tensor:
     batch, length, width = states.shape
     heads, size = shape.heads, width // shape.heads
@@ -227,7 +227,7 @@ def _attention(
     return joined.reshape(batch, length, width)
 
 
-def _linear(tensors: Tensors, name: str, states: torch.Tensor) -> torch.Tensor:
+def _linear(tensors: TorchTensors, name: str, states: torch.Tensor) -> torch.Tensor:
     result = functional.linear(states, tensors[f"{name}.weight"], tensors[f"{name}.bias"])
     down = tensors.get(f"adapter.{name}.down")
     if down is None:
@@ -235,6 +235,8 @@ def _linear(tensors: Tensors, name: str, states: torch.Tensor) -> torch.Tensor:
     return result + (states @ down.T) @ tensors[f"adapter.{name}.up"].T
 
 
-def _norm(tensors: Tensors, shape: EncoderShape, name: str, states: torch.Tensor) -> torch.Tensor:
+def _norm(
+    tensors: TorchTensors, shape: EncoderShape, name: str, states: torch.Tensor
+) -> torch.Tensor:
     weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
     return functional.layer_norm(states, weight.shape, weight, bias, shape.epsilon)

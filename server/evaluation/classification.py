@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Encode
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check, one_of
 from pocketquery.server.corpus.readers.labelled_texts import LabelledTexts, label_text
@@ -32,7 +33,6 @@ __all__ = [
 
 HEADS = ("probe", "fine_tuning")
 
-Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 Classes = NDArray[np.int64]
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Int32s
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.corpus.mining.matching_text import (
@@ -36,7 +37,6 @@ __all__ = ["CANDIDATES", "LcsConfig", "heavy_enough", "mine_document", "mine_pai
 
 CANDIDATES = ("title", "within", "both")
 
-Ints = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 _IDEOGRAPH_WEIGHT, _LETTER_WEIGHT, _OTHER_WEIGHT = 10, 3, 1
@@ -136,7 +136,7 @@ def _paired(forms: list[str], title: bool, name: str, config: LcsConfig) -> list
 
 def _matched(
     block: TextBlock, kinds: NDArray[np.uint8], title: bool, config: LcsConfig
-) -> tuple[Ints, Ints, CommonSubstrings]:
+) -> tuple[Int32s, Int32s, CommonSubstrings]:
     """Candidate pairs, those that cannot be heavy enough left out, and what they share."""
     last = _last_partners(len(block.starts) - 1, title, config)
     anchors = np.arange(len(last), dtype=np.int32)
@@ -151,7 +151,7 @@ def _matched(
     return first.astype(np.int32), second.astype(np.int32), kept
 
 
-def _last_partners(texts: int, title: bool, config: LcsConfig) -> Ints:
+def _last_partners(texts: int, title: bool, config: LcsConfig) -> Int32s:
     """Behind the last partner of each text, int32 (texts,); the first one is the next text."""
     next_one = np.arange(1, texts + 1, dtype=np.int32)
     last = np.minimum(next_one + config.max_gap, texts).astype(np.int32)
@@ -176,14 +176,14 @@ def _least_length(kinds: NDArray[np.uint8], config: LcsConfig) -> int:
     return max(1, -(-config.strict_weight // _LETTER_WEIGHT))  # no other match is relaxed
 
 
-def _weights(config: LcsConfig) -> Ints:
+def _weights(config: LcsConfig) -> Int32s:
     """What a character of each kind weighs, int32 (3,)."""
     other = _OTHER_WEIGHT if config.count_nonletters else 0
     return np.array([other, _LETTER_WEIGHT, _IDEOGRAPH_WEIGHT], np.int32)
 
 
 def _near_duplicates(
-    block: TextBlock, first: Ints, second: Ints, found: CommonSubstrings, config: LcsConfig
+    block: TextBlock, first: Int32s, second: Int32s, found: CommonSubstrings, config: LcsConfig
 ) -> Flags:
     """Pairs that share nearly all of both texts, as far as they are compared."""
     sizes = np.diff(block.starts)
@@ -194,7 +194,7 @@ def _near_duplicates(
 def _sharing_enough(
     block: TextBlock,
     kinds: NDArray[np.uint8],
-    longer: Ints,
+    longer: Int32s,
     found: CommonSubstrings,
     config: LcsConfig,
 ) -> Flags:
@@ -209,7 +209,7 @@ def _sharing_enough(
 
 
 def heavy_enough(
-    ideographs: Ints, letters: Ints, others: Ints, longer: Ints, config: LcsConfig
+    ideographs: Int32s, letters: Int32s, others: Int32s, longer: Int32s, config: LcsConfig
 ) -> Flags:
     """Whether a common substring is worth a pair: three ideographs, or ten other letters.
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Floats
+from pocketquery.sdk.arrays import Encode, Floats
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25, create_postings, document_lengths, insert_postings
 from pocketquery.sdk.index.vectors import best, best_first
 
 __all__ = ["Bm25Ranker", "DenseRanker", "Encode", "Ranker"]
 
-Encode = Callable[[Sequence[str]], Floats]
 """Texts to vectors of unit length, float32 (texts, dimension)."""
 
 _SEGMENT = 10_000  # texts whose postings are in memory at once

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import Int32s
 from pocketquery.sdk.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ __all__ = [
     "code_points",
     "match_block",
 ]
-
-Ints = NDArray[np.int32]
 
 
 def kernels() -> ModuleType:
@@ -36,7 +35,7 @@ def kernels() -> ModuleType:
     return suffix_kernels
 
 
-def code_points(text: str) -> Ints:
+def code_points(text: str) -> Int32s:
     """The characters of ``text``, int32 (n,)."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
 
@@ -50,8 +49,8 @@ class TextBlock:
         starts: where each text starts, and where the last one ends, int32 (texts + 1,).
     """
 
-    characters: Ints
-    starts: Ints
+    characters: Int32s
+    starts: Int32s
 
     @classmethod
     def of(cls, texts: list[str]) -> TextBlock:
@@ -60,7 +59,7 @@ class TextBlock:
         np.cumsum([len(text) for text in texts], out=starts[1:])
         return cls(code_points("".join(texts)), starts)
 
-    def running(self, values: NDArray[np.generic]) -> Ints:
+    def running(self, values: NDArray[np.generic]) -> Int32s:
         """Running sum over the characters of a value each, int32 (total + 1,), from 0."""
         sums = np.zeros(len(values) + 1, np.int32)
         np.cumsum(values, out=sums[1:])
@@ -70,13 +69,13 @@ class TextBlock:
 class CommonSubstrings(NamedTuple):
     """The longest common substrings of pairs, int32 (pairs,) each."""
 
-    lengths: Ints  # 0 where there is none
-    ends: Ints  # where the partner's occurrence ends in the block's characters
-    weights: Ints
+    lengths: Int32s  # 0 where there is none
+    ends: Int32s  # where the partner's occurrence ends in the block's characters
+    weights: Int32s
 
 
 def match_block(
-    block: TextBlock, weights: Ints, anchors: Ints, first: Ints, last: Ints, least: int = 1
+    block: TextBlock, weights: Int32s, anchors: Int32s, first: Int32s, last: Int32s, least: int = 1
 ) -> CommonSubstrings:
     """The longest common substring of every anchor with its partners ``first`` to ``last - 1``.
 

@@ -18,12 +18,12 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from pocketquery.sdk.arrays import Int32s
 
 __all__ = ["build_automaton", "match_pairs"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Ints = NDArray[np.int32]
 
 CODE_POINTS = 0x110000
 MOST_WEIGHT = np.iinfo(np.int32).max
@@ -38,7 +38,7 @@ def compiled(function: Function) -> Function:
 
 
 @compiled
-def build_automaton(text: Ints, width: int) -> tuple[Ints, Ints, Ints, int]:
+def build_automaton(text: Int32s, width: int) -> tuple[Int32s, Int32s, Int32s, int]:
     """The suffix automaton of a text.
 
     Args:
@@ -83,7 +83,9 @@ def build_automaton(text: Ints, width: int) -> tuple[Ints, Ints, Ints, int]:
 
 
 @compiled
-def complete_automaton(follow: Ints, links: Ints, lengths: Ints, states: int) -> tuple[Ints, Ints]:
+def complete_automaton(
+    follow: Int32s, links: Int32s, lengths: Int32s, states: int
+) -> tuple[Int32s, Int32s]:
     """A transition for every state and symbol, so that streaming a text needs no search.
 
     Where a state has no transition, its suffix links are followed here once and for all.
@@ -109,7 +111,7 @@ def complete_automaton(follow: Ints, links: Ints, lengths: Ints, states: int) ->
 
 
 @compiled
-def by_length(lengths: Ints, states: int) -> Ints:
+def by_length(lengths: Int32s, states: int) -> Int32s:
     """The states, the shortest first: a counting sort (numpy's sort compiles for seconds)."""
     places = np.zeros(states + 1, np.int32)
     for state in range(states):
@@ -125,14 +127,14 @@ def by_length(lengths: Ints, states: int) -> Ints:
 
 @compiled
 def match_pairs(
-    characters: Ints,
-    starts: Ints,
-    weights: Ints,
-    anchors: Ints,
-    first: Ints,
-    last: Ints,
+    characters: Int32s,
+    starts: Int32s,
+    weights: Int32s,
+    anchors: Int32s,
+    first: Int32s,
+    last: Int32s,
     least: int,
-) -> tuple[Ints, Ints, Ints]:
+) -> tuple[Int32s, Int32s, Int32s]:
     """The longest common substring of many pairs of texts; the heaviest where several are longest.
 
     Each anchor's automaton is built once and every partner streamed over it: O(length) a pair.

@@ -33,7 +33,8 @@ def rows_apart(rows: int, columns: int, seed: int = 0) -> np.ndarray:
 
 
 def expected(matrix: np.ndarray, vector: np.ndarray) -> list[int]:
-    return (matrix.astype(np.int64) @ vector.astype(np.int64)).tolist()
+    products: list[int] = (matrix.astype(np.int64) @ vector.astype(np.int64)).tolist()
+    return products
 
 
 @pytest.mark.usefixtures("kernels")

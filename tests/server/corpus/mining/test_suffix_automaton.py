@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pocketquery.server.corpus.mining.suffix_automaton import (
-    Ints,
+    Int32s,
     TextBlock,
     code_points,
     kernels,
@@ -44,7 +44,7 @@ class SuffixAutomaton:
         self._symbols = {chr(code): symbol for symbol, code in enumerate(alphabet, start=1)}
         width = len(alphabet) + 1
         built = kernels().build_automaton((symbols + 1).astype(np.int32), width)
-        self._follow: Ints = built[0]
+        self._follow: Int32s = built[0]
         self.states = int(built[3])
         self.transitions = int(np.count_nonzero(self._follow[: self.states]))
 
