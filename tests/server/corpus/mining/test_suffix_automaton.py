@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pocketquery.sdk.arrays import Int32s
 from pocketquery.server.corpus.mining.suffix_automaton import (
-    Int32s,
     TextBlock,
     code_points,
     kernels,
