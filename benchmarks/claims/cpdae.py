@@ -66,12 +66,27 @@ class CpdaeStudy(Study):
 
     def begin(self) -> None:
         super().begin()
+        asked = self._asked
+        asked.rates.update(self._fine_tuning_rates(asked))
+
+    @property
+    def _asked(self) -> _Asked:
         if not isinstance(self.corpus, _Asked):
             raise TypeError("CPDAE's study is of questions and passages")
-        self.corpus.rates.update(self._fine_tuning_rates(self.corpus))
+        return self.corpus
+
+    def _chosen(self) -> dict[str, float]:
+        stem = self._fine_tuning_path().stem
+        return {f"{stem}/{name}": rate for name, rate in self._asked.rates.items()}
+
+    def _fine_tuning_path(self) -> Path:
+        return self.path("mlm", 0).with_name(f"fine-tuning-{self._key('mlm')}.json")
 
     def _fine_tuning_rates(self, corpus: _Asked) -> dict[str, float]:
-        kept = self.path("mlm", 0).with_name(f"fine-tuning-{self._key('mlm')}.json")
+        kept = self._fine_tuning_path()
+        published = {name: float(rate) for name, rate in self._published(kept).items()}
+        if published and not kept.is_file():
+            return published
         if not kept.is_file():
             trained = self.train("mlm", 0, kept.with_suffix(".run"))
             found = {}

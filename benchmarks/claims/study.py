@@ -199,19 +199,24 @@ class Study:
         return scores
 
     def publish(self) -> Path:
-        """Copy the chosen rate and the scores of every finished run to a file in the repository."""
+        """Copy what was chosen and the scores of every finished run to a file in the repository."""
         entries = {
             f"{path.stem}/{metric}": values
             for arm in self.arms()
             for path in (self.path(arm, seed) for seed in self._seeds(arm, more=True))
             for metric, values in self._scores(path).items()
         }
-        if "learning_rate" not in self.settings["train"]:
-            entries[f"{self._rate_path().stem}/rate"] = np.array(self._chosen_rate())
+        entries |= {name: np.array(value) for name, value in self._chosen().items()}
         packed = io.BytesIO()
         np.savez_compressed(packed, allow_pickle=False, **entries)
         write_atomic(self._published_path(), packed.getvalue())
         return self._published_path()
+
+    def _chosen(self) -> dict[str, float]:
+        """What was chosen before the runs, by the name of its file and its own."""
+        if "learning_rate" in self.settings["train"]:
+            return {}
+        return {f"{self._rate_path().stem}/rate": self._chosen_rate()}
 
     def _scores(self, path: Path) -> Scores:
         """Of the run that is kept at ``path`` or published; none where it has not been run."""
