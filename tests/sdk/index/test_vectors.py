@@ -20,6 +20,7 @@ from pocketquery.sdk.index.vectors import (
     Vectors,
     append_vectors,
     best,
+    best_of_blocks,
     create_vectors,
     quantize,
     unit_rows,
@@ -267,3 +268,25 @@ def test_nothing_is_written_through_a_link(path: Path, tmp_path: Path) -> None:
         assert len(Vectors(path, 64, 10)) == 10  # reading is no harm
         path.unlink()
     assert (tmp_path / "theirs").read_bytes() == before
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 700), min_size=1, max_size=4),
+    st.integers(1, 40),
+    st.integers(1, 400),
+    st.floats(0, 1),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_best_of_blocks_are_the_best_of_all(
+    sizes: list[int], most: int, levels: int, masked: float, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    scores = random.integers(0, levels, sum(sizes)).astype(float)  # many are equal
+    scores[random.random(len(scores)) < masked] = -np.inf
+    starts = np.cumsum([0, *sizes])
+    blocks = [(int(a), scores[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
+    rows, found = best_of_blocks(blocks, most)
+    allowed = np.flatnonzero(scores > -np.inf)
+    assert rows.tolist() == allowed[best(scores[allowed], most)].tolist()
+    assert found.tolist() == scores[rows].tolist()
