@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -285,7 +286,7 @@ def test_the_best_of_blocks_are_the_best_of_all(
     scores = random.integers(0, levels, sum(sizes)).astype(float)  # many are equal
     scores[random.random(len(scores)) < masked] = -np.inf
     starts = np.cumsum([0, *sizes])
-    blocks = [(int(a), scores[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
+    blocks = [(int(a), scores[a:b]) for a, b in pairwise(starts)]
     rows, found = best_of_blocks(blocks, most)
     allowed = np.flatnonzero(scores > -np.inf)
     assert rows.tolist() == allowed[best(scores[allowed], most)].tolist()
