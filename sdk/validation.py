@@ -21,7 +21,17 @@ from dataclasses import dataclass
 
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 
-__all__ = ["Rule", "check", "check_count", "check_fields", "number", "one_of", "optional", "whole"]
+__all__ = [
+    "Rule",
+    "check",
+    "check_count",
+    "check_fields",
+    "number",
+    "one_of",
+    "optional",
+    "plain",
+    "whole",
+]
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,11 @@ def one_of(*choices: str) -> Rule:
 def optional(rule: Rule) -> Rule:
     """None, or what ``rule`` says."""
     return Rule(lambda value: value is None or rule.holds(value), f"{rule.expected}, or None")
+
+
+def plain(rule: Rule) -> Rule:
+    """A number as ``rule`` says, and Python's own: JSON is not written of numpy's."""
+    return Rule(lambda value: type(value) in (int, float) and rule.holds(value), rule.expected)
 
 
 def check(

@@ -17,6 +17,7 @@ from pocketquery.sdk.validation import (
     number,
     one_of,
     optional,
+    plain,
     whole,
 )
 
@@ -41,6 +42,8 @@ def test_what_is_none_is_named(value: object) -> None:
         (number(0, below=0.5), [0, 0.49], [0.5], "a number from 0 to below 0.5"),
         (number(), [-1e9, 0], [math.inf, math.nan, [1.0], 10**400], "a finite number"),
         (one_of("mean", "cls"), ["mean"], ["max", None, 1], "one of mean, cls"),
+        (plain(whole()), [1], [0, True, np.int64(1)], "a whole number from 1"),
+        (plain(number(1)), [1, 1.5], [np.float64(1.5), np.int8(2), "2"], "a number from 1"),
         (optional(whole()), [None, 1], [0], "a whole number from 1, or None"),
     ],
 )

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check, check_fields, number, one_of, optional, plain, whole
 from pocketquery.server.federation.rounds.running_sum import fraction_bits
 from pocketquery.server.federation.rounds.server_optimizers import (
     FedAvg,
@@ -22,6 +23,7 @@ Mode = Literal["synchronous", "buffered"]
 Weighting = Literal["equal", "declared"]
 
 _WHOLE = ("clients_per_round", "least_replies", "shards", "remembered_rounds")
+_ABOVE_ZERO = ("deadline_seconds", "clip_norm", "largest_weight")
 _IN_FLIGHT = 4  # devices that train at once in buffered rounds, for each update of a step
 
 
@@ -87,54 +89,25 @@ class RoundSettings:
 
     def __post_init__(self) -> None:
         """Check each setting, and those that depend on each other."""
-        for name in _WHOLE:
-            self._need(name, _is_whole(getattr(self, name)), "a whole number from 1")
-        for name in ("deadline_seconds", "clip_norm", "largest_weight"):
-            value = getattr(self, name)
-            self._need(name, _is_number(value) and value > 0, "a finite number above 0")
-        if self.largest_step is not None:
-            fits = _is_number(self.largest_step) and self.largest_step > 0
-            self._need("largest_step", fits, "None or a finite number above 0")
-        for name in ("over_selection", "norm_slack"):
-            value = getattr(self, name)
-            self._need(name, _is_number(value) and value >= 1, "a finite number from 1")
-        self._need("trim", _is_number(self.trim) and 0 <= self.trim < 0.5, "from 0 to below 0.5")
-        self._need(
-            "shard_seed",
-            type(self.shard_seed) is int and -(2**63) <= self.shard_seed < 2**63,
-            "a whole number of 64 bits",
+        check_fields(
+            self,
+            **dict.fromkeys(_WHOLE, plain(whole())),
+            **dict.fromkeys(_ABOVE_ZERO, plain(number(above=0))),
+            largest_step=optional(plain(number(above=0))),
+            over_selection=plain(number(1)),
+            norm_slack=plain(number(1)),
+            trim=plain(number(0, below=0.5)),
+            shard_seed=plain(whole(-(2**63), 2**63 - 1)),
+            aggregation=one_of(*get_args(Aggregation)),
+            weighting=one_of(*get_args(Weighting)),
+            mode=one_of(*get_args(Mode)),
+            in_flight=plain(whole(0)),
         )
-        self._need(
-            "least_replies",
-            self.least_replies <= self.clients_per_round,
-            f"at most clients_per_round ({self.clients_per_round})",
-        )
-        self._need(
-            "aggregation",
-            self.aggregation in get_args(Aggregation),
-            f"one of {', '.join(get_args(Aggregation))}",
-        )
-        self._need(
-            "weighting",
-            self.weighting in get_args(Weighting),
-            f"one of {', '.join(get_args(Weighting))}",
-        )
-        self._need("mode", self.mode in get_args(Mode), f"one of {', '.join(get_args(Mode))}")
-        self._need(
-            "in_flight",
-            self.in_flight == 0 or _is_whole(self.in_flight),
-            "a whole number from 1, or 0 for four times clients_per_round",
-        )
-        if self.is_buffered:
-            self._need(
-                "most_staleness",
-                type(self.most_staleness) is int
-                and 0 <= self.most_staleness <= self.remembered_rounds,
-                f"a whole number from 0 to remembered_rounds ({self.remembered_rounds}), for so "
-                "long a replay is known",
-            )
         least = 1 if self.aggregation == "mean" else LEAST_SHARDS
-        self._need("shards", self.shards >= least, f"at least {least} for {self.aggregation}")
+        check("least_replies", self.least_replies, whole(1, self.clients_per_round))
+        check(f"shards, for {self.aggregation},", self.shards, whole(least))
+        if self.is_buffered:  # for so long a replay is known
+            check("most_staleness", self.most_staleness, plain(whole(0, self.remembered_rounds)))
         self.bits()
 
     def asked(self) -> int:
@@ -189,17 +162,3 @@ class RoundSettings:
         if "optimizer" in values:
             values["optimizer"] = optimizer_from_dict(values["optimizer"])
         return cls(**values)
-
-    def _need(self, name: str, fits: bool, expected: str) -> None:
-        if not fits:
-            raise InvalidInputError(
-                f"the round's {name} is {getattr(self, name)!r}, expected {expected}"
-            )
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int and value >= 1
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]

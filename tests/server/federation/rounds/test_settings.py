@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
@@ -25,6 +26,11 @@ def test_the_defaults_are_valid_and_come_back_from_json() -> None:
         ("clients_per_round", 0),
         ("clients_per_round", 2.0),
         ("clients_per_round", True),
+        ("clients_per_round", np.int64(20)),  # no JSON could be written of it
+        ("clip_norm", np.float64(1.0)),
+        ("largest_step", -1.0),
+        ("in_flight", -1),
+        ("mode", "later"),
         ("least_replies", 0),
         ("least_replies", 21),
         ("over_selection", 0.9),
@@ -52,7 +58,9 @@ def test_a_setting_out_of_range_is_named(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("aggregation", ["median", "trimmed_mean"])
 def test_robust_aggregation_needs_shards(aggregation: Any) -> None:
-    with pytest.raises(InvalidInputError, match="shards is 2, expected at least 3"):
+    with pytest.raises(
+        InvalidInputError, match=f"shards, for {aggregation}, is 2, expected a whole number from 3"
+    ):
         RoundSettings(aggregation=aggregation, shards=2)
 
 
