@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Floats, Rows
+from pocketquery.sdk.arrays import Floats, Int32s, Rows
 from pocketquery.sdk.errors import (
     CorruptArtifactError,
     InvalidInputError,
@@ -155,7 +155,7 @@ class Vectors:
         self.path = path
         self.dimension = dimension
         self._rows = _map(path, dimension, count)
-        self._scales: list[tuple[Floats, NDArray[np.int32]] | None] = [None] * -(-count // _BLOCK)
+        self._constants: list[tuple[Floats, Int32s] | None] = [None] * -(-count // _BLOCK)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -204,15 +204,15 @@ class Vectors:
         """
         step = np.float32(max(float(np.abs(query).max()), 1e-30) / _STEPS)
         codes = np.rint(query / step).astype(np.int8)
-        unsigned = (codes.astype(np.int16) + _STEPS).astype(np.uint8)
+        unsigned = (codes.astype(np.int16) + _STEPS).astype(np.uint8)  # what the kernel takes
         offset = _ZERO * int(codes.sum(dtype=np.int64))
 
         def blocks() -> Iterator[tuple[int, NDArray[np.float64]]]:
-            for number in range(len(self._scales)):
+            for number in range(len(self._constants)):
                 block = slice(number * _BLOCK, (number + 1) * _BLOCK)
                 if allowed is not None and not allowed[block].any():
                     continue
-                scales, shift = self._block_scales(number)
+                scales, shift = self._block_constants(number)
                 scores = integer_product(self._rows[block, :-_SCALE_BYTES], unsigned)
                 scores -= shift
                 scores -= offset
@@ -223,14 +223,14 @@ class Vectors:
 
         return best_of_blocks(blocks(), most)
 
-    def _block_scales(self, number: int) -> tuple[Floats, NDArray[np.int32]]:
-        """Scales of a block's rows, and how much a query without signs adds to their products."""
-        found = self._scales[number]
+    def _block_constants(self, number: int) -> tuple[Floats, Int32s]:
+        """Scales of a block's rows, and what moving the query up by ``_STEPS`` adds to products."""
+        found = self._constants[number]
         if found is None:  # with the first search, not when the file is opened
             rows = self._rows[number * _BLOCK : (number + 1) * _BLOCK]
             every = np.full(self.dimension, _STEPS, np.uint8)
             shift = integer_product(rows[:, :-_SCALE_BYTES], every).astype(np.int32)
-            found = self._scales[number] = _scales(rows, self.path), shift
+            found = self._constants[number] = _scales(rows, self.path), shift
         return found
 
     def raw(self, rows: NDArray[np.integer]) -> Codes:
