@@ -8,16 +8,15 @@ changes nothing.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from pocketquery.export.sync import SyncReport, document_digest, in_batches
 from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import (
@@ -33,36 +32,14 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composable
 
-__all__ = ["MANIFEST", "SyncReport", "VectorType", "sync_postgres"]
+__all__ = ["MANIFEST", "VectorType", "sync_postgres"]
 
 VectorType: TypeAlias = Literal["halfvec", "vector"]
 MANIFEST = "pocketquery_spaces"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
-_AT_A_TIME = 1024  # documents
 _MOST_DIMENSIONS = 16_000  # of pgvector
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_END = b"\xff\xff"
-
-
-@dataclass(frozen=True)
-class SyncReport:
-    """What a sync did.
-
-    Attributes:
-        table: of the documents.
-        documents: in it now.
-        added, changed, removed: of these, and of those that were there.
-        space_id: of the vectors.
-        dimension: of the vectors.
-    """
-
-    table: str
-    documents: int
-    added: int
-    changed: int
-    removed: int
-    space_id: str
-    dimension: int
 
 
 def sync_postgres(
@@ -265,16 +242,14 @@ class _Sync:
         return copying()
 
     def _batches(self, rows: Rows) -> Iterator[tuple[list[int], list[Document], Floats]]:
-        for start in range(0, len(rows), _AT_A_TIME):
-            some = rows[start : start + _AT_A_TIME]
-            documents, _ = self._source.read(some)
+        for some, documents, vectors in in_batches(self._source, rows):
             for document in documents:
                 if "\0" in document.id + document.text or "\\u0000" in metadata_text(document):
                     raise InvalidInputError(
                         f"the document {document.id!r} holds U+0000, which Postgres does not "
                         "store; expected texts without it: change the document"
                     )
-            yield some.tolist(), documents, self._source.floats(some)
+            yield some, documents, vectors
 
     def _packed(self, vector: Floats) -> bytes:
         """pgvector's binary form: int16 dimensions, int16 0, the values; all big-endian."""
@@ -282,12 +257,7 @@ class _Sync:
         return struct.pack(">hh", len(vector), 0) + vector.astype(kind).tobytes()
 
     def _digest(self, document: Document, vector: Floats) -> bytes:
-        parts = (document.id, document.text, metadata_text(document))
-        digest = hashlib.sha256(self._packed(vector))
-        for part in parts:
-            data = part.encode()
-            digest.update(struct.pack(">q", len(data)) + data)
-        return digest.digest()
+        return document_digest(document, self._packed(vector))
 
 
 def _fields(*values: bytes) -> bytes:

@@ -45,7 +45,7 @@ SUMMARIES = {
     "index": "Encode a corpus or a folder of texts and build an index.",
     "slice": "Cut from an index those documents that a filter selects, without encoding again.",
     "delta": "Make, show and apply what changed between two versions of an index.",
-    "vectors": "Write an index's vectors, ids and metadata for a server: Parquet, FAISS, Postgres.",
+    "vectors": "Write an index's vectors for a server: Parquet, FAISS, Postgres, Qdrant.",
     "encode": "Encode texts into vectors.",
     "search": "Search an index; the query never leaves this machine.",
     "adapt": "Teach the query encoder the documents of an index, without labels.",
