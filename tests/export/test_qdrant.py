@@ -193,7 +193,7 @@ def test_what_is_not_ours_is_refused_and_left_alone(
         sync_qdrant(index, client, collection="theirs")
     assert len(stored(client, "theirs")) == 1
     with pytest.raises(InvalidInputError, match="expected float16 or float32"):
-        sync_qdrant(index, client, datatype="uint8")
+        sync_qdrant(index, client, datatype="uint8")  # type: ignore[arg-type]
 
 
 def test_a_server_that_is_not_there_and_an_extra_that_is_not_there(
