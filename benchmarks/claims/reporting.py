@@ -61,6 +61,11 @@ def main(
         action="store_true",
         help="copy all scores so far to benchmarks/reference/claims, and decide nothing",
     )
+    parser.add_argument(
+        "--finished",
+        action="store_true",
+        help="train nothing, and decide of the arms that have been run from all their seeds",
+    )
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     options = parser.parse_args()
     data = data_folder(options.data)
@@ -78,14 +83,14 @@ def main(
             for seed, arm in study.runs(options.arms, options.seeds):
                 study.run(arm, seed)
             continue
-        found[chosen] = _decided(study, claims(chosen), metric(chosen))
+        found[chosen] = _decided(study, claims(chosen), metric(chosen), options.finished)
     print(json.dumps({name: found, "profile": options.profile}))
     return 0
 
 
-def _decided(study: Study, claims: Sequence[Claim], metric: str) -> dict[str, Any]:
+def _decided(study: Study, claims: Sequence[Claim], metric: str, finished: bool) -> dict[str, Any]:
     """Run, print and return one corpus's results."""
-    results = _with_more_seeds(study, claims)
+    results = study.results(finished=True) if finished else _with_more_seeds(study, claims)
     metrics = list(dict.fromkeys(name for scores in results.values() for name in scores))
     print(f"\n{table(study.corpus.name, results, metrics)}\n")
     verdicts: dict[str, Any] = {}

@@ -160,16 +160,21 @@ class Study:
         """Names of the profile's arms."""
         return list(self.settings.get("only", self.settings["arms"]))
 
-    def results(self, more: Collection[str] = ()) -> dict[str, Scores]:
+    def results(self, more: Collection[str] = (), *, finished: bool = False) -> dict[str, Scores]:
         """Arm -> metric -> float64 (seeds, items); runs what has not been run.
 
         Args:
             more: arms that are run from the study's further seeds as well.
+            finished: run nothing, and leave arms out that have not been run from all their seeds.
         """
-        for seed, arm in self.runs():
-            self.run(arm, seed)
+        if not finished:
+            for seed, arm in self.runs():
+                self.run(arm, seed)
         found: dict[str, Scores] = {}
         for arm in self.arms():
+            paths = [self.path(arm, seed) for seed in self._seeds(arm)]
+            if finished and not all(self._scores(path) for path in paths):
+                continue
             runs = [self.run(arm, seed) for seed in self._seeds(arm, arm in more)]
             found[arm] = {metric: np.stack([run[metric] for run in runs]) for metric in runs[0]}
         return found

@@ -251,6 +251,7 @@ def test_what_is_published_stands_in_for_the_runs_and_for_nothing_else(work: Pat
     again = made(False)
     for (arm, seed), kept in scores.items():
         assert again.run(arm, seed)["first"].tolist() == kept["first"].tolist()
+    assert again.results(finished=True).keys() == {"start"}  # "mlm" from one of its seeds alone
     with pytest.raises(AssertionError, match="again"):  # the third was not published
         again.run("mlm", 2)
     kept_file = again.publish().read_bytes()
