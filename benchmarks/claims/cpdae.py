@@ -66,8 +66,7 @@ class CpdaeStudy(Study):
 
     def begin(self) -> None:
         super().begin()
-        asked = self._asked
-        asked.rates.update(self._fine_tuning_rates(asked))
+        self._asked.rates.update(self._fine_tuning_rates())
 
     @property
     def _asked(self) -> _Asked:
@@ -77,23 +76,26 @@ class CpdaeStudy(Study):
 
     def _chosen(self) -> dict[str, float]:
         stem = self._fine_tuning_path().stem
-        return {f"{stem}/{name}": rate for name, rate in self._asked.rates.items()}
+        rates = {f"{stem}/{name}": rate for name, rate in self._asked.rates.items()}
+        return super()._chosen() | rates
 
     def _fine_tuning_path(self) -> Path:
         return self.path("mlm", 0).with_name(f"fine-tuning-{self._key('mlm')}.json")
 
-    def _fine_tuning_rates(self, corpus: _Asked) -> dict[str, float]:
+    def _fine_tuning_rates(self) -> dict[str, float]:
         kept = self._fine_tuning_path()
-        published = {name: float(rate) for name, rate in self._published(kept).items()}
-        if published and not kept.is_file():
-            return published
         if not kept.is_file():
-            trained = self.train("mlm", 0, kept.with_suffix(".run"))
+            if published := self._published(kept):
+                return {name: float(rate) for name, rate in published.items()}
+            trained, developed = (
+                self.train("mlm", 0, kept.with_suffix(".run")),
+                self._asked.developed,
+            )
             found = {}
             for name in FINE_TUNING["sets"]:
-                scores = {r: corpus.developed(trained, name, r) for r in FINE_TUNING["rates"]}
+                scores = {r: developed(trained, name, r) for r in FINE_TUNING["rates"]}
                 found[name] = max(scores, key=lambda rate: scores[rate])
-                print(f"{self.name} {corpus.name} {name}: rate {found[name]} of {scores}")
+                print(f"{self.name} {self.corpus.name} {name}: rate {found[name]} of {scores}")
             write_atomic(kept, json.dumps(found))
         rates: dict[str, float] = json.loads(kept.read_text("utf-8"))
         return rates

@@ -194,13 +194,11 @@ def _public(name: str, data: Path) -> tuple[GroupList, _Task]:
     close = _least_alike(pairs) if name == "wiki" else []
     train, test = intents(data)
     named = _in_words(train), _in_words(test)
-    titled = [(g.texts[0], " ".join(g.texts[1:])) for g in _some(squad(data).documents, _WRITTEN)]
+    paragraphs = squad(data).documents
+    drawn = (paragraphs[i] for i in random.Random(0).sample(range(len(paragraphs)), _WRITTEN))
+    titled = [(group.texts[0], " ".join(group.texts[1:])) for group in drawn]
     task = _Task(retrieval, *named, _held_pairs(held_out), close, titles, titled)
     return GroupList(seen, "documents"), task
-
-
-def _some(source: GroupList, count: int) -> list[Group]:
-    return [source[row] for row in random.Random(0).sample(range(len(source)), count)]
 
 
 def _in_words(labelled: LabelledTexts) -> LabelledTexts:

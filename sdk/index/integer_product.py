@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 __all__ = ["MOST_COLUMNS", "integer_product"]
 
-MOST_COLUMNS = 1 << 16  # 255 * 128 * this fits into the kernels' 32 bits, and so does what is below
+MOST_COLUMNS = 1 << 16  # 255 * 128 * this fits into the 32 bits that the kernels add in
 
 
 def integer_product(matrix: NDArray[np.uint8], vector: NDArray[np.uint8]) -> NDArray[np.float64]:

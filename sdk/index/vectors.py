@@ -67,7 +67,7 @@ _SCALE_BYTES = 4
 _STEPS = 64  # of a query, on either side of zero
 _RESCORED = 100
 _BLOCK = 1 << 16  # rows: their products stay in the processor's cache, and no search holds them all
-_STRETCH = 64
+_STRETCH = 64  # scores whose highest is looked at first
 _MOST_SCALE = 1.001 / 127  # of a vector of length 1, however it was rounded
 
 
@@ -284,8 +284,8 @@ def best_of_blocks(
     """
     positions, highest = np.zeros(0, np.intp), np.zeros(0)
     for first, scores in blocks:
-        reached = _reached(scores, most)
-        # Of equal ones the first stay.
+        # Of equal ones the first stay. Until there are enough, a whole block would be sorted.
+        reached = _reached(scores, most) if len(positions) < most else above
         found = np.flatnonzero(scores >= reached if reached > above else scores > above)
         if not len(found):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ import pytest
 from pocketquery import sdk
 from pocketquery.export.indexing import build_index
 from pocketquery.export.postgres import sync_postgres
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     InvalidInputError,
@@ -28,12 +28,11 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
 from tests.export.postgres_server import a_server
+from tests.export.server_index import K, recall
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg (extra postgres)")
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "export" / "demo" / "data"
-K = 10
 
 
 @pytest.fixture(scope="module")
@@ -52,32 +51,6 @@ def database(server: str) -> Iterator[str]:
         connection.execute("DROP EXTENSION IF EXISTS vector CASCADE")
 
 
-@pytest.fixture(scope="module")
-def encoder() -> sdk.Encoder:
-    return sdk.load()
-
-
-@pytest.fixture(scope="module")
-def index(encoder: sdk.Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three hundred passages of the demo's corpus, some of them deleted."""
-    with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        found = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
-    path = tmp_path_factory.mktemp("index") / "index"
-    build_index(
-        [
-            Document(one["_id"], one["text"], {"title": one["title"], "n": [1, None]})
-            for one in found
-        ],
-        encoder.encode_document,
-        path,
-        space_id=encoder.space_id,
-        dimension=encoder.dimension,
-    )
-    with sdk.open_index(path, writable=True) as opened:
-        opened.delete([one["_id"] for one in found[50:60]])
-    return path
-
-
 def stored(database: str, text: str) -> list[Any]:
     with psycopg.connect(database) as connection:
         return list(connection.execute(text).fetchall())
@@ -85,25 +58,21 @@ def stored(database: str, text: str) -> list[Any]:
 
 @pytest.mark.parametrize("vector_type", ["halfvec", "vector"])
 def test_it_finds_what_the_device_finds(
-    vector_type: Any, database: str, index: Path, encoder: sdk.Encoder
+    vector_type: Any, database: str, index: Path, queries: Floats, encoder: sdk.Encoder
 ) -> None:
     report = sync_postgres(index, database, vector_type=vector_type)
     assert (report.documents, report.added, report.changed, report.removed) == (290, 290, 0, 0)
-    with gzip.open(DATA / "queries.tsv.gz", "rt", encoding="utf-8") as lines:
-        texts = [line.split("\t")[1].strip() for line, _ in zip(lines, range(60), strict=False)]
-    queries = encoder.encode_query(texts)
-    shares = []
-    with sdk.open_index(index) as opened, psycopg.connect(database) as connection:
+    ids = []
+    with psycopg.connect(database) as connection:
         for query in queries:
             found = connection.execute(
                 f"SELECT id FROM documents ORDER BY vector <#> %s::{vector_type} LIMIT {K}",
                 (str(query.tolist()),),
             ).fetchall()
-            ids = {hit.id for hit in opened.search(query, K)}
-            shares.append(len(ids & {one for (one,) in found}) / K)
-    recall = float(np.mean(shares))
-    print(f"recall@10 of the local index, as {vector_type}: {recall:.4f}")
-    assert recall >= 0.99
+            ids.append([one for (one,) in found])
+    share = recall(index, queries, ids)
+    print(f"recall@10 of the local index, as {vector_type}: {share:.4f}")
+    assert share >= 0.99
     with sdk.open_index(index) as opened:
         expected = {
             one.id: (one.text, json.loads(metadata_text(one))) for one in opened.documents()

@@ -5,7 +5,6 @@ Qdrant's server is no Python package: what runs is the client's own engine, with
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ import pytest
 from pocketquery import sdk
 from pocketquery.export.indexing import build_index
 from pocketquery.export.qdrant import point_id, sync_qdrant
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     InvalidInputError,
@@ -29,11 +29,9 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
+from tests.export.server_index import K, recall
 
 qdrant_client = pytest.importorskip("qdrant_client", reason="needs qdrant-client (extra qdrant)")
-
-DATA = Path(__file__).parents[2] / "export" / "demo" / "data"
-K = 10
 
 
 @pytest.fixture
@@ -41,32 +39,6 @@ def client(tmp_path: Path) -> Iterator[Any]:
     client = qdrant_client.QdrantClient(path=os.fspath(tmp_path / "qdrant"))
     yield client
     client.close()
-
-
-@pytest.fixture(scope="module")
-def encoder() -> sdk.Encoder:
-    return sdk.load()
-
-
-@pytest.fixture(scope="module")
-def index(encoder: sdk.Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three hundred passages of the demo's corpus, some of them deleted."""
-    with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        found = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
-    path = tmp_path_factory.mktemp("index") / "index"
-    build_index(
-        [
-            Document(one["_id"], one["text"], {"title": one["title"], "n": [1, None]})
-            for one in found
-        ],
-        encoder.encode_document,
-        path,
-        space_id=encoder.space_id,
-        dimension=encoder.dimension,
-    )
-    with sdk.open_index(path, writable=True) as opened:
-        opened.delete([one["_id"] for one in found[50:60]])
-    return path
 
 
 def stored(client: Any, collection: str = "documents") -> dict[str, dict[str, Any]]:
@@ -99,19 +71,17 @@ class Counted:
 
 @pytest.mark.parametrize("datatype", ["float16", "float32"])
 def test_it_finds_what_the_device_finds(
-    datatype: Any, client: Any, index: Path, encoder: sdk.Encoder
+    datatype: Any, client: Any, index: Path, queries: Floats, encoder: sdk.Encoder
 ) -> None:
     report = sync_qdrant(index, client, datatype=datatype)
     assert (report.documents, report.added, report.changed, report.removed) == (290, 290, 0, 0)
     assert (report.space_id, report.dimension) == (encoder.space_id, encoder.dimension)
-    with gzip.open(DATA / "queries.tsv.gz", "rt", encoding="utf-8") as lines:
-        texts = [line.split("\t")[1].strip() for line, _ in zip(lines, range(60), strict=False)]
-    shares = []
+    ids = []
+    for query in queries:
+        found = client.query_points("documents", query=query.tolist(), limit=K).points
+        ids.append([one.payload["id"] for one in found])
+    assert recall(index, queries, ids) >= 0.99
     with sdk.open_index(index) as opened:
-        for query in encoder.encode_query(texts):
-            found = client.query_points("documents", query=query.tolist(), limit=K).points
-            ids = {hit.id for hit in opened.search(query, K)}
-            shares.append(len(ids & {one.payload["id"] for one in found}) / K)
         expected = {
             point_id(one.id): {
                 "id": one.id,
@@ -121,7 +91,6 @@ def test_it_finds_what_the_device_finds(
             }
             for one in opened.documents()
         }
-    assert float(np.mean(shares)) >= 0.99
     found = stored(client)
     assert {id: {k: v for k, v in one.items() if k != "digest"} for id, one in found.items()} == (
         expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 from pathlib import Path
@@ -11,57 +10,16 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.export.indexing import build_index
 from pocketquery.export.vectors import INFO, export_vectors
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_file
-from pocketquery.sdk.index.documents import Document, metadata_text
+from pocketquery.sdk.index.documents import metadata_text
+from tests.export.server_index import K, recall
 
 faiss = pytest.importorskip("faiss")
 parquet = pytest.importorskip("pyarrow.parquet")
-
-DATA = Path(__file__).parents[2] / "export" / "demo" / "data"
-K = 10
-
-
-@pytest.fixture(scope="module")
-def encoder() -> sdk.Encoder:
-    return sdk.load()
-
-
-@pytest.fixture(scope="module")
-def index(encoder: sdk.Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three hundred passages of the demo's corpus, some of them deleted."""
-    with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        found = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
-    path = tmp_path_factory.mktemp("index") / "index"
-    build_index(
-        [Document(one["_id"], one["text"], {"title": one["title"]}) for one in found],
-        encoder.encode_document,
-        path,
-        space_id=encoder.space_id,
-        dimension=encoder.dimension,
-    )
-    with sdk.open_index(path, writable=True) as opened:
-        opened.delete([one["_id"] for one in found[50:60]])
-    return path
-
-
-@pytest.fixture(scope="module")
-def queries(encoder: sdk.Encoder) -> Floats:
-    with gzip.open(DATA / "queries.tsv.gz", "rt", encoding="utf-8") as lines:
-        texts = [line.split("\t")[1].strip() for line, _ in zip(lines, range(60), strict=False)]
-    return encoder.encode_query(texts)
-
-
-def recall(index: Path, queries: Floats, found: list[list[str]]) -> float:
-    """How much of what the index finds a server found, too."""
-    with sdk.open_index(index) as opened:
-        expected = [{hit.id for hit in opened.search(query, K)} for query in queries]
-    shares = [len(own & set(ids)) / K for own, ids in zip(expected, found, strict=True)]
-    return float(np.mean(shares))
 
 
 def test_faiss_finds_what_the_device_finds(

@@ -1,0 +1,53 @@
+"""An index of the demo's passages, whose documents servers are to find as the device does."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+
+from pocketquery import sdk
+from pocketquery.export.indexing import build_index
+from pocketquery.sdk.arrays import Floats
+from pocketquery.sdk.index.documents import Document
+
+__all__ = ["K", "build_server_index", "demo_queries", "recall"]
+
+DATA = Path(__file__).parents[2] / "export" / "demo" / "data"
+K = 10
+
+
+def build_server_index(path: Path, encoder: sdk.Encoder) -> Path:
+    """Three hundred passages of the demo's corpus, ten of them deleted."""
+    with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        found = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
+    build_index(
+        [
+            Document(one["_id"], one["text"], {"title": one["title"], "n": [1, None]})
+            for one in found
+        ],
+        encoder.encode_document,
+        path,
+        space_id=encoder.space_id,
+        dimension=encoder.dimension,
+    )
+    with sdk.open_index(path, writable=True) as opened:
+        opened.delete([one["_id"] for one in found[50:60]])
+    return path
+
+
+def demo_queries(encoder: sdk.Encoder) -> Floats:
+    """Sixty of the demo's queries, float32 (60, dimension)."""
+    with gzip.open(DATA / "queries.tsv.gz", "rt", encoding="utf-8") as lines:
+        texts = [line.split("\t")[1].strip() for line, _ in zip(lines, range(60), strict=False)]
+    return encoder.encode_query(texts)
+
+
+def recall(index: Path, queries: Floats, found: list[list[str]]) -> float:
+    """How much of what the index finds a server found, too."""
+    with sdk.open_index(index) as opened:
+        expected = [{hit.id for hit in opened.search(query, K)} for query in queries]
+    shares = [len(own & set(ids)) / K for own, ids in zip(expected, found, strict=True)]
+    return float(np.mean(shares))
