@@ -1,0 +1,7 @@
+"""Fixtures shared by the tests of the examples."""
+
+from __future__ import annotations
+
+from tests.server.gateway.conftest import tmp_path
+
+__all__ = ["tmp_path"]  # the fleets' gateways have their sockets there
