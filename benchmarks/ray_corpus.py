@@ -43,7 +43,7 @@ from pocketquery.server.corpus import split_sentences
 from pocketquery.server.corpus.shards.document_encoder import EncoderSource
 from pocketquery.server.corpus.shards.encoding import encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine, run_parts
-from pocketquery.server.corpus.shards.parts import Part, open_parts
+from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
 
 TENANTS = ("a", "b", "c", "d")
 _CLAUSE = re.compile(r"(?<=[,;:])\s+")
@@ -164,10 +164,10 @@ class Slicing:
     index: Path
     output: Path
 
-    def open(self) -> Callable[[Part], None]:
+    def open(self) -> Callable[[ShardPart], None]:
         return self._cut
 
-    def _cut(self, part: Part) -> None:
+    def _cut(self, part: ShardPart) -> None:
         tenant = TENANTS[part.number]
         sdk.slice_index(self.index, {"tenant": tenant}, self.output / tenant)
         part.folder.mkdir()  # done

@@ -12,12 +12,11 @@ What else it may be told is in :mod:`pocketquery.client.device_files`.
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from pocketquery.client.device import Answer, Declined, Offer
+from pocketquery.client.device import Answer, Answering, Declined
 from pocketquery.client.device_files import open_device, open_participant
 from pocketquery.client.records import declining, read_offer, reply_to
 from pocketquery.client.secure.transport import handle_secure
@@ -28,13 +27,6 @@ __all__ = ["app", "handle"]
 _log = logging.getLogger(__name__)
 
 app = ClientApp()
-
-
-class Answering(Protocol):
-    """What can take part: a :class:`pocketquery.client.device.Device`."""
-
-    def answer(self, offer: Offer) -> Answer:
-        """The answer to an offer."""
 
 
 @app.train()

@@ -37,6 +37,7 @@ from pocketquery.sdk.files import sha256_bytes
 __all__ = [
     "FIGURES",
     "Answer",
+    "Answering",
     "Contribution",
     "Declined",
     "Device",
@@ -176,6 +177,13 @@ class Training:
     def change(self) -> Mapping[str, NDArray[np.float32]]:
         """New minus given value of every tensor that ships."""
         return self.result.change
+
+
+class Answering(Protocol):
+    """What can take part: a :class:`Device`."""
+
+    def answer(self, offer: Offer) -> Answer:
+        """The answer to an offer."""
 
 
 class Device:

@@ -29,9 +29,8 @@ from pocketquery.sdk.index.folder import INFO
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_documents
 
-__all__ = ["Encode", "IndexReport", "build_encoded_index", "build_index"]
+__all__ = ["IndexReport", "build_encoded_index", "build_index"]
 
-Encode = Callable[[list[str]], NDArray[Any]]
 _Row: TypeAlias = tuple[Document, Any]  # and its vector, where there is one already
 
 
@@ -64,7 +63,7 @@ class IndexReport:
 
 def build_index(
     documents: Iterable[Document],
-    encode: Encode,
+    encode: Callable[[list[str]], NDArray[Any]],
     output: Path | str,
     *,
     space_id: str,

@@ -26,7 +26,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
-from pocketquery.sdk.slices.source import Source, read_source
+from pocketquery.sdk.slices.source import IndexState, read_source
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -104,7 +104,7 @@ class _Sync:
     """One transaction."""
 
     def __init__(
-        self, connection: Connection, source: Source, table: str, vector_type: VectorType
+        self, connection: Connection, source: IndexState, table: str, vector_type: VectorType
     ) -> None:
         from psycopg import sql
 

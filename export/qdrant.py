@@ -23,7 +23,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
-from pocketquery.sdk.slices.source import Source, read_source
+from pocketquery.sdk.slices.source import IndexState, read_source
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -100,7 +100,9 @@ def sync_qdrant(
 class _Sync:
     """From what the collection has to what the index has."""
 
-    def __init__(self, client: Any, source: Source, collection: str, datatype: Datatype) -> None:
+    def __init__(
+        self, client: Any, source: IndexState, collection: str, datatype: Datatype
+    ) -> None:
         self._client = client
         self._source = source
         self._collection = collection

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.index.documents import Document, metadata_text
-from pocketquery.sdk.slices.source import Source
+from pocketquery.sdk.slices.source import IndexState
 
 __all__ = ["SyncReport", "document_digest", "in_batches"]
 
@@ -37,7 +37,9 @@ class SyncReport:
     dimension: int
 
 
-def in_batches(source: Source, rows: Rows) -> Iterator[tuple[list[int], list[Document], Floats]]:
+def in_batches(
+    source: IndexState, rows: Rows
+) -> Iterator[tuple[list[int], list[Document], Floats]]:
     """These rows of an index, with their documents and vectors, some at a time."""
     for start in range(0, len(rows), _AT_A_TIME):
         some = rows[start : start + _AT_A_TIME]

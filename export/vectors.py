@@ -21,7 +21,7 @@ from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import check_replaceable, replace_folder, sha256_file
 from pocketquery.sdk.index.documents import Document
-from pocketquery.sdk.slices.source import Source, read_source
+from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.server.corpus.shards.vector_table import VectorTable
 
 __all__ = ["INFO", "VectorFormat", "VectorsReport", "export_vectors"]
@@ -109,7 +109,7 @@ def export_vectors(
         )
 
 
-def _writer(format: VectorFormat) -> Callable[[Source, Path], None]:
+def _writer(format: VectorFormat) -> Callable[[IndexState, Path], None]:
     """What writes the format; its package is imported now, before the index is written."""
     if format == "parquet":
         return _write_parquet
@@ -120,14 +120,14 @@ def _writer(format: VectorFormat) -> Callable[[Source, Path], None]:
     return lambda source, folder: _write_faiss(source, folder, faiss)
 
 
-def _batches(source: Source) -> Iterator[tuple[list[Document], Floats]]:
+def _batches(source: IndexState) -> Iterator[tuple[list[Document], Floats]]:
     living = source.living()
     for start in range(0, len(living), _AT_A_TIME):
         rows = living[start : start + _AT_A_TIME]
         yield source.read(rows)[0], source.floats(rows)
 
 
-def _write_parquet(source: Source, folder: Path) -> None:
+def _write_parquet(source: IndexState, folder: Path) -> None:
     info = source.info
     table = VectorTable(info.space_id, info.dimension, texts=False, extra="vectors")
     with table.writer(folder / "vectors.parquet") as writer:
@@ -135,7 +135,7 @@ def _write_parquet(source: Source, folder: Path) -> None:
             writer.write_batch(table.batch(documents, vectors))
 
 
-def _write_faiss(source: Source, folder: Path, faiss: ModuleType) -> None:
+def _write_faiss(source: IndexState, folder: Path, faiss: ModuleType) -> None:
     found = faiss.IndexFlatIP(source.info.dimension)
     with (folder / "documents.jsonl").open("w", encoding="utf-8") as lines:
         for documents, vectors in _batches(source):

@@ -18,7 +18,7 @@ from pocketquery.client.secure.ledger import Ledger
 from pocketquery.client.secure.masks import neighbours
 from pocketquery.client.secure.messages import (
     Announcement,
-    Collection,
+    CollectedBoxes,
     Confirmation,
     Stage,
     Unmasking,
@@ -136,7 +136,7 @@ def bodies_of(group: Group) -> dict[Stage, bytes]:
         deal(group.seat(one), secret_of(one)).boxes[binding.place(one, 0) - 1] for one in near
     )
     places = tuple(range(len(near)))
-    collection = Collection(binding.digest, places, boxes)
+    collection = CollectedBoxes(binding.digest, places, boxes)
     closed = replace(group.sum, stage=Stage.CONFIRM, committed=every, survivors=every)
     this = [Held(0, bytes(32), bytes(32))]
     confirms = tuple(confirm(group.seat(one), this, every, every).marks[0] for one in near)
@@ -214,7 +214,7 @@ class _Devices:
         return step[value.stage](value, seat, secret_of(position), body)
 
     def _mask(self, value: SecureSum, seat: Seat, secret: RoundSecret, body: bytes) -> bytes:
-        opened = open_boxes(seat, Collection.parse(body, value.binding))
+        opened = open_boxes(seat, CollectedBoxes.parse(body, value.binding))
         self._opened[seat.position] = opened
         change = a_change(value.binding.encoding.size, seat.position)
         return mask(seat, secret, opened, change).to_bytes()

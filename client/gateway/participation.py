@@ -9,10 +9,9 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from pocketquery.client.device import Answer as DeviceAnswer
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Answering, Declined
 from pocketquery.client.gateway.connection import Answer, GatewayConnection
 from pocketquery.client.gateway.messages import (
     OfferedRound,
@@ -42,13 +41,6 @@ _PRIVATE = "a private round was offered, and this device is not enrolled for pri
 _LARGEST_ANSWER = 1 << 20
 
 _log = logging.getLogger(__name__)
-
-
-class Answering(Protocol):
-    """What can take part: a :class:`pocketquery.client.device.Device`."""
-
-    def answer(self, offer: Offer) -> DeviceAnswer:
-        """The answer to an offer."""
 
 
 class Participation:

@@ -32,13 +32,13 @@ from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 __all__ = [
     "MOST_DEVICES",
     "Binding",
-    "Mode",
+    "NoiseMode",
     "Privacy",
     "roster_digest",
     "settings_digest",
 ]
 
-Mode = Literal["off", "devices", "server"]
+NoiseMode = Literal["off", "devices", "server"]
 
 MOST_DEVICES = 100_000
 """In one group: a device computes the ring of all."""
@@ -67,7 +67,7 @@ class Privacy:
         InvalidInputError: a field is out of its range.
     """
 
-    mode: Mode = "off"
+    mode: NoiseMode = "off"
     noise_multiplier: float = 0.0
     counted_on: int = 0
     season: str = ""
@@ -78,7 +78,7 @@ class Privacy:
         noisy = self.mode != "off"
         check_fields(
             self,
-            mode=one_of(*get_args(Mode)),
+            mode=one_of(*get_args(NoiseMode)),
             noise_multiplier=_fraction(number(0.01, 1e6) if noisy else number(0, 0)),
             counted_on=whole(1 if self.mode == "devices" else 0, MOST_DEVICES),
             season=Rule(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.secure.masks import Codes, Keystream, word_type
+from pocketquery.client.secure.masks import Keystream, RingCodes, word_type
 from pocketquery.client.secure.noise import LEAST_SIGMA, counted_on, delta, sigma
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import Rule, check, check_fields, number, whole
@@ -139,7 +139,7 @@ def encode(
     encoding: Encoding,
     coins: Keystream,
     noise: NDArray[np.int64] | None = None,
-) -> Codes:
+) -> RingCodes:
     """The codes of a change: clipped, rounded at random, with noise, modulo 2**w.
 
     Args:
@@ -174,7 +174,7 @@ def encode(
     return (whole_codes if noise is None else whole_codes + noise).astype(word_type(encoding.bits))
 
 
-def totals(codes: Codes, encoding: Encoding) -> NDArray[np.int64]:
+def totals(codes: RingCodes, encoding: Encoding) -> NDArray[np.int64]:
     """The sum behind a sum of codes modulo 2**w, in steps: int64 (size,).
 
     Right where no total is beyond half of 2**w, as :func:`choose_encoding` sees to; held against

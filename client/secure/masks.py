@@ -23,10 +23,18 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["Codes", "Keystream", "add_masks", "keystream", "neighbours", "pair_sign", "word_type"]
+__all__ = [
+    "RingCodes",
+    "Keystream",
+    "add_masks",
+    "keystream",
+    "neighbours",
+    "pair_sign",
+    "word_type",
+]
 
 # Residues modulo 2**16 or 2**32, the arithmetic of numpy's unsigned integers.
-Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
+RingCodes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
 _FOUR = struct.Struct(">4Q")  # draws of a block of SHA-256
 _DRAWS = 2**64
@@ -47,7 +55,7 @@ class Keystream:
         """The next ``size`` bytes."""
         return self._cipher.update(bytes(size))
 
-    def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> Codes:
+    def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> RingCodes:
         """The next ``count`` little-endian words of an unsigned ``dtype``."""
         layout = np.dtype(dtype)
         words = np.frombuffer(self.read(count * layout.itemsize), layout.newbyteorder("<"))
@@ -67,7 +75,7 @@ def word_type(bits: int) -> type[np.unsignedinteger[Any]]:
     raise InvalidInputError(f"codes have 16 or 32 bits, found {bits}")
 
 
-def keystream(key: bytes, count: int, bits: int) -> Codes:
+def keystream(key: bytes, count: int, bits: int) -> RingCodes:
     """The mask of ``key``: uint16 or uint32 (count,).
 
     Raises:
@@ -82,8 +90,8 @@ def pair_sign(position: int, neighbour: int) -> int:
 
 
 def add_masks(
-    codes: Codes, position: int, self_key: bytes, pair_keys: Mapping[int, bytes], sign: int = 1
-) -> Codes:
+    codes: RingCodes, position: int, self_key: bytes, pair_keys: Mapping[int, bytes], sign: int = 1
+) -> RingCodes:
     """``codes`` and the masks of the device at ``position``, modulo 2**w; a new array.
 
     Args:

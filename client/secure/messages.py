@@ -38,7 +38,7 @@ from enum import IntEnum
 from hashlib import sha256
 from typing import Self, get_args
 
-from pocketquery.client.secure.binding import Binding, Mode, Privacy
+from pocketquery.client.secure.binding import Binding, NoiseMode, Privacy
 from pocketquery.client.secure.keys import (
     CERTIFICATE_BYTES,
     FEDERATION_BYTES,
@@ -60,7 +60,7 @@ from pocketquery.sdk.errors import PocketQueryError
 __all__ = [
     "BOX_BYTES",
     "Announcement",
-    "Collection",
+    "CollectedBoxes",
     "Confirmation",
     "Invitation",
     "Stage",
@@ -72,7 +72,7 @@ BOX_BYTES = KEY_BYTES + 2 * SHARE_BYTES + 16  # and the tag
 
 _DIGEST = 32
 _HEADER = struct.Struct(f">{FEDERATION_BYTES}sBIIId")
-_MODES = get_args(Mode)
+_MODES = get_args(NoiseMode)
 
 
 class Stage(IntEnum):
@@ -165,7 +165,7 @@ class Invitation:
 
 
 @dataclass(frozen=True)
-class Collection:
+class CollectedBoxes:
     """Stage 3, down.
 
     Attributes:

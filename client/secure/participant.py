@@ -29,7 +29,7 @@ from pocketquery.client.secure.keys import (
 from pocketquery.client.secure.ledger import Ledger
 from pocketquery.client.secure.messages import (
     Announcement,
-    Collection,
+    CollectedBoxes,
     Confirmation,
     Invitation,
     Stage,
@@ -286,7 +286,7 @@ class Participant:
 
     def _mask(self, state: SecureState, body: bytes) -> SecureState | Declined:
         binding, seat = self._seat(state)
-        said = Collection.parse(body, binding)
+        said = CollectedBoxes.parse(body, binding)
         if reason := self._rules.of_collection(binding, len(said.members)):
             return self._broken(reason)
         try:

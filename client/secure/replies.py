@@ -13,7 +13,7 @@ import numpy as np
 from pocketquery.client.secure.binding import Binding
 from pocketquery.client.secure.keys import KEY_BYTES, MARK_BYTES
 from pocketquery.client.secure.layout import cut, equal_pieces, refuse
-from pocketquery.client.secure.masks import Codes, word_type
+from pocketquery.client.secure.masks import RingCodes, word_type
 from pocketquery.client.secure.messages import BOX_BYTES
 from pocketquery.client.secure.sharing import SHARE_BYTES
 
@@ -74,7 +74,7 @@ class Masked:
     beta: bytes
     position: int
     held: tuple[bytes, ...]
-    codes: Codes
+    codes: RingCodes
 
     def to_bytes(self) -> bytes:
         """The body."""

@@ -33,7 +33,7 @@ from pocketquery.client.secure.keys import (
 )
 from pocketquery.client.secure.layout import cut
 from pocketquery.client.secure.masks import add_masks
-from pocketquery.client.secure.messages import Collection, Unmasking, survivors_digest
+from pocketquery.client.secure.messages import CollectedBoxes, Unmasking, survivors_digest
 from pocketquery.client.secure.noise import Table, draw, sigma
 from pocketquery.client.secure.replies import Boxes, Confirmed, Kind, Masked, Share, Shares
 from pocketquery.client.secure.sharing import SHARE_BYTES, split
@@ -136,7 +136,7 @@ def deal(seat: Seat, secret: RoundSecret) -> Boxes:
     return Boxes(beta, seat.position, own.public, sha256(seed).digest(), tuple(boxes))
 
 
-def open_boxes(seat: Seat, collection: Collection) -> list[Opened]:
+def open_boxes(seat: Seat, collection: CollectedBoxes) -> list[Opened]:
     """Stage 3: what the committed neighbours dealt this device.
 
     Raises:

@@ -42,7 +42,7 @@ _VERSION = "1"
 _MODE = 0o600
 _LARGEST = 64 << 20  # bytes; a file is some hundred thousand
 
-Change = NDArray[np.float32]
+FlatChange = NDArray[np.float32]
 
 
 class SecureProgress(IntEnum):
@@ -81,7 +81,7 @@ class SecureState:
     kept_until: float
     asked: Mapping[int, str]
     replies: Mapping[int, bytes]
-    change: Change = field(default_factory=lambda: np.zeros(0, np.float32))
+    change: FlatChange = field(default_factory=lambda: np.zeros(0, np.float32))
     secret: bytes = b""
     binding: Binding | None = None
     position: int = 0

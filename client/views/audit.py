@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.text_units import cut
 from pocketquery.client.views.views import View
+from pocketquery.sdk.arrays import Encode
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["Audit", "Tally", "alarming", "audit"]
 
 _ALARM = 0.2
 _BINS = 20
-
-Encode = Callable[[list[str]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ import torch
 
 from pocketquery.export.training_step.function import SCALARS, StepShape
 from pocketquery.export.training_step.graph import Slot
-from pocketquery.export.training_step.storage import traced_frozen
+from pocketquery.export.training_step.storage import Arrays, traced_frozen
 from pocketquery.export.training_step.tensors import StepTensors
 
 __all__ = ["BatchSizes", "HYPERPARAMETERS", "random_batch", "slots", "start_state"]
-
-Arrays = dict[str, npt.NDArray[np.generic]]
 
 HYPERPARAMETERS = {
     "temperature": 0.05,

@@ -21,6 +21,7 @@ from pocketquery.export.training_step.function import LOSSES, StepShape
 from pocketquery.export.training_step.inputs import BatchSizes, random_batch, start_state
 from pocketquery.export.training_step.reference import ReferenceStep
 from pocketquery.export.training_step.tensors import StepTensors
+from pocketquery.sdk.arrays import Tensors
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.modeling import SentenceEncoder
 
@@ -34,8 +35,6 @@ SIZES = (
     BatchSizes(batch=16, length=9, target_length=7, prototypes=13, shown=3),
     BatchSizes(batch=12, length=6, target_length=10, prototypes=8, shown=1),
 )
-
-Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def _batch(shape: StepShape, student: SentenceEncoder, step: int) -> dict[str, n
     return batch
 
 
-def _check_finite(results: Arrays, step: int) -> None:
+def _check_finite(results: Tensors, step: int) -> None:
     # all() of isfinite, and not a maximum: comparisons with NaN are false, so a maximum may hide it
     for name, value in results.items():
         if not np.isfinite(value).all():
@@ -118,7 +117,7 @@ def _check_finite(results: Arrays, step: int) -> None:
             )
 
 
-def _loss_error(found: Arrays, expected: Mapping[str, Any]) -> float:
+def _loss_error(found: Tensors, expected: Mapping[str, Any]) -> float:
     errors: list[float] = [
         abs(float(found[name]) - expected[name]) / max(1.0, abs(expected[name])) for name in LOSSES
     ]
@@ -126,7 +125,7 @@ def _loss_error(found: Arrays, expected: Mapping[str, Any]) -> float:
     return max(*errors, float(vectors))
 
 
-def _state_error(found: Arrays, expected: Arrays) -> float:
+def _state_error(found: Tensors, expected: Tensors) -> float:
     """The largest, over the kinds of state, of |found - expected| / |expected|."""
     kinds = {name.partition(".")[0] for name in expected}
     errors = []
@@ -141,7 +140,7 @@ def _square(values: npt.NDArray[Any]) -> float:
     return float(np.square(values.astype(np.float64)).sum())
 
 
-def _zeros(state: Arrays, shape: StepShape) -> float:
+def _zeros(state: Tensors, shape: StepShape) -> float:
     moments = [state[f"first_moment.{name}"] for name in shape.trained]
     zeros = sum(int((moment == 0).sum()) for moment in moments)
     return zeros / sum(int(moment.size) for moment in moments)

@@ -16,7 +16,7 @@ import onnx
 
 from pocketquery.export.training_step.tensors import StepTensors
 
-__all__ = ["FROZEN", "store_frozen", "traced_frozen"]
+__all__ = ["FROZEN", "Arrays", "store_frozen", "traced_frozen"]
 
 FROZEN = "frozen."
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pocketquery.sdk.doctor.findings import Finding, State
+from pocketquery.sdk.doctor.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from pocketquery.sdk.encoder import Encoder
@@ -32,7 +32,7 @@ def check_bundle(path: Path | str, name: str, public_key: str | None) -> Finding
     if report.golden is not None:
         found += f"; {report.golden.texts} golden texts, cosine {report.golden.least_cosine:.6f}"
     found += f"; signed by {report.signed_by}" if report.signed_by else ""
-    return Finding("bundles", name, State.OK, found, "", report.to_dict())
+    return Finding("bundles", name, Severity.OK, found, "", report.to_dict())
 
 
 def check_index(
@@ -50,7 +50,7 @@ def check_index(
     report = verify(path, public_key=public_key)
     found = f"{report.documents} documents, {report.bytes / 1e6:.1f} MB, {report.space_id}"
     found += f"; signed by {report.signed_by}" if report.signed_by else ""
-    yield Finding("index", "files", State.OK, found, "", report.to_dict())
+    yield Finding("index", "files", Severity.OK, found, "", report.to_dict())
     with open_index(path, encoder=encoder) as index:
         hits = index.search(query, _HITS)
         encode = _median([_timed(lambda: encoder.encode_query(query)) for _ in range(_RUNS)])
@@ -58,10 +58,10 @@ def check_index(
     details = {"query": query, "encode": encode, "encode_and_search": search, "hits": len(hits)}
     found = f"{len(hits)} hits; encoded in {encode * 1e3:.2f} ms, with search {search * 1e3:.2f} ms"
     if hits:
-        yield Finding("index", "query", State.OK, found, "", details)
+        yield Finding("index", "query", Severity.OK, found, "", details)
     else:
         remedy = "add documents: pocketquery index --documents FOLDER --output INDEX"
-        yield Finding("index", "query", State.WARNING, found, remedy, details)
+        yield Finding("index", "query", Severity.WARNING, found, remedy, details)
 
 
 def _timed(run: Callable[[], object]) -> float:

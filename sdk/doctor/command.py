@@ -21,7 +21,7 @@ from pocketquery.sdk.commands import (
     chosen_public_key,
     print_json,
 )
-from pocketquery.sdk.doctor.findings import Finding, Report, State, guarded
+from pocketquery.sdk.doctor.findings import Finding, Report, Severity, guarded
 
 __all__ = ["check_environment", "doctor", "examine"]
 
@@ -106,14 +106,14 @@ def check_environment(environment: Mapping[str, str]) -> Iterator[Finding]:
     for name in sorted(name for name in environment if name.startswith(_PREFIX)):
         value, details = environment[name], {"value": environment[name]}
         if name in _VARIABLES:
-            yield Finding("environment", name, State.OK, value or "(empty)", "", details)
+            yield Finding("environment", name, Severity.OK, value or "(empty)", "", details)
             continue
         near = get_close_matches(name, _VARIABLES, 1)
         remedy = f"is {near[0]} meant? Rename or unset it" if near else "unset it"
-        yield Finding("environment", name, State.WARNING, "nothing reads it", remedy, details)
+        yield Finding("environment", name, Severity.WARNING, "nothing reads it", remedy, details)
     for name in _VARIABLES[:2]:
         if name not in environment:
-            yield Finding("environment", name, State.ABSENT, "not set")
+            yield Finding("environment", name, Severity.ABSENT, "not set")
 
 
 def _key(options: argparse.Namespace, chosen: list[str | None]) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ def _key(options: argparse.Namespace, chosen: list[str | None]) -> Iterator[Find
         from pocketquery.sdk.bundle.signature import key_id
 
         named = key_id(key)
-        yield Finding("bundles", "public key", State.OK, named, "", {"key_id": named})
+        yield Finding("bundles", "public key", Severity.OK, named, "", {"key_id": named})
     chosen.append(key)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
 
-__all__ = ["Finding", "Report", "State", "guarded"]
+__all__ = ["Finding", "Report", "Severity", "guarded"]
 
 
-class State(StrEnum):
+class Severity(StrEnum):
     """How bad it is."""
 
     OK = "ok"
@@ -39,7 +39,7 @@ class Finding:
 
     area: str
     name: str
-    state: State
+    state: Severity
     found: str
     remedy: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -54,9 +54,9 @@ class Report:
     @property
     def healthy(self) -> bool:
         """Whether nothing is broken."""
-        return not self.count(State.BROKEN)
+        return not self.count(Severity.BROKEN)
 
-    def count(self, state: State) -> int:
+    def count(self, state: Severity) -> int:
         """How many findings are in ``state``."""
         return sum(finding.state is state for finding in self.findings)
 
@@ -64,8 +64,8 @@ class Report:
         """As JSON can hold it."""
         return {
             "healthy": self.healthy,
-            "broken": self.count(State.BROKEN),
-            "warnings": self.count(State.WARNING),
+            "broken": self.count(Severity.BROKEN),
+            "warnings": self.count(Severity.WARNING),
             "findings": [dataclasses.asdict(finding) for finding in self.findings],
         }
 
@@ -78,12 +78,14 @@ class Report:
                     yield ""
                 area = finding.area
                 yield area
-            shown = finding.state.upper() if finding.state is State.BROKEN else str(finding.state)
+            shown = (
+                finding.state.upper() if finding.state is Severity.BROKEN else str(finding.state)
+            )
             yield f"  {shown:8} {finding.name:{width}}  {finding.found}".rstrip()
             if finding.remedy:
                 yield f"  {'':8} {'':{width}}  do: {finding.remedy}"
         yield ""
-        broken, warnings = self.count(State.BROKEN), self.count(State.WARNING)
+        broken, warnings = self.count(Severity.BROKEN), self.count(Severity.WARNING)
         yield f"{broken} broken, {warnings} warnings" if broken or warnings else "all well"
 
 
@@ -107,4 +109,4 @@ def guarded(
         said = f"{type(error).__name__}: {error}"
     else:
         return done
-    return [*done, Finding(area, name, State.BROKEN, " ".join(said.split()), remedy)]
+    return [*done, Finding(area, name, Severity.BROKEN, " ".join(said.split()), remedy)]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pocketquery.sdk.doctor.findings import Finding, State
+from pocketquery.sdk.doctor.findings import Finding, Severity
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.sqlite_file import transaction
 
@@ -54,9 +54,9 @@ def _python() -> Finding:
     if sys.version_info < _LEAST_PYTHON:
         least = ".".join(map(str, _LEAST_PYTHON))
         return Finding(
-            "machine", "python", State.BROKEN, found, f"install Python {least} or later", details
+            "machine", "python", Severity.BROKEN, found, f"install Python {least} or later", details
         )
-    return Finding("machine", "python", State.OK, found, "", details)
+    return Finding("machine", "python", Severity.OK, found, "", details)
 
 
 def processor_features() -> tuple[str, ...]:
@@ -80,12 +80,12 @@ def _processor() -> Finding:
         return Finding(
             "machine",
             "processor",
-            State.WARNING,
+            Severity.WARNING,
             f"{found}; without AVX2",
             "expect queries to take several times as long; nothing needs to be changed",
             details,
         )
-    return Finding("machine", "processor", State.OK, found, "", details)
+    return Finding("machine", "processor", Severity.OK, found, "", details)
 
 
 def _onnxruntime() -> Iterator[Finding]:
@@ -97,12 +97,12 @@ def _onnxruntime() -> Iterator[Finding]:
     found += f"; OMP_NUM_THREADS={threads}" if threads else ""
     details = {"version": onnxruntime.__version__, "providers": providers, "threads": 1}
     if "CPUExecutionProvider" in providers:
-        yield Finding("machine", "onnxruntime", State.OK, found, "", details)
+        yield Finding("machine", "onnxruntime", Severity.OK, found, "", details)
         return
     yield Finding(
         "machine",
         "onnxruntime",
-        State.BROKEN,
+        Severity.BROKEN,
         f"{found}; lacks CPUExecutionProvider, on which encoders run",
         "pip install --force-reinstall onnxruntime",
         details,
@@ -117,11 +117,11 @@ def _sqlite() -> Finding:
     details = {"version": sqlite3.sqlite_version, "fts5": fts5}
     if fts5:
         found = f"{sqlite3.sqlite_version} with FTS5"
-        return Finding("machine", "sqlite", State.OK, found, "", details)
+        return Finding("machine", "sqlite", Severity.OK, found, "", details)
     return Finding(
         "machine",
         "sqlite",
-        State.BROKEN,
+        Severity.BROKEN,
         f"{sqlite3.sqlite_version} without FTS5, whose tokenizer indexes need",
         "install a Python whose SQLite has FTS5 (python.org's and the distributions' have)",
         details,
@@ -143,14 +143,14 @@ def check_clock(now: float, installed: float, written: float) -> Finding:
     if now < installed - 86_400:
         before = time.strftime("%Y-%m-%d", time.gmtime(installed))
         found = f"{shown}, before this installation was made ({before})"
-        return Finding("machine", "clock", State.BROKEN, found, remedy, details)
+        return Finding("machine", "clock", Severity.BROKEN, found, remedy, details)
     if now > installed + _LONGEST_LIFE:
         found = f"{shown}, {(now - installed) / _YEAR:.0f} years after this installation was made"
-        return Finding("machine", "clock", State.BROKEN, found, remedy, details)
+        return Finding("machine", "clock", Severity.BROKEN, found, remedy, details)
     if abs(written - now) > _CLOCK_STEP:
         found = f"{shown}, and the disk's is {written - now:+.0f} s off"
-        return Finding("machine", "clock", State.WARNING, found, remedy, details)
-    return Finding("machine", "clock", State.OK, shown, "", details)
+        return Finding("machine", "clock", Severity.WARNING, found, remedy, details)
+    return Finding("machine", "clock", Severity.OK, shown, "", details)
 
 
 def check_folder(folder: Path, name: str, *, private: bool = False) -> Finding:
@@ -180,15 +180,15 @@ def check_folder(folder: Path, name: str, *, private: bool = False) -> Finding:
     details = {"path": str(folder), "free": free, "exists": folder == there}
     if free < _LEAST_FREE:
         remedy = "make room: changes are written beside the old state"
-        return Finding("state", name, State.WARNING, found, remedy, details)
+        return Finding("state", name, Severity.WARNING, found, remedy, details)
     if private and folder == there and os.name == "posix" and there.stat().st_mode & 0o077:
         return Finding(
             "state",
             name,
-            State.WARNING,
+            Severity.WARNING,
             f"{found}; others on this machine may read it",
             f"chmod 700 {folder}",
             details,
         )
     found += "" if folder == there else "; it is made when first used"
-    return Finding("state", name, State.OK, found, "", details)
+    return Finding("state", name, Severity.OK, found, "", details)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from pocketquery.sdk.doctor.findings import Finding, State
+from pocketquery.sdk.doctor.findings import Finding, Severity
 
 __all__ = ["Requirement", "check_import", "check_packages", "declared", "fits", "installed_version"]
 
@@ -125,7 +125,7 @@ def check_import(name: str) -> Finding:
     import_module(name)
     took = time.perf_counter() - begin
     found = f"in {took * 1e3:.0f} ms"
-    return Finding("packages", f"import {name}", State.OK, found, "", {"seconds": took})
+    return Finding("packages", f"import {name}", Severity.OK, found, "", {"seconds": took})
 
 
 def check_packages(
@@ -145,11 +145,11 @@ def check_packages(
         remedy = f'pip install "{requirement.name}{requirement.range}"'
         details = {"version": have, "range": requirement.range}
         if have is None:
-            found, state = f"not installed, expected {requirement.range}", State.BROKEN
+            found, state = f"not installed, expected {requirement.range}", Severity.BROKEN
         elif not fits(have, requirement.range):
-            found, state = f"{have}, expected {requirement.range}", State.BROKEN
+            found, state = f"{have}, expected {requirement.range}", Severity.BROKEN
         else:
-            found, state, remedy = f"{have} ({requirement.range})", State.OK, ""
+            found, state, remedy = f"{have} ({requirement.range})", Severity.OK, ""
         yield Finding("packages", requirement.name, state, found, remedy, details)
     needed = list(needed)
     for extra in sorted(filter(None, wanted)):
@@ -157,7 +157,7 @@ def check_packages(
     for extra in itertools.filterfalse(wanted.__contains__, needed):
         known = ", ".join(sorted(filter(None, wanted)))
         yield Finding(
-            "extras", extra, State.BROKEN, "there is no such extra", f"name one of: {known}"
+            "extras", extra, Severity.BROKEN, "there is no such extra", f"name one of: {known}"
         )
 
 
@@ -177,11 +177,11 @@ def _extra(
     remedy = f'pip install "pocketquery[{extra}]"'
     details = {"versions": have, "lacking": lacking, "out_of_range": wrong}
     if lacking:  # packages of other extras may be there; that alone is no fault
-        state = State.BROKEN if needed else State.ABSENT
+        state = Severity.BROKEN if needed else Severity.ABSENT
         found = f"not installed: lacks {', '.join(lacking)}"
         return Finding("extras", extra, state, found, remedy, details)
     if wrong:
-        return Finding("extras", extra, State.BROKEN, "; ".join(wrong), remedy, details)
+        return Finding("extras", extra, Severity.BROKEN, "; ".join(wrong), remedy, details)
     found = ", ".join(f"{name} {found}" for name, found in have.items())
     found = found if len(have) <= _LISTED else f"{len(have)} packages, all in their ranges"
-    return Finding("extras", extra, State.OK, found, "", details)
+    return Finding("extras", extra, Severity.OK, found, "", details)

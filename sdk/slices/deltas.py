@@ -37,7 +37,7 @@ from pocketquery.sdk.index.folder import read_info
 from pocketquery.sdk.index.signature import check_space
 from pocketquery.sdk.index.vectors import Codes
 from pocketquery.sdk.slices.delta_file import Changes, Delta, write_delta
-from pocketquery.sdk.slices.source import Source, read_source, state_of
+from pocketquery.sdk.slices.source import IndexState, read_source, state_of
 
 __all__ = ["AppliedDelta", "DeltaReport", "apply_delta", "make_delta"]
 
@@ -230,7 +230,7 @@ def apply_delta(
     return replace(done, was_there=False)
 
 
-def _check_pair(before: Source, after: Source, signer: str | None) -> None:
+def _check_pair(before: IndexState, after: IndexState, signer: str | None) -> None:
     old, new = before.info, after.info
     if (old.space_id, old.dimension) != (new.space_id, new.dimension):
         raise SpaceMismatchError.between(
@@ -265,7 +265,7 @@ def _check_canonical(texts: StoredTexts, index: Path | str) -> None:
         )
 
 
-def _digests(source: Source) -> Iterator[tuple[StoredTexts, bytes]]:
+def _digests(source: IndexState) -> Iterator[tuple[StoredTexts, bytes]]:
     """Each document with a hash of its texts and its vector, row by row."""
     living = source.living()
     texts = source.texts()
@@ -275,7 +275,7 @@ def _digests(source: Source) -> Iterator[tuple[StoredTexts, bytes]]:
             yield one, hashlib.sha256(packed_texts(*one) + row.tobytes()).digest()
 
 
-def _is_there(source: Source, manifest: DeltaManifest, delta: Path) -> bool:
+def _is_there(source: IndexState, manifest: DeltaManifest, delta: Path) -> bool:
     """Whether the index holds the new contents; it must hold the old ones else."""
     try:
         found = source.contents()
@@ -295,7 +295,7 @@ def _is_there(source: Source, manifest: DeltaManifest, delta: Path) -> bool:
     return False
 
 
-def _check_ids(source: Source, changes: Changes, manifest: DeltaManifest, delta: Path) -> None:
+def _check_ids(source: IndexState, changes: Changes, manifest: DeltaManifest, delta: Path) -> None:
     """Hold what a delta says of ids against the index: what goes, what comes, what changes."""
     kept = set(changes.order[changes.order >= 0].tolist())
     new = {document.id for document in changes.documents}
@@ -313,7 +313,7 @@ def _check_ids(source: Source, changes: Changes, manifest: DeltaManifest, delta:
         )
 
 
-def _merged(source: Source, changes: Changes) -> Iterator[tuple[list[Document], Codes]]:
+def _merged(source: IndexState, changes: Changes) -> Iterator[tuple[list[Document], Codes]]:
     """The new index's documents, as many at a time as a build adds."""
     ranks = np.cumsum(changes.order < 0) - 1
     for start in range(0, len(changes.order), COMMITTED_TOGETHER):

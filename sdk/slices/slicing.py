@@ -28,7 +28,7 @@ from pocketquery.sdk.files import check_replaceable, real_path
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.folder import INFO
-from pocketquery.sdk.slices.source import Source, read_source
+from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.sdk.texts import check_text
 
 __all__ = ["SliceReport", "SlicesReport", "slice_index", "slice_index_by"]
@@ -165,7 +165,7 @@ def _place(index: Path | str, output: Path) -> Path:
     return output
 
 
-def _cut(source: Source, rows: Rows, output: Path, signing_key: Key | None) -> SliceReport:
+def _cut(source: IndexState, rows: Rows, output: Path, signing_key: Key | None) -> SliceReport:
     start = time.perf_counter()
     with create_index(
         output,
@@ -185,7 +185,7 @@ def _cut(source: Source, rows: Rows, output: Path, signing_key: Key | None) -> S
     )
 
 
-def _groups(source: Source, field: str) -> tuple[dict[str, list[int]], int]:
+def _groups(source: IndexState, field: str) -> tuple[dict[str, list[int]], int]:
     """The rows of each value, by the name of its slice's folder; how many rows have none."""
     names, groups, left_out = dict[object, str](), dict[str, list[int]](), 0
     shown = dict[str, object]()

@@ -22,10 +22,10 @@ from pocketquery.sdk.index.index import open_index
 from pocketquery.sdk.index.segments import Snapshot, generation_of
 from pocketquery.sdk.index.vectors import Codes
 
-__all__ = ["Source", "read_source", "state_of"]
+__all__ = ["IndexState", "read_source", "state_of"]
 
 
-class Source:
+class IndexState:
     """One state of an index, within a transaction; made by :func:`read_source`.
 
     Attributes:
@@ -97,7 +97,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def read_source(path: Path | str, public_key: Key | None = None) -> Iterator[Source]:
+def read_source(path: Path | str, public_key: Key | None = None) -> Iterator[IndexState]:
     """The present state of the index at ``path``, every byte of which was read and compared.
 
     Raises:
@@ -108,7 +108,7 @@ def read_source(path: Path | str, public_key: Key | None = None) -> Iterator[Sou
         open_index(path, public_key=public_key) as index,
         index.reading() as (connection, snapshot),
     ):
-        yield Source(index.path, connection, snapshot, check_whole(connection, index.path))
+        yield IndexState(index.path, connection, snapshot, check_whole(connection, index.path))
 
 
 def state_of(path: Path | str) -> tuple[object, int]:

@@ -44,7 +44,7 @@ from pocketquery.server.gateway.rounds.errors import (
 )
 from pocketquery.server.gateway.rounds.tables import InForce
 from pocketquery.server.gateway.rounds.upload import Upload
-from pocketquery.server.gateway.rounds.verdicts import Verdict
+from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 from pocketquery.server.gateway.server_side import ServerSide
 from pocketquery.server.gateway.settings import GatewaySettings
 from pocketquery.server.gateway.worker import NotWrittenError, Worker
@@ -179,7 +179,7 @@ class Gateway:
 
     async def update(
         self, signed: SignedRequest, headers: Mapping[str, str], number: int, body: bytes
-    ) -> tuple[Verdict, str]:
+    ) -> tuple[UpdateVerdict, str]:
         """Take an update: what became of it, which is on disk, and why."""
         self.authentication.check(signed, body)
         figures, today = read_figures(headers.get(FIGURES_HEADER)), self._today()
@@ -197,7 +197,7 @@ class Gateway:
 
     def _receive(
         self, journal: GatewayJournal, uploads: list[Upload]
-    ) -> list[tuple[Verdict, str] | Exception]:
+    ) -> list[tuple[UpdateVerdict, str] | Exception]:
         most = self.settings.uploads_per_day
         found = journal.cohort_round.receive_all(uploads, most_uploads=most)
         for upload, one in zip(uploads, found, strict=True):

@@ -23,7 +23,7 @@ __all__ = ["ServerSide"]
 _KEPT_SECONDS = 7 * 86_400
 
 
-class Run(Protocol):
+class RunInJournal(Protocol):
     """Runs a function of the journal, and says what came of it once that is on disk."""
 
     def __call__(self, work: Callable[[GatewayJournal], Any]) -> Awaitable[Any]: ...
@@ -43,7 +43,7 @@ class ServerSide:
     """
 
     def __init__(
-        self, settings: GatewaySettings, run: Run, tick: Callable[[], Awaitable[None]]
+        self, settings: GatewaySettings, run: RunInJournal, tick: Callable[[], Awaitable[None]]
     ) -> None:
         self.answered = asyncio.Event()
         self.replied = asyncio.Event()

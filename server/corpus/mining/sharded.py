@@ -18,7 +18,7 @@ from pocketquery.server.corpus.readers.reading import ReadOptions, read_numbered
 from pocketquery.server.corpus.shards.engine import run_parts
 from pocketquery.server.corpus.shards.listing import list_shards
 from pocketquery.server.corpus.shards.options import chosen_engine
-from pocketquery.server.corpus.shards.parts import Part, open_parts
+from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text_store import TextStore
 
@@ -42,10 +42,10 @@ class _Mining:
     mine: Mine
     made: Kind
 
-    def open(self) -> Callable[[Part], None]:
+    def open(self) -> Callable[[ShardPart], None]:
         return self._make
 
-    def _make(self, part: Part) -> None:
+    def _make(self, part: ShardPart) -> None:
         number = None if self.alone else part.number
         groups = read_numbered(part.source, self.kind, self.reading, number)
         write_text_store(part.folder, self.mine(groups), self.made)

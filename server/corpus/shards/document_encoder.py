@@ -13,11 +13,11 @@ from pocketquery.sdk.errors import MissingExtraError, SpaceMismatchError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DocumentEncoder", "EncoderSource"]
+__all__ = ["OpenedEncoder", "EncoderSource"]
 
 
 @dataclass(frozen=True)
-class DocumentEncoder:
+class OpenedEncoder:
     """An opened one.
 
     Attributes:
@@ -62,7 +62,7 @@ class EncoderSource:
         }
         return replace(self, **paths)
 
-    def open(self) -> DocumentEncoder:
+    def open(self) -> OpenedEncoder:
         """Load it.
 
         Raises:
@@ -73,14 +73,14 @@ class EncoderSource:
         """
         return self._light() if self.symmetric else self._heavy()
 
-    def _light(self) -> DocumentEncoder:
+    def _light(self) -> OpenedEncoder:
         from pocketquery.sdk.loading import load
 
         encoder = load(self.bundle, public_key=self.public_key)
         name = f"{encoder.name} {encoder.version}"
-        return DocumentEncoder(encoder.space_id, encoder.dimension, encoder.encode_document, name)
+        return OpenedEncoder(encoder.space_id, encoder.dimension, encoder.encode_document, name)
 
-    def _heavy(self) -> DocumentEncoder:
+    def _heavy(self) -> OpenedEncoder:
         from pocketquery.sdk.bundle.bundle import Bundle
 
         try:
@@ -97,4 +97,4 @@ class EncoderSource:
                 raise SpaceMismatchError.between(
                     f"the bundle {self.bundle}", space_id, "the teacher", teacher.space_id
                 )
-        return DocumentEncoder(teacher.space_id, teacher.dimension, teacher.encode_document)
+        return OpenedEncoder(teacher.space_id, teacher.dimension, teacher.encode_document)

@@ -28,10 +28,10 @@ from pocketquery.sdk.files import check_replaceable, publish_folder, replace_fol
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.server.corpus.readers.documents import read_documents
-from pocketquery.server.corpus.shards.document_encoder import DocumentEncoder
+from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 from pocketquery.server.corpus.shards.engine import Engine, run_parts
 from pocketquery.server.corpus.shards.listing import list_shards
-from pocketquery.server.corpus.shards.parts import Part, finish_parts, open_parts
+from pocketquery.server.corpus.shards.parts import ShardPart, finish_parts, open_parts
 from pocketquery.server.corpus.shards.vector_table import VectorTable, read_vector_table
 
 __all__ = ["INFO", "EncodedCorpus", "EncodingReport", "encode_corpus", "encode_documents"]
@@ -148,15 +148,15 @@ class EncodedCorpus:
 class _Encoding:
     """The work: a shard's documents and their vectors, as a table."""
 
-    open_encoder: Callable[[], DocumentEncoder]
+    open_encoder: Callable[[], OpenedEncoder]
     batch_size: int
 
-    def open(self) -> Callable[[Part], None]:
+    def open(self) -> Callable[[ShardPart], None]:
         encoder = self.open_encoder()
         table = VectorTable(encoder.space_id, encoder.dimension, texts=True, extra="shards")
         return lambda part: self._make(part, encoder, table)
 
-    def _make(self, part: Part, encoder: DocumentEncoder, table: VectorTable) -> None:
+    def _make(self, part: ShardPart, encoder: OpenedEncoder, table: VectorTable) -> None:
         documents = read_documents(part.source)
         with replace_folder(part.folder) as folder, table.writer(folder / _TABLE) as writer:
             while chunk := list(islice(documents, COMMITTED_TOGETHER)):
@@ -168,7 +168,7 @@ class _Encoding:
 
 def encode_corpus(
     corpus: Sequence[Path | str],
-    open_encoder: Callable[[], DocumentEncoder],
+    open_encoder: Callable[[], OpenedEncoder],
     output: Path | str,
     *,
     batch_size: int = 64,
@@ -233,7 +233,7 @@ def encode_corpus(
     )
 
 
-def _seal(folder: Path, parts: Sequence[Part], encoder: DocumentEncoder) -> int:
+def _seal(folder: Path, parts: Sequence[ShardPart], encoder: OpenedEncoder) -> int:
     """Write the manifest; how many documents there are."""
     import pyarrow.parquet
 

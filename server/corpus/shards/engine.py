@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.progress import Progress
-from pocketquery.server.corpus.shards.parts import Part
+from pocketquery.server.corpus.shards.parts import ShardPart
 
 __all__ = ["Engine", "EngineName", "Work", "run_parts"]
 
@@ -22,7 +22,7 @@ EngineName: TypeAlias = Literal["local", "ray"]
 class Work(Protocol):
     """What is done to shards: settings alone, which workers get as they are."""
 
-    def open(self) -> Callable[[Part], None]:
+    def open(self) -> Callable[[ShardPart], None]:
         """What makes a part of its shard; what is heavy is loaded here, once a worker.
 
         It publishes the part's folder in one step, and raises errors of ours where a shard is bad.
@@ -55,7 +55,7 @@ class Engine:
 
 
 def run_parts(
-    parts: Sequence[Part], work: Work, engine: Engine, label: str, *, show: bool = False
+    parts: Sequence[ShardPart], work: Work, engine: Engine, label: str, *, show: bool = False
 ) -> int:
     """Make the parts that are missing; how many an earlier run had made.
 
@@ -78,7 +78,7 @@ def run_parts(
     return len(parts) - len(left)
 
 
-def _made(parts: Sequence[Part], work: Work, engine: Engine) -> Iterator[int]:
+def _made(parts: Sequence[ShardPart], work: Work, engine: Engine) -> Iterator[int]:
     """The numbers of parts as they are made."""
     if engine.name == "ray":
         from pocketquery.server.corpus.shards.ray_engine import made_by_ray

@@ -26,11 +26,11 @@ from pocketquery.sdk.files import (
 )
 from pocketquery.server.corpus.shards.listing import fingerprint
 
-__all__ = ["Part", "finish_parts", "open_parts"]
+__all__ = ["ShardPart", "finish_parts", "open_parts"]
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardPart:
     """What is made of one shard.
 
     Attributes:
@@ -53,7 +53,7 @@ def _name(number: int) -> str:
     return f"part-{number:06d}"
 
 
-def finish_parts(folder: Path, parts: Sequence[Part], name: str, text: str) -> None:
+def finish_parts(folder: Path, parts: Sequence[ShardPart], name: str, text: str) -> None:
     """Leave the parts alone in their folder, with a file ``name`` that describes them.
 
     What killed workers and earlier runs left goes, so equal parts make equal folders.
@@ -67,7 +67,7 @@ def finish_parts(folder: Path, parts: Sequence[Part], name: str, text: str) -> N
 @contextlib.contextmanager
 def open_parts(
     output: Path | str, shards: Sequence[str], settings: Mapping[str, Any]
-) -> Iterator[list[Part]]:
+) -> Iterator[list[ShardPart]]:
     """Yield the parts of ``shards``, those of an earlier run kept as far as they still hold.
 
     They lie in ``.<name>.parts`` beside ``output``, and are removed on leaving without an error,
@@ -96,7 +96,9 @@ def open_parts(
         record = folder.with_suffix(".json")
         _forget_stale(folder, record, run)
         write_atomic(record, json.dumps(run, indent=1))
-        yield [Part(number, shard, folder / _name(number)) for number, shard in enumerate(shards)]
+        yield [
+            ShardPart(number, shard, folder / _name(number)) for number, shard in enumerate(shards)
+        ]
         shutil.rmtree(folder, ignore_errors=True)
         remove_file(record)
     finally:

@@ -20,7 +20,7 @@ import numpy as np
 from pocketquery.sdk import errors
 from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
 from pocketquery.server.corpus.shards.engine import Work
-from pocketquery.server.corpus.shards.parts import Part
+from pocketquery.server.corpus.shards.parts import ShardPart
 
 __all__ = ["made_by_ray"]
 
@@ -37,7 +37,7 @@ _DEATHS = 5  # of an actor: a shard that ends its process must not do so forever
 
 
 def made_by_ray(
-    parts: Sequence[Part], work: Work, workers: int | None, address: str | None
+    parts: Sequence[ShardPart], work: Work, workers: int | None, address: str | None
 ) -> Iterator[int]:
     """Yield the numbers of ``parts`` as workers make them.
 
@@ -90,10 +90,10 @@ def made_by_ray(
 class _Worker:
     """An actor: makes one part a call."""
 
-    def __init__(self, work: Work, parts: dict[int, Part]) -> None:
+    def __init__(self, work: Work, parts: dict[int, ShardPart]) -> None:
         self._work = work
         self._parts = parts
-        self._make: Callable[[Part], None] | None = None
+        self._make: Callable[[ShardPart], None] | None = None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         number = int(batch["number"][0])

@@ -28,7 +28,7 @@ from pocketquery.sdk.validation import check, number, one_of, whole
 __all__ = [
     "ADVERSARIES",
     "Adversary",
-    "Mode",
+    "NoiseSource",
     "epsilon",
     "epsilon_of_gaussian",
     "epsilon_of_zcdp",
@@ -39,7 +39,7 @@ __all__ = [
     "rho_of",
 ]
 
-Mode = Literal["devices", "server"]
+NoiseSource = Literal["devices", "server"]
 Adversary = Literal["H", "M", "R"]
 ADVERSARIES: tuple[Adversary, ...] = ("H", "M", "R")
 
@@ -112,7 +112,7 @@ def epsilon_of_gaussian(multiplier: float, delta: float) -> float:
 
 
 def epsilon(
-    mode: Mode,
+    mode: NoiseSource,
     adversary: Adversary,
     noise_multiplier: float,
     participations: int,
@@ -160,7 +160,7 @@ def epsilon(
 
 
 def multiplier_for(
-    mode: Mode,
+    mode: NoiseSource,
     wanted: float,
     participations: int,
     delta: float,

@@ -22,7 +22,7 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.federation.differential_privacy.accounting import (
     Adversary,
-    Mode,
+    NoiseSource,
     epsilon_of_gaussian,
     epsilon_of_zcdp,
     rho_of,
@@ -75,7 +75,7 @@ class Charge:
 
     round: int
     season: str
-    mode: Mode
+    mode: NoiseSource
     noise_multiplier: float
     participations: int
     season_rounds: int
@@ -94,7 +94,7 @@ class Charge:
         check_fields(
             self,
             round=whole(0),
-            mode=one_of(*get_args(Mode)),
+            mode=one_of(*get_args(NoiseSource)),
             noise_multiplier=number(above=0),
             participations=whole(),
             season_rounds=whole(),
@@ -129,7 +129,7 @@ class Season:
     """
 
     name: str
-    mode: Mode
+    mode: NoiseSource
     rounds: int = 10
     participations: int = 1
     noise_multiplier: float = 2.4
@@ -144,7 +144,7 @@ class Season:
         """
         check_fields(
             self,
-            mode=one_of(*get_args(Mode)),
+            mode=one_of(*get_args(NoiseSource)),
             rounds=whole(),
             participations=whole(1, self.rounds),
             noise_multiplier=number(above=0),
@@ -199,7 +199,7 @@ class Spent:
     """
 
     season: str
-    mode: Mode | None
+    mode: NoiseSource | None
     rounds: int
     participations: int
     noise_multiplier: float

@@ -21,7 +21,7 @@ from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS
 from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
-from pocketquery.server.federation.secure.secure_round import Group, planned_encoding
+from pocketquery.server.federation.secure.secure_round import SumGroup, planned_encoding
 from pocketquery.server.federation.secure.settings import SecureSettings
 from pocketquery.server.federation.secure.unmasking import Unmasked, norm_limit
 
@@ -131,7 +131,7 @@ def with_noise(
 
 
 def _without_outliers(
-    groups: Mapping[int, Group], results: Mapping[int, Unmasked | Skipped]
+    groups: Mapping[int, SumGroup], results: Mapping[int, Unmasked | Skipped]
 ) -> dict[int, Unmasked | Skipped]:
     norms = {
         number: _mean_norm(groups[number], result)
@@ -149,7 +149,7 @@ def _without_outliers(
     return found
 
 
-def _mean_norm(group: Group, result: Unmasked) -> float:
+def _mean_norm(group: SumGroup, result: Unmasked) -> float:
     steps = math.sqrt(float(np.square(result.totals.astype(np.float64)).sum()))
     return steps * group.sum.binding.encoding.step / len(result.survivors)
 

@@ -15,7 +15,7 @@ from pocketquery.client.secure.noise import counted_on, rho, sigma
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
 from pocketquery.server.federation.differential_privacy.accounting import (
-    Mode,
+    NoiseSource,
     epsilon,
     epsilon_of_zcdp,
     least_honest,
@@ -78,7 +78,7 @@ class Wanted:
     fleet: int
     cohort: int
     rounds: int = 10
-    mode: Mode = "devices"
+    mode: NoiseSource = "devices"
     epsilon: float | None = None
     noise_multiplier: float | None = None
     delta: float = 1e-6
@@ -97,7 +97,7 @@ class Wanted:
             fleet=whole(),
             cohort=whole(),
             rounds=whole(),
-            mode=one_of(*get_args(Mode)),
+            mode=one_of(*get_args(NoiseSource)),
             epsilon=optional(number(above=0)),
             noise_multiplier=optional(number(above=0)),
             delta=number(above=0, below=1),

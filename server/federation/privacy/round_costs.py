@@ -20,7 +20,7 @@ from pocketquery.client.secure.masks import word_type
 from pocketquery.client.secure.messages import (
     BOX_BYTES,
     Announcement,
-    Collection,
+    CollectedBoxes,
     Confirmation,
     Invitation,
     Unmasking,
@@ -49,7 +49,7 @@ def bytes_down(
     bodies = (
         len(Announcement(binding.federation, binding.privacy).to_bytes()),
         invitation,
-        len(Collection(beta, every, (bytes(BOX_BYTES),) * neighbours).to_bytes(binding)),
+        len(CollectedBoxes(beta, every, (bytes(BOX_BYTES),) * neighbours).to_bytes(binding)),
         len(Confirmation(beta, members, members, bytes(32)).to_bytes(binding)),
         len(
             Unmasking(beta, confirmers, mark * threshold, every, mark * neighbours).to_bytes(

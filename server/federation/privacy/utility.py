@@ -14,7 +14,7 @@ import numpy as np
 
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.noise import counted_on, delta
-from pocketquery.server.federation.differential_privacy.accounting import Mode
+from pocketquery.server.federation.differential_privacy.accounting import NoiseSource
 from pocketquery.server.federation.differential_privacy.banded_noise import coefficients
 
 __all__ = ["ADAPTERS", "Adapter", "expected_loss", "is_advised", "noise_after"]
@@ -85,7 +85,7 @@ ADAPTERS: dict[str, Adapter] = {
 
 def noise_after(
     rounds: int,
-    mode: Mode,
+    mode: NoiseSource,
     noise_multiplier: float,
     encoding: Encoding,
     cohort: int,

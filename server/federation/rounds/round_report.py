@@ -9,7 +9,7 @@ from typing import Any, Protocol
 __all__ = ["RoundReport"]
 
 
-class Cohort(Protocol):
+class CohortOutcome(Protocol):
     """What a gateway heard: :class:`pocketquery.server.federation.cohorts.cohort_sum.CohortSum`."""
 
     @property
@@ -110,7 +110,7 @@ class RoundReport:
         }
         return replace(self, accepted=count + 1, figures={**self.figures, **mean})
 
-    def with_cohort(self, count: int, cohort: Cohort) -> RoundReport:
+    def with_cohort(self, count: int, cohort: CohortOutcome) -> RoundReport:
         """This report after a cohort with ``count`` accepted replies; figures stay means."""
         before = self.accepted
         mean = {

@@ -17,9 +17,9 @@ from pocketquery.server.federation.rounds.server_optimizers import (
 )
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation
 
-__all__ = ["Mode", "RoundSettings", "Weighting"]
+__all__ = ["RoundMode", "RoundSettings", "Weighting"]
 
-Mode = Literal["synchronous", "buffered"]
+RoundMode = Literal["synchronous", "buffered"]
 Weighting = Literal["equal", "declared"]
 
 _WHOLE = ("clients_per_round", "least_replies", "shards", "remembered_rounds")
@@ -83,7 +83,7 @@ class RoundSettings:
     optimizer: ServerOptimizer = field(default_factory=FedAvg)
     remembered_rounds: int = 8
     largest_step: float | None = None
-    mode: Mode = "synchronous"
+    mode: RoundMode = "synchronous"
     in_flight: int = 0
     most_staleness: int = 8
 
@@ -100,7 +100,7 @@ class RoundSettings:
             shard_seed=plain(whole(-(2**63), 2**63 - 1)),
             aggregation=one_of(*get_args(Aggregation)),
             weighting=one_of(*get_args(Weighting)),
-            mode=one_of(*get_args(Mode)),
+            mode=one_of(*get_args(RoundMode)),
             in_flight=plain(whole(0)),
         )
         least = 1 if self.aggregation == "mean" else LEAST_SHARDS

@@ -23,9 +23,9 @@ import numpy as np
 
 from pocketquery.client.secure.binding import Binding, roster_digest
 from pocketquery.client.secure.keys import Certificate, check_agreement_key
-from pocketquery.client.secure.masks import Codes, word_type
+from pocketquery.client.secure.masks import RingCodes, word_type
 from pocketquery.client.secure.messages import (
-    Collection,
+    CollectedBoxes,
     Confirmation,
     Invitation,
     Stage,
@@ -88,7 +88,7 @@ class SecureSum:
 
     binding: Binding
     certificates: tuple[Certificate, ...]
-    total: Codes
+    total: RingCodes
     least: int = 2
     stage: Stage = Stage.INVITE
     dealt: Mapping[int, Boxes] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class SecureSum:
                 f"found {len(certificates)} certificates with the roster {roster}, expected "
                 f"{binding.size} with {binding.roster_sha256}"
             )
-        empty: Codes = np.zeros(binding.encoding.size, word_type(binding.encoding.bits))
+        empty: RingCodes = np.zeros(binding.encoding.size, word_type(binding.encoding.bits))
         return cls(binding, certificates, empty, least)
 
     @property
@@ -157,10 +157,10 @@ class SecureSum:
             return self._confirmation().to_bytes(self.binding)
         return self._unmasking(position).to_bytes(self.binding)
 
-    def _collection(self, position: int) -> Collection:
+    def _collection(self, position: int) -> CollectedBoxes:
         near = self.near(position, self.dealt)
         boxes = (self.dealt[one].boxes[self.binding.place(one, position) - 1] for one in near)
-        return Collection(self.binding.digest, self._places(position, near), tuple(boxes))
+        return CollectedBoxes(self.binding.digest, self._places(position, near), tuple(boxes))
 
     def _confirmation(self) -> Confirmation:
         beta, size = self.binding.digest, self.binding.size
@@ -222,7 +222,7 @@ class SecureSum:
             return replace(self, dealt={**self.dealt, position: dealt}), dealt.position
         if self.stage is Stage.COLLECT:
             masked = Masked.parse(body, binding, boxes)
-            total: Codes = self.total + masked.codes
+            total: RingCodes = self.total + masked.codes
             held = {**self.held, position: masked.held}
             survivors = (*self.survivors, position)
             return replace(self, total=total, held=held, survivors=survivors), masked.position

@@ -1,7 +1,7 @@
 """A private round as values: devices that are ready, groups they are dealt to, and their sums.
 
-Everything random comes from a :class:`Source`, everything timed from the caller; tables.py keeps
-the values, orchestration/secure_driver.py carries the messages.
+Everything random comes from a :class:`RandomSource`, everything timed from the caller; tables.py
+keeps the values, orchestration/secure_driver.py carries the messages.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from pocketquery.server.federation.secure.settings import SecureSettings
 __all__ = [
     "STAGES_LEFT",
     "Environment",
-    "Group",
+    "SumGroup",
     "SecureRound",
     "SeededSource",
-    "Source",
+    "RandomSource",
     "SystemSource",
     "announcement",
     "close_stage",
@@ -47,7 +47,7 @@ _NAMES = {Stage.INVITE: "committed", Stage.COLLECT: "survivors", Stage.CONFIRM: 
 _COUNTED = {"committed": "committed", "survivors": "survivors", "confirmed": "confirms"}
 
 
-class Source(Protocol):
+class RandomSource(Protocol):
     """Where the server's random bytes come from."""
 
     def draw(self, purpose: str, count: int) -> bytes:
@@ -91,12 +91,12 @@ class Environment:
         wall: Unix seconds, as devices read them too.
     """
 
-    source: Source = field(default_factory=SystemSource)
+    source: RandomSource = field(default_factory=SystemSource)
     wall: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True)
-class Group:
+class SumGroup:
     """Devices whose changes become one sum.
 
     Attributes:
@@ -125,7 +125,7 @@ class SecureRound:
 
     settings: SecureSettings
     ready: Mapping[int, Certificate] = field(default_factory=dict)
-    groups: Mapping[int, Group] = field(default_factory=dict)
+    groups: Mapping[int, SumGroup] = field(default_factory=dict)
     declined: int = 0
     failed: int = 0
     stages: Mapping[str, int] = field(default_factory=dict)
@@ -223,7 +223,7 @@ def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment)
             expiry=expiry,
         )
         least = settings.least_survivors(len(nodes))
-        groups[number] = Group(nodes, SecureSum.begin(binding, certificates, least))
+        groups[number] = SumGroup(nodes, SecureSum.begin(binding, certificates, least))
     stages = {"ready": len(ranked)}
     return replace(found, ready={}, groups=groups, stages=stages)
 

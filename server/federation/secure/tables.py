@@ -32,7 +32,7 @@ from pocketquery.client.secure.messages import BOX_BYTES, Stage
 from pocketquery.client.secure.replies import Boxes, Shares
 from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.secure.coordinator import SecureSum
-from pocketquery.server.federation.secure.secure_round import Group, SecureRound
+from pocketquery.server.federation.secure.secure_round import SecureRound, SumGroup
 
 __all__ = ["TABLES", "clear", "read_noise", "read_secure", "write_noise", "write_secure"]
 
@@ -104,7 +104,7 @@ def read_secure(connection: sqlite3.Connection, found: SecureRound) -> SecureRou
         members = [seats[number][position] for position in range(len(seats[number]))]
         certificates = tuple(one for _, one in members)
         sum_ = _read_group(connection, number, certificates, *row)
-        groups[number] = Group(tuple(node for node, _ in members), sum_)
+        groups[number] = SumGroup(tuple(node for node, _ in members), sum_)
     return replace(found, ready=ready, groups=groups)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pocketquery.client.secure.encoding import largest_total, totals
 from pocketquery.client.secure.keys import AgreementKey, derive, mask_label, self_label
-from pocketquery.client.secure.masks import Codes, add_masks
+from pocketquery.client.secure.masks import RingCodes, add_masks
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.noise import sigma
 from pocketquery.client.secure.replies import Boxes, Kind
@@ -175,7 +175,7 @@ def _fits(secret: bytes, dealt: Boxes, is_self: bool) -> bool:
     return AgreementKey(secret).public == dealt.mask_public
 
 
-def _without_masks(group: SecureSum, secrets: Mapping[int, bytes]) -> Codes:
+def _without_masks(group: SecureSum, secrets: Mapping[int, bytes]) -> RingCodes:
     beta, codes = group.binding.digest, group.total
     alive = set(group.survivors)
     for owner in group.committed:

@@ -23,7 +23,7 @@ from pocketquery.server.gateway.rounds.open_cohort import of_known_rounds
 from pocketquery.server.gateway.rounds.plain_updates import PlainUpdates
 from pocketquery.server.gateway.rounds.private_seats import PrivateSeats
 from pocketquery.server.gateway.rounds.tables import Cohort, write_cohort
-from pocketquery.server.gateway.rounds.verdicts import Verdict
+from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 
 __all__ = ["CohortRound"]
 
@@ -104,10 +104,10 @@ class CohortRound(PlainUpdates, PrivateSeats):
             self.relay.leave(seat)
             return
         opened = self._open_to(number, key)
-        if isinstance(opened, Verdict):
+        if isinstance(opened, UpdateVerdict):
             return
         assert self.cohort is not None
-        self._verdicts.add(key, Verdict(b"", "declined"))
+        self._verdicts.add(key, UpdateVerdict(b"", "declined"))
         self.cohort = replace(self.cohort, declined=self.cohort.declined + 1)
         self._touched = True
 

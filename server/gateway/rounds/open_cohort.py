@@ -31,7 +31,7 @@ from pocketquery.server.gateway.rounds.tables import (
     write_answer,
     write_cohort_counts,
 )
-from pocketquery.server.gateway.rounds.verdicts import Verdict, Verdicts
+from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict, Verdicts
 
 __all__ = ["OpenCohort", "of_known_rounds"]
 
@@ -138,7 +138,7 @@ class OpenCohort:
         """Whether updates count whichever release they began from."""
         return self.opened is not None and self.opened.settings.is_buffered
 
-    def verdict(self, key: bytes) -> Verdict | None:
+    def verdict(self, key: bytes) -> UpdateVerdict | None:
         """What became of this device's update in the round; None where none came."""
         return self._verdicts.get(key)
 
@@ -174,7 +174,7 @@ class OpenCohort:
         elapsed = self.opened.elapsed_at(self._clock())
         return self.opened.settings.deadline_seconds - elapsed
 
-    def _open_to(self, number: int, key: bytes) -> OpenRound | Verdict:
+    def _open_to(self, number: int, key: bytes) -> OpenRound | UpdateVerdict:
         """The open round, or what this device was told before.
 
         Raises:
@@ -188,7 +188,7 @@ class OpenCohort:
             raise RoundOverError(f"round {number} is over: its time is up; ask for an offer")
         return opened
 
-    def _told_in(self, number: int, key: bytes) -> Verdict | None:
+    def _told_in(self, number: int, key: bytes) -> UpdateVerdict | None:
         """What a device was told in round ``number``, or where that goes on in this one, in it."""
         return self._verdicts.get(key) if self._goes_on(number) else None
 

@@ -17,7 +17,7 @@ from pocketquery.server.gateway.rounds.errors import (
 from pocketquery.server.gateway.rounds.open_cohort import OpenCohort
 from pocketquery.server.gateway.rounds.tables import check_quota, read_device
 from pocketquery.server.gateway.rounds.upload import Upload
-from pocketquery.server.gateway.rounds.verdicts import Verdict
+from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 
 __all__ = ["PlainUpdates"]
 
@@ -30,7 +30,7 @@ class PlainUpdates(OpenCohort):
 
     def receive_all(
         self, uploads: Sequence[Upload], *, most_uploads: int
-    ) -> list[tuple[Verdict, str] | Exception]:
+    ) -> list[tuple[UpdateVerdict, str] | Exception]:
         """Take devices' updates, one after the other: what became of each, and why in words.
 
         The first that came from a device in a round is what counts, and what is told again.
@@ -45,7 +45,7 @@ class PlainUpdates(OpenCohort):
             UnknownDeviceError, QuotaError.
         """
         self.close_if_over()
-        found: dict[int, tuple[Verdict, str] | Exception] = {}
+        found: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
         waiting: dict[bytes, int] = {}  # of a device: the place of what is taken next
         for place, upload in enumerate(uploads):
             if upload.key in waiting or len(waiting) >= self._room():
@@ -63,7 +63,7 @@ class PlainUpdates(OpenCohort):
         found |= self._take(uploads, waiting)
         return [found[place] for place in range(len(uploads))]
 
-    def _look_at(self, upload: Upload, most_uploads: int) -> Verdict | None:
+    def _look_at(self, upload: Upload, most_uploads: int) -> UpdateVerdict | None:
         """None where the update can be taken, or what its device was told before. Raises what
         :meth:`receive_all` returns."""
         row = read_device(self._connection, upload.key)
@@ -105,7 +105,7 @@ class PlainUpdates(OpenCohort):
 
     def _take(
         self, uploads: Sequence[Upload], waiting: dict[bytes, int]
-    ) -> dict[int, tuple[Verdict, str] | Exception]:
+    ) -> dict[int, tuple[UpdateVerdict, str] | Exception]:
         """Add those in the places of ``waiting``, which is empty then; by their places."""
         if not waiting:
             return {}
@@ -115,10 +115,10 @@ class PlainUpdates(OpenCohort):
         replies = [uploads[place].reply_to(self.opened) for place in places]
         self.opened, receipts = receive_all(self.opened, replies, self._clock())
         self._touched = True
-        found: dict[int, tuple[Verdict, str] | Exception] = {}
+        found: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
         for place, receipt in zip(places, receipts, strict=True):
             upload = uploads[place]
-            verdict = Verdict(upload.digest, receipt.reason.value if receipt.reason else "")
+            verdict = UpdateVerdict(upload.digest, receipt.reason.value if receipt.reason else "")
             self._verdicts.add(upload.key, verdict, day=upload.today, nonce=receipt.nonce)
             found[place] = verdict, receipt.detail
             if receipt.shard is not None:

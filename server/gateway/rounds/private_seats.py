@@ -12,7 +12,7 @@ from pocketquery.server.federation.secure.coordinator import SecureReason
 from pocketquery.server.gateway.rounds.errors import RoundOverError
 from pocketquery.server.gateway.rounds.open_cohort import OpenCohort
 from pocketquery.server.gateway.rounds.tables import take_upload, write_answer
-from pocketquery.server.gateway.rounds.verdicts import Verdict
+from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 
 __all__ = ["PrivateSeats"]
 
@@ -61,7 +61,7 @@ class PrivateSeats(OpenCohort):
             QuotaError: the device sent ``most_uploads`` today.
         """
         opened = self._open_to(number, key) if self.is_private else None
-        if isinstance(opened, Verdict):
+        if isinstance(opened, UpdateVerdict):
             return None if opened.digest == digest else SecureReason.DUPLICATE
         if opened is None or self.cohort is None or self.cohort.asked.secure is None:
             raise RoundOverError(f"round {number} is no private one; ask for an offer")
@@ -74,7 +74,7 @@ class PrivateSeats(OpenCohort):
         take_upload(self._connection, key, today, most_uploads)
         if not self.relay.sit(key, digest, certificate):
             return SecureReason.DUPLICATE
-        self._verdicts.add(key, Verdict(digest))
+        self._verdicts.add(key, UpdateVerdict(digest))
         self._touched = True
         self._pass()
         if self.relay.seats >= self.cohort.asked.wanted:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pocketquery.server.federation.rounds.validation import Reason
 
-__all__ = ["VERDICTS_TABLE", "Verdict", "Verdicts", "take_over_verdicts"]
+__all__ = ["VERDICTS_TABLE", "UpdateVerdict", "Verdicts", "take_over_verdicts"]
 
 VERDICTS_TABLE = (
     "CREATE TABLE verdicts (key BLOB NOT NULL, digest BLOB NOT NULL, reason TEXT NOT NULL,"
@@ -28,7 +28,7 @@ _COUNT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class UpdateVerdict:
     """What became of a device's update in this round.
 
     Attributes:
@@ -54,7 +54,7 @@ class Verdicts:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._known: dict[bytes, Verdict] = {}
+        self._known: dict[bytes, UpdateVerdict] = {}
         self._new: list[tuple[bytes, bytes, str, int, bytes]] = []
 
     def load(self) -> list[bytes]:
@@ -64,14 +64,16 @@ class Verdicts:
         rows = self._connection.execute(
             "SELECT key, digest, reason, nonce FROM verdicts"
         ).fetchall()
-        self._known = {key: Verdict(digest, reason) for key, digest, reason, _ in rows}
+        self._known = {key: UpdateVerdict(digest, reason) for key, digest, reason, _ in rows}
         return [nonce for *_, nonce in rows if nonce]
 
-    def get(self, key: bytes) -> Verdict | None:
+    def get(self, key: bytes) -> UpdateVerdict | None:
         """What became of this device's update; None where none came."""
         return self._known.get(key)
 
-    def add(self, key: bytes, verdict: Verdict, *, day: int = 0, nonce: str | None = None) -> None:
+    def add(
+        self, key: bytes, verdict: UpdateVerdict, *, day: int = 0, nonce: str | None = None
+    ) -> None:
         """One more, which :meth:`write` writes.
 
         Args:

@@ -9,9 +9,9 @@ import numpy as np
 
 from pocketquery.client.secure.binding import Binding
 from pocketquery.client.secure.keys import AgreementKey, RoundSecret, derive, mask_label, self_label
-from pocketquery.client.secure.masks import Codes, add_masks
+from pocketquery.client.secure.masks import RingCodes, add_masks
 from pocketquery.client.secure.messages import (
-    Collection as Boxed,
+    CollectedBoxes as Boxed,
 )
 from pocketquery.client.secure.messages import (
     Confirmation,
@@ -162,12 +162,12 @@ class Known:
 
     def sum_of(
         self, few: Collection[int], changes: dict[int, Masked], others: Collection[int]
-    ) -> Codes | None:
+    ) -> RingCodes | None:
         """The sum of the changes of a few honest devices, without the masks that they share with
         ``others``; None where a secret for it is missing.
         """
         group, beta = self.group, self.group.binding.digest
-        total: Codes = np.zeros_like(changes[next(iter(few))].codes)
+        total: RingCodes = np.zeros_like(changes[next(iter(few))].codes)
         for one in few:
             total = total + changes[one].codes
             seed = self.secret(one, Kind.SELF)

@@ -20,7 +20,7 @@ from pocketquery.client.secure.encoding import (
     totals,
     value_range,
 )
-from pocketquery.client.secure.masks import Codes, Keystream
+from pocketquery.client.secure.masks import Keystream, RingCodes
 from pocketquery.client.secure.noise import delta, sigma
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.running_sum import RunningSum
@@ -35,14 +35,14 @@ class Halves(Keystream):
     def __init__(self) -> None:
         super().__init__(bytes(32))
 
-    def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> Codes:
+    def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> RingCodes:
         return np.full(count, 2**31, dtype)
 
 
 class Counted(Keystream):
     draws = 0
 
-    def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> Codes:
+    def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> RingCodes:
         self.draws += 1
         return super().words(count, dtype)
 

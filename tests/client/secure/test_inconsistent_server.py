@@ -14,7 +14,7 @@ import pytest
 from pocketquery.client.secure.binding import roster_digest
 from pocketquery.client.secure.encoding import totals
 from pocketquery.client.secure.messages import (
-    Collection as Boxed,
+    CollectedBoxes as Boxed,
 )
 from pocketquery.client.secure.messages import (
     Invitation,

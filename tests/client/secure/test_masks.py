@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pocketquery.client.secure import masks
 from pocketquery.client.secure.keys import derive, self_label
 from pocketquery.client.secure.masks import (
-    Codes,
     Keystream,
+    RingCodes,
     add_masks,
     keystream,
     neighbours,
@@ -106,7 +106,7 @@ def test_pairwise_masks_cancel_exactly(bits: int, size: int, degree: int) -> Non
     ring = neighbours(b"seed", size, degree)
     draws = np.random.default_rng(0).integers(0, 2**bits, (size, 50), np.uint64)
     codes = draws.astype(word_type(bits))
-    total: Codes = np.zeros_like(codes[0])
+    total: RingCodes = np.zeros_like(codes[0])
     for position in range(size):
         pairs = {other: pair_key(position, other) for other in ring[position]}
         masked = add_masks(codes[position], position, self_key(position), pairs)
@@ -120,7 +120,7 @@ def test_pairwise_masks_cancel_exactly(bits: int, size: int, degree: int) -> Non
 
 def test_the_masks_of_one_that_is_gone_are_taken_away_with_its_key() -> None:
     codes = np.arange(300, dtype=np.uint16).reshape(3, 100)
-    total: Codes = np.zeros(100, np.uint16)
+    total: RingCodes = np.zeros(100, np.uint16)
     for position in (0, 2):  # 1 is gone
         pairs = {other: pair_key(position, other) for other in range(3) if other != position}
         total += add_masks(codes[position], position, self_key(position), pairs)

@@ -20,7 +20,7 @@ from pocketquery.client.secure.layout import members_of, to_bitmap
 from pocketquery.client.secure.messages import (
     BOX_BYTES,
     Announcement,
-    Collection,
+    CollectedBoxes,
     Confirmation,
     Invitation,
     Unmasking,
@@ -69,7 +69,7 @@ def body(name: str, value: Any, data: bytes, parse: Callable[[bytes], Any]) -> N
 
 def of(kind: Any, value: Any, *more: int) -> None:
     """A body whose bytes and reading need the binding."""
-    data = value.to_bytes(BINDING) if kind in (Collection, Confirmation, Unmasking) else None
+    data = value.to_bytes(BINDING) if kind in (CollectedBoxes, Confirmation, Unmasking) else None
     body(
         kind.__name__,
         value,
@@ -83,7 +83,7 @@ body("Announcement", announcement, announcement.to_bytes(), Announcement.parse)
 invitation = Invitation(59, BINDING, CERTIFICATES)
 body("Invitation", invitation, invitation.to_bytes(), Invitation.parse)
 of(Boxes, Boxes(BETA, 3, RANDOM.bytes(32), RANDOM.bytes(32), BOXES))
-of(Collection, Collection(BETA, (0, 3, 9), BOXES[:3]))
+of(CollectedBoxes, CollectedBoxes(BETA, (0, 3, 9), BOXES[:3]))
 of(Masked, Masked(BETA, 3, marks(3), CODES), 3)
 of(Confirmation, Confirmation(BETA, U2, U3, survivors_digest(BETA, U2, U3, 60)))
 of(Confirmed, Confirmed(BETA, 3, marks(3)), 3)
@@ -138,7 +138,7 @@ def test_a_body_that_was_cut_grown_or_flipped_is_refused_or_is_another_whole_one
 
 
 def _needs(found: Any) -> bool:
-    return isinstance(found, (Collection, Confirmation, Unmasking))
+    return isinstance(found, (CollectedBoxes, Confirmation, Unmasking))
 
 
 @pytest.mark.parametrize("name", BODIES)

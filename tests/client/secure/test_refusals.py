@@ -12,7 +12,7 @@ from pocketquery.client.device import Declined
 from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.keys import Certificate, sign_certificate
 from pocketquery.client.secure.messages import (
-    Collection,
+    CollectedBoxes,
     Confirmation,
     Invitation,
     Stage,
@@ -147,7 +147,7 @@ def masked_group(**rules: Any) -> Group:
 def test_fewer_boxes_than_the_threshold_are_refused() -> None:
     group = ready_group(10, 9, 6)
     group.run_to(Stage.COLLECT)
-    said = Collection.parse(group.sum.message(0), group.binding)
+    said = CollectedBoxes.parse(group.sum.message(0), group.binding)
     few = replace(said, members=said.members[:5], boxes=said.boxes[:5])
     found = group.answer(0, few.to_bytes(group.binding))
     assert "boxes of 5 neighbours came, expected at least 6" in declined(found)

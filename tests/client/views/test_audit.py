@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from pocketquery.client.views.views import (
 from pocketquery.sdk.errors import InvalidInputError
 
 
-def letters(texts: list[str]) -> NDArray[np.float32]:
+def letters(texts: Sequence[str]) -> NDArray[np.float32]:
     """Letter counts of length 1: an encoder that is blind to order."""
     counts = np.array([[text.count(c) for c in "abcdefgh"] for text in texts], np.float32)
     unit: NDArray[np.float32] = counts / np.linalg.norm(counts, axis=1, keepdims=True)

@@ -12,7 +12,7 @@ import pytest
 
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.doctor.command import check_environment, doctor
-from pocketquery.sdk.doctor.findings import Finding, Report, State, guarded
+from pocketquery.sdk.doctor.findings import Finding, Report, Severity, guarded
 from pocketquery.sdk.doctor.machine import check_clock, check_folder, check_machine
 from tests.sdk.small_index import make_index
 from tests.sdk.tiny_bundle import PRIVATE, PUBLIC, write_tiny_bundle, write_tiny_index
@@ -162,52 +162,52 @@ def test_a_package_that_cannot_be_imported_is_a_finding(package: str, tmp_path: 
 
 def test_variables_that_nothing_reads_are_named() -> None:
     found = {f.name: f for f in check_environment({"POCKETQUERY_BUNDEL": "x", "HOME": "/"})}
-    assert found["POCKETQUERY_BUNDEL"].state is State.WARNING
+    assert found["POCKETQUERY_BUNDEL"].state is Severity.WARNING
     assert "POCKETQUERY_BUNDLE" in found["POCKETQUERY_BUNDEL"].remedy
-    assert found["POCKETQUERY_BUNDLE"].state is State.ABSENT
+    assert found["POCKETQUERY_BUNDLE"].state is Severity.ABSENT
     assert "HOME" not in found
 
 
 @pytest.mark.parametrize(
     ("now", "written", "state"),
     [
-        (50 * YEAR, 50 * YEAR, State.OK),
-        (50 * YEAR - 3_600, 50 * YEAR - 3_600, State.OK),  # a zone that was set wrongly
-        (0.0, 0.0, State.BROKEN),  # 1970: no battery behind the clock
-        (90 * YEAR, 90 * YEAR, State.BROKEN),
-        (50 * YEAR, 50 * YEAR + 1_000, State.WARNING),
+        (50 * YEAR, 50 * YEAR, Severity.OK),
+        (50 * YEAR - 3_600, 50 * YEAR - 3_600, Severity.OK),  # a zone that was set wrongly
+        (0.0, 0.0, Severity.BROKEN),  # 1970: no battery behind the clock
+        (90 * YEAR, 90 * YEAR, Severity.BROKEN),
+        (50 * YEAR, 50 * YEAR + 1_000, Severity.WARNING),
     ],
 )
-def test_the_clock(now: float, written: float, state: State) -> None:
+def test_the_clock(now: float, written: float, state: Severity) -> None:
     finding = check_clock(now, 50 * YEAR, written)
     assert finding.state is state
-    assert bool(finding.remedy) is (state is not State.OK)
+    assert bool(finding.remedy) is (state is not Severity.OK)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     found = guarded("state", "s", "do", lambda: check_folder(tmp_path / "file", "s"))
-    assert [finding.state for finding in found] == [State.BROKEN]
+    assert [finding.state for finding in found] == [Severity.BROKEN]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 def test_a_private_folder_that_others_may_read(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     finding = check_folder(tmp_path, "device state", private=True)
-    assert finding.state is State.WARNING
+    assert finding.state is Severity.WARNING
     assert finding.remedy == f"chmod 700 {tmp_path}"
     tmp_path.chmod(0o700)
-    assert check_folder(tmp_path, "device state", private=True).state is State.OK
+    assert check_folder(tmp_path, "device state", private=True).state is Severity.OK
 
 
 def test_what_was_found_before_an_error_is_kept() -> None:
     def check() -> Any:
-        yield Finding("a", "first", State.OK, "well")
+        yield Finding("a", "first", Severity.OK, "well")
         raise RuntimeError("then\nnot")
 
     first, second = guarded("a", "b", "remedy", check)
     assert first.name == "first"
-    assert (second.state, second.found) == (State.BROKEN, "RuntimeError: then not")
+    assert (second.state, second.found) == (Severity.BROKEN, "RuntimeError: then not")
     report = Report((first, second))
     assert not report.healthy
     assert "      remedy" not in "\n".join(report.lines())

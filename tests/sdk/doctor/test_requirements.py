@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketquery.sdk.doctor.findings import State
+from pocketquery.sdk.doctor.findings import Severity
 from pocketquery.sdk.doctor.requirements import Requirement, check_packages, declared, fits
 
 ROOT = Path(__file__).parents[3]
@@ -84,16 +84,16 @@ def test_what_is_missing_or_out_of_its_range() -> None:
     have = {"numpy": "1.26", "flwr": "1.50", "cryptography": None}
     found = {f.name: f for f in check_packages(declared(LINES), ["sign"], have.get)}
     assert {name: one.state for name, one in found.items()} == {
-        "numpy": State.BROKEN,  # too old
-        "onnxruntime": State.BROKEN,  # not there
-        "sign": State.BROKEN,  # not there, and was asked for
-        "client": State.ABSENT,
-        "all": State.ABSENT,
+        "numpy": Severity.BROKEN,  # too old
+        "onnxruntime": Severity.BROKEN,  # not there
+        "sign": Severity.BROKEN,  # not there, and was asked for
+        "client": Severity.ABSENT,
+        "all": Severity.ABSENT,
     }
     assert found["numpy"].remedy == 'pip install "numpy>=2.0"'
     assert found["sign"].remedy == 'pip install "pocketquery[sign]"'
     have["cryptography"] = "42.0"
     found = {f.name: f for f in check_packages(declared(LINES), (), have.get)}
-    assert found["sign"].state is State.OK
-    assert found["client"].state is State.BROKEN
+    assert found["sign"].state is Severity.OK
+    assert found["client"].state is Severity.BROKEN
     assert "flwr 1.50 (expected <1.43,>=1.41)" in found["client"].found

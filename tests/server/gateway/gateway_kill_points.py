@@ -23,7 +23,7 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.gateway.journal import GatewayJournal
 from pocketquery.server.gateway.rounds.errors import BetweenStepsError, RoundOverError
 from pocketquery.server.gateway.rounds.upload import Upload
-from pocketquery.server.gateway.rounds.verdicts import Verdict
+from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 from tests.kills import killed, statements_of
 from tests.server.gateway.small_gateway import (
     ROUND,
@@ -146,7 +146,7 @@ def receive(
     devices: Sequence[int],
     number: int = 0,
     settings: RoundSettings = ROUND,
-) -> list[tuple[Verdict, str] | Exception]:
+) -> list[tuple[UpdateVerdict, str] | Exception]:
     """Devices' updates, in a batch."""
     uploads = []
     for device in devices:

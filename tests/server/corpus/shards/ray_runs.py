@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import PocketQueryError
-from pocketquery.server.corpus.shards.document_encoder import DocumentEncoder, EncoderSource
+from pocketquery.server.corpus.shards.document_encoder import EncoderSource, OpenedEncoder
 from pocketquery.server.corpus.shards.encoding import encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine
 
@@ -29,7 +29,7 @@ class Spoilt:
     marker: Path
     wait: bool = False
 
-    def __call__(self) -> DocumentEncoder:
+    def __call__(self) -> OpenedEncoder:
         plain = EncoderSource(symmetric=True).open()
         calls = 0
 
@@ -43,13 +43,13 @@ class Spoilt:
                 os.kill(os.getpid(), signal.SIGKILL)
             return plain.encode(texts)
 
-        return DocumentEncoder(plain.space_id, plain.dimension, encode, plain.name)
+        return OpenedEncoder(plain.space_id, plain.dimension, encode, plain.name)
 
 
 def main(mode: str, corpus: str, output: Path) -> None:
     """Encode on Ray; print what came of it."""
     marker = output.with_name(f"{output.name}.spoilt")
-    encoders: dict[str, Callable[[], DocumentEncoder]] = {
+    encoders: dict[str, Callable[[], OpenedEncoder]] = {
         "plain": EncoderSource(symmetric=True).open,
         "killed": Spoilt(marker),
         "waits": Spoilt(marker, wait=True),

@@ -25,7 +25,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.files import hold_folder, let_go
 from pocketquery.server.corpus import read_documents
-from pocketquery.server.corpus.shards.document_encoder import DocumentEncoder
+from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine
 from pocketquery.server.corpus.shards.listing import list_shards
@@ -46,8 +46,8 @@ def vectors(texts: list[str]) -> NDArray[Any]:
     return np.array(rows, np.float32)
 
 
-def toy() -> DocumentEncoder:
-    return DocumentEncoder("space-toy", 8, vectors, "toy 1")
+def toy() -> OpenedEncoder:
+    return OpenedEncoder("space-toy", 8, vectors, "toy 1")
 
 
 def encoded_count() -> int:
@@ -155,7 +155,7 @@ def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> N
     assert run() == 40
     assert run() == 0
     assert run(batch_size=3) == 40
-    assert run(lambda: DocumentEncoder("space-other", 8, vectors)) == 40
+    assert run(lambda: OpenedEncoder("space-other", 8, vectors)) == 40
     assert run() == 40
     (corpus / "0.jsonl").write_text(json.dumps({"_id": "new", "text": "y"}) + "\n")
     assert run() == 1
@@ -165,14 +165,14 @@ def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> N
 def test_a_killed_run_goes_on_with_the_next_shard(tmp_path: Path) -> None:
     corpus = write_shards(tmp_path / "corpus", (20, 20, 20))
 
-    def dying() -> DocumentEncoder:
+    def dying() -> OpenedEncoder:
         def encode(texts: list[str]) -> NDArray[Any]:
             if len(CALLS) == 1:
                 os.kill(os.getpid(), 9)
             return vectors(texts)
 
         CALLS.clear()
-        return DocumentEncoder("space-toy", 8, encode, "toy 1")
+        return OpenedEncoder("space-toy", 8, encode, "toy 1")
 
     def run() -> None:
         encode_corpus([corpus], dying, tmp_path / "out")

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pocketquery.client.secure.masks import Codes
+from pocketquery.client.secure.masks import RingCodes
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.replies import Boxes, Confirmed, Kind, Masked, Share, Shares
 from pocketquery.client.secure.state_file import SecureState
@@ -150,7 +150,7 @@ def test_who_published_another_mask_key_than_it_dealt_and_went_is_named() -> Non
     is_exact(group, found)
 
 
-def codes_of(change: Callable[[Group, Codes], Codes]) -> Lie:
+def codes_of(change: Callable[[Group, RingCodes], RingCodes]) -> Lie:
     def lie(group: Group, position: int) -> bytes:
         honest = parsed(group, position)
         assert isinstance(honest, Masked)
@@ -174,7 +174,7 @@ def test_floats_in_place_of_codes_are_out_of_range() -> None:
 
 
 def test_a_change_within_range_that_no_group_can_have_is_too_long() -> None:
-    def pushed(group: Group, codes: Codes) -> Codes:
+    def pushed(group: Group, codes: RingCodes) -> RingCodes:
         most = SIZE * group.binding.encoding.largest_code
         honest = group.plain_sum(range(SIZE))
         return codes + (most - 1 - honest).astype(np.uint32)
