@@ -73,9 +73,11 @@ def index(subparsers: Any) -> None:
 
 def _index(arguments: argparse.Namespace) -> int:
     skipped = list[str]()
-    report = _built(arguments, skipped)
-    for line in skipped:
-        print(f"not read: {line}", file=sys.stderr)
+    try:
+        report = _built(arguments, skipped)
+    finally:  # where nothing could be read, they say why
+        for line in skipped:
+            print(f"not read: {line}", file=sys.stderr)
     if arguments.json:
         print(json.dumps(dataclasses.asdict(report)))
         return 0

@@ -24,7 +24,7 @@ from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.files import check_replaceable
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, IndexBuilder, create_index
-from pocketquery.sdk.index.documents import Document, check_document
+from pocketquery.sdk.index.documents import Document, check_document, metadata_text
 from pocketquery.sdk.index.folder import INFO
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_documents
@@ -202,13 +202,18 @@ def _resume(builder: IndexBuilder, rows: Iterator[_Row]) -> tuple[Iterator[_Row]
     kept, differing = 0, list[_Row]()
     for segment in builder.stored():
         incoming = list(islice(rows, len(segment)))
-        if [document for document, _ in incoming] != segment:
+        # As they are stored: to Python 1, 1.0 and True are equal, to a filter they are not.
+        if [_stored(document) for document, _ in incoming] != list(map(_stored, segment)):
             differing = incoming
             break
         kept += len(segment)
     if kept < len(builder):
         builder.truncate(kept)
     return chain(differing, rows), kept
+
+
+def _stored(document: Document) -> tuple[str, str, str]:
+    return document.id, document.text, metadata_text(document)
 
 
 def _check(builder: IndexBuilder, documents: Sequence[Document]) -> None:

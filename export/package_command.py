@@ -129,7 +129,9 @@ def write_package(
         "dimension": manifest.space.dimension,
         "license": manifest.license,
         "license_line": f'license = "{manifest.license}"\n' if known else "",
-        "description": json.dumps(f"A query encoder for pocketquery: {manifest.name}"),
+        "description": json.dumps(
+            f"A query encoder for pocketquery: {manifest.name}", ensure_ascii=False
+        ),
     }
     with replace_folder(output) as folder:
         place = folder / module / "bundle"

@@ -38,6 +38,7 @@ VectorType: TypeAlias = Literal["halfvec", "vector"]
 MANIFEST = "pocketquery_spaces"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
 _MOST_DIMENSIONS = 16_000  # of pgvector
+_ESCAPED_ZERO = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # in JSON; a backslash is escaped, too
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_END = b"\xff\xff"
 
@@ -54,7 +55,8 @@ def sync_postgres(
     index has no more goes (extra "postgres").
 
     The table has the columns ``id`` (text, the key), ``text``, ``metadata`` (jsonb), ``vector`` and
-    ``digest``; it is made where it is not there, as is the extension ``vector``. The row of
+    ``digest``; it is made where it is not there, as is the extension ``vector``. Columns that you
+    add, say a generated ``tsvector``, are left to the database. The row of
     ``pocketquery_spaces`` whose ``table_name`` is ``table`` has ``space_id``, ``dimension``,
     ``vector_type`` and ``documents``.
 
@@ -207,7 +209,11 @@ class _Sync:
 
     def _write(self, rows: Rows) -> None:
         """Put these rows of the index in the table, over those with their ids."""
-        self._do("CREATE TEMPORARY TABLE pocketquery_new (LIKE {table}) ON COMMIT DROP")
+        # By name, and no LIKE or *: the table may have further columns, which are not ours.
+        self._do(
+            "CREATE TEMPORARY TABLE pocketquery_new (id text, text text, metadata jsonb, vector "
+            "{type}, digest bytea) ON COMMIT DROP"
+        )
         columns = ("id", "text", "metadata", "vector", "digest")
         with self._copying("pocketquery_new", columns) as copy:
             for _, documents, vectors in self._batches(rows):
@@ -223,9 +229,10 @@ class _Sync:
                     )
             copy.write(_COPY_END)
         self._do(
-            "INSERT INTO {table} SELECT * FROM pocketquery_new ON CONFLICT (id) DO UPDATE SET "
-            "text = excluded.text, metadata = excluded.metadata, vector = excluded.vector, "
-            "digest = excluded.digest"
+            "INSERT INTO {table} (id, text, metadata, vector, digest) SELECT id, text, metadata, "
+            "vector, digest FROM pocketquery_new ON CONFLICT (id) DO UPDATE SET text = "
+            "excluded.text, metadata = excluded.metadata, vector = excluded.vector, digest = "
+            "excluded.digest"
         )
 
     def _copying(self, table: str, columns: tuple[str, ...]) -> Any:
@@ -244,7 +251,8 @@ class _Sync:
     def _batches(self, rows: Rows) -> Iterator[tuple[list[int], list[Document], Floats]]:
         for some, documents, vectors in in_batches(self._source, rows):
             for document in documents:
-                if "\0" in document.id + document.text or "\\u0000" in metadata_text(document):
+                metadata = metadata_text(document)
+                if "\0" in document.id + document.text or _ESCAPED_ZERO.search(metadata):
                     raise InvalidInputError(
                         f"the document {document.id!r} holds U+0000, which Postgres does not "
                         "store; expected texts without it: change the document"

@@ -83,7 +83,12 @@ def sync_qdrant(
     own: Any = None
     if isinstance(server, str):
         key = os.environ.get(API_KEY_VARIABLE)
-        own = qdrant_client.QdrantClient(server, api_key=key, check_compatibility=False)
+        try:
+            own = qdrant_client.QdrantClient(server, api_key=key, check_compatibility=False)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"the server is {server!r}, expected an address like https://host:6333 ({error})"
+            ) from error
     try:
         with read_source(index, public_key) as source:
             return _Sync(own or server, source, collection, datatype).run()

@@ -12,6 +12,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
+from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
@@ -32,6 +33,7 @@ __all__ = [
     "write_atomic",
 ]
 
+_TRIES = 10
 _ABANDONED = 3600  # seconds without a change after which a temporary is a dead process's
 
 
@@ -147,13 +149,18 @@ def publish_folder(finished: Path, path: Path) -> None:
     path = real_path(path)
     sync_folder(finished)
     old = _aside(path)
-    if path.exists():
-        path.rename(old)
-    try:
-        finished.rename(path)
-    except BaseException:
-        recover_folder(path)
-        raise
+    for tries_left in reversed(range(_TRIES)):
+        if path.exists():
+            path.rename(old)
+        try:
+            finished.rename(path)
+            break
+        except BaseException as error:
+            recover_folder(path)
+            # Another process took the time between our renames for a kill and put the old one back.
+            put_back = isinstance(error, OSError) and error.errno in (ENOTEMPTY, EEXIST)
+            if not put_back or not tries_left:
+                raise
     sync_folder(path.parent)
     _remove(old)
 

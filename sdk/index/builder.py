@@ -48,6 +48,7 @@ from pocketquery.sdk.index.segments import (
 from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, Codes, quantize, unit_rows
 from pocketquery.sdk.plain_files import check_own_file
 from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check, whole
 
 __all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "check_rows", "create_index"]
 
@@ -87,15 +88,12 @@ def create_index(
         ArtifactError: another process is building the same index; the disk is full.
     """
     path = Path(path)
-    if not 1 <= dimension <= MOST_DIMENSIONS or not check_text(space_id, "the space id"):
-        raise InvalidInputError(
-            f"the dimension is {dimension} and the space id {space_id!r}; expected 1 to "
-            f"{MOST_DIMENSIONS} and the id of the encoder's space"
-        )
+    check("dimension", dimension, whole(1, MOST_DIMENSIONS))
+    if not check_text(space_id, "the space id"):
+        raise InvalidInputError("the space id is empty, expected that of the encoder's space")
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"{path} is a file; an index is a folder, choose another path")
     real_path(path).parent.mkdir(parents=True, exist_ok=True)
-    recover_folder(path)
     if signing_key is not None:
         public_key_of(signing_key)  # now, and not when all is done
     return IndexBuilder(
@@ -128,7 +126,9 @@ class IndexBuilder:
         self._folder = real.parent / f".{real.name}.building"
         self._analyzer = Analyzer()
         self._lock = hold_folder(self._folder)
+        self._published = False
         try:
+            recover_folder(path)  # now that no other build is between its two renames
             self._database = _begin(self._folder, space_id, dimension, resume, encoded_by)
         except BaseException:
             let_go(self._lock)
@@ -202,6 +202,7 @@ class IndexBuilder:
             self._database.close()
             with held(self.path / DATABASE):
                 publish_folder(self._folder, self.path)
+            self._published = True
         finally:
             self.abandon()
 
@@ -209,7 +210,7 @@ class IndexBuilder:
         """Close without publishing; the work is kept only where the build may be resumed."""
         self._database.close()
         self._analyzer.close()
-        if not self._keep:
+        if not self._keep and not self._published:  # then another build may have that name
             shutil.rmtree(self._folder, ignore_errors=True)
         let_go(self._lock)
         self._lock = None

@@ -29,7 +29,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import present_folder, write_atomic
-from pocketquery.sdk.index.database import Connection, Database, get_meta
+from pocketquery.sdk.index.database import Connection, Database, get_meta, set_meta
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     generation_of,
@@ -48,12 +48,13 @@ __all__ = [
     "INFO",
     "FileRecord",
     "IndexInfo",
+    "begin_compacting",
     "begin_writing",
     "check_contents",
     "check_hashes",
     "check_sizes",
     "check_whole",
-    "mark_writing",
+    "end_compacting",
     "parse_info",
     "read_info",
     "seal",
@@ -67,6 +68,7 @@ _FORMAT = "pocketquery-index"
 _VERSION = 1
 MOST_INFO_BYTES = 1 << 16  # of index.json, which has a few hundred
 _SEALED, _WRITING = "sealed", "writing"
+_COMPACTING = "compacting"  # in the database's meta: "1" until its file was rewritten
 _UNKNOWN = ""  # sealed before there was a mark: it cannot be told whether a writer was killed since
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -187,13 +189,16 @@ def seal(
         folder: the index's.
         database: writable.
         written: the database file that was begun to be written; where another one has taken its
-            place, or another writer has sealed what both wrote, there is nothing to seal.
+            place, another writer has sealed what both wrote, or one is about to rewrite the file,
+            there is nothing to seal.
         signing_key: an Ed25519 private key to sign the state with.
         signed_by: the id of the key that signed the delta the state came from, without a key.
     """
     with database.writing() as connection:  # holds other writers off while the files are read
         if written is not None and (
-            connection.file != written or read_info(folder).state == _SEALED
+            connection.file != written
+            or read_info(folder).state == _SEALED
+            or get_meta(connection, _COMPACTING, "")
         ):
             return
         number, _, space_id = get_meta(connection, "space").partition(" ")
@@ -259,12 +264,20 @@ def begin_writing(folder: Path, connection: Connection, checked: tuple[int, int]
         check_hashes(folder, info)
     else:
         check_contents(connection, folder, info.dimension)
+    if get_meta(connection, _COMPACTING, ""):  # whoever did was killed
+        set_meta(connection, _COMPACTING, "")
     if info.state != _WRITING:
         _write_info(folder, replace(info, state=_WRITING, signature_key_id=None))
 
 
-def mark_writing(folder: Path, connection: Connection) -> None:
-    """Take back a seal that another writer set before the bytes of the same state changed."""
+def begin_compacting(connection: Connection) -> None:
+    """From here on nobody seals: the file will be rewritten, which is no change of its state."""
+    set_meta(connection, _COMPACTING, "1")
+
+
+def end_compacting(folder: Path, connection: Connection) -> None:
+    """The file was rewritten; a seal set meanwhile, after another writer came, is taken back."""
+    set_meta(connection, _COMPACTING, "")
     info = read_info(folder)
     if info.state != _WRITING:
         next_generation(connection)

@@ -45,9 +45,10 @@ from pocketquery.sdk.index.documents import (
 from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.folder import (
     DATABASE,
+    begin_compacting,
     begin_writing,
     check_sizes,
-    mark_writing,
+    end_compacting,
     read_info,
     seal,
     space_record,
@@ -200,7 +201,10 @@ class Index:
             return find_document(connection, check_text(id, "the id"))
 
     def documents(self) -> Iterator[Document]:
-        """Every document that can be found, in the order they came; of one committed state."""
+        """Every document that can be found, in the order they came; of one committed state.
+
+        Nobody can write until it has ended: to change documents on the way, make a list first.
+        """
         with self._database.reading() as connection:
             rows = len(self._current(connection).vectors)
             yield from stream_documents(connection, 0, rows)
@@ -291,11 +295,12 @@ class Index:
         """Drop what deleted documents left behind, and merge what many adds wrote."""
         with self._writing() as connection:
             compact_segments(connection, self.path, self.dimension)
+            begin_compacting(connection)
         with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger
             self._database.vacuum(self._written)
         with self._database.writing() as connection:  # no other writer's file is a stray one
             if connection.file == self._written:
-                mark_writing(self.path, connection)
+                end_compacting(self.path, connection)
             for path in stray_files(connection, self.path):
                 with contextlib.suppress(PermissionError):  # Windows: a reader has it open yet
                     path.unlink(missing_ok=True)

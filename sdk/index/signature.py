@@ -11,6 +11,7 @@ device's own, no longer the publisher's, and is refused where a key is given.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, check_detached, check_present
@@ -50,9 +51,17 @@ def check_signed(folder: Path, public_key: Key) -> IndexInfo:
 
     Raises:
         SignatureError: not signed, by another key, or changed since, also on this device.
+        CorruptArtifactError: a journal lies beside the database, which would be played back into it
+            after it was compared.
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: name the file.
         InvalidInputError: the key is none.
     """
+    journal = folder / f"{DATABASE}-journal"
+    if os.path.lexists(journal):
+        raise CorruptArtifactError(
+            f"{journal} lies beside a database that must be as it was signed; expected no journal: "
+            "nobody writes to it. Copy the index anew"
+        )
     if FolderStorage(folder).size(DELTA_FILE) is not None:
         return _check_contents(folder, public_key)
     data = read_file(folder / INFO, MOST_INFO_BYTES + 1)

@@ -28,8 +28,9 @@ _HEADING = re.compile(r"#{1,6}\s+(.*?)[\s#]*$")
 _RULE = re.compile(r"(=|-|~|\^|\"|\*|#)\1{2,}\s*$")  # a line that underlines a heading
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
 _BLOCKS = frozenset(
-    "address article aside blockquote body br caption dd div dl dt figcaption footer form h1 h2 h3 "
-    "h4 h5 h6 header hr li main nav ol p pre section table td th tr ul".split()
+    "address article aside blockquote body br caption dd details div dl dt fieldset figcaption "
+    "footer form h1 h2 h3 h4 h5 h6 header hr legend li main nav ol optgroup option p pre section "
+    "summary table td th tr ul".split()
 )
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _UNREAD = frozenset(("script", "style", "template", "noscript", "svg", "math"))
@@ -54,7 +55,7 @@ def read_folder(
     Args:
         folder: the folder, or one file.
         words: of a passage, at most, where no paragraph is longer; a longer one is cut.
-        on_skipped: told of each file that is not read, and why.
+        on_skipped: told of each file or folder that is not read, and why.
 
     Raises:
         ArtifactNotFoundError: there is no such folder.
@@ -65,15 +66,20 @@ def read_folder(
     if not root.exists():
         raise ArtifactNotFoundError(f"{root}: found nothing there, expected a folder of texts")
     base = root if root.is_dir() else root.parent
-    for path in _files(root):
+
+    def skipped(path: Path, error: OSError | InvalidInputError) -> None:
+        if on_skipped is not None:
+            on_skipped(path, str(getattr(error, "strerror", None) or error))
+
+    for path in _files(root, skipped):
         name = path.relative_to(base).as_posix()
         try:
-            text = _read(path)
+            text = _read(path, name)
         except (OSError, InvalidInputError) as error:
-            if on_skipped is not None:
-                on_skipped(path, str(getattr(error, "strerror", None) or error))
+            skipped(path, error)
             continue
-        title, paragraphs = _html(text) if path.suffix in (".html", ".htm") else _plain(text)
+        is_html = path.suffix.lower() in (".html", ".htm")
+        title, paragraphs = _html(text) if is_html else _plain(text)
         title = title or path.stem.replace("_", " ").replace("-", " ")
         for part, (heading, passage) in enumerate(_passages(paragraphs, words), start=1):
             whole_title = title if heading in ("", title) else f"{title}: {heading}"
@@ -81,18 +87,26 @@ def read_folder(
             yield Document(f"{name}#{part}", passage, metadata)
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _files(root: Path, skipped: Callable[[Path, OSError], None]) -> Iterator[Path]:
     if not root.is_dir():
         yield root
         return
-    for place, folders, names in os.walk(root):
+
+    def unlisted(error: OSError) -> None:
+        skipped(Path(error.filename), error)
+
+    for place, folders, names in os.walk(root, onerror=unlisted):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             if not name.startswith("."):
                 yield Path(place, name)
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:  # the name of another system, and part of an id here
+        raise InvalidInputError("its name is not UTF-8; rename it") from error
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidInputError(
             f"a {path.suffix} file; expected one of {', '.join(filter(None, SUFFIXES))}"
@@ -162,7 +176,7 @@ class _Text(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _UNREAD:
             self._unread += 1
-        elif tag == "title":
+        elif tag == "title" and not self._unread:  # an icon has one, too
             self._in_title = True
         elif tag in _BLOCKS:
             self.end()
@@ -183,6 +197,12 @@ class _Text(HTMLParser):
             self.title = " ".join((self.title + data).split())
         elif not self._unread:
             self._words.append(data)
+
+    def parse_html_declaration(self, i: int) -> int:
+        """As a browser does: an unknown ``<![`` is a comment, where HTMLParser fails."""
+        if self.rawdata.startswith("<![", i):
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
 
     def end(self) -> None:
         """Whatever was collected is a paragraph."""

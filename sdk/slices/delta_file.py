@@ -30,7 +30,7 @@ from pocketquery.sdk.bundle.signature import (
     sign,
 )
 from pocketquery.sdk.bundle.storage import ZipStorage, pack_files
-from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.index.contents import StoredTexts, packed_texts
 from pocketquery.sdk.index.delta_manifest import (
     DELTA_FILE,
@@ -86,6 +86,7 @@ def write_delta(
     """Write the delta at ``path`` in one step; ``manifest`` with its parts and its signer.
 
     Raises:
+        InvalidInputError: a part is larger than a device reads.
         OSError: the disk is full or not writable; an older file is as it was before.
     """
     plain = {
@@ -102,6 +103,12 @@ def write_delta(
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
     manifest = replace(manifest, parts=parts, signature_key_id=signer)
     files[DELTA_FILE] = manifest_bytes(manifest)
+    try:
+        parse_manifest(files[DELTA_FILE], DELTA_FILE)
+    except CorruptArtifactError as error:
+        raise InvalidInputError(
+            f"no device could read the delta {path} ({error}); publish the whole index"
+        ) from error
     if signing_key is not None:
         files[SIGNATURE_FILE] = sign(files[DELTA_FILE], signing_key)
     pack_files(files, path)

@@ -28,7 +28,7 @@ from pocketquery.sdk.errors import (
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import recover_folder
+from pocketquery.sdk.files import present_folder
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, create_index
 from pocketquery.sdk.index.contents import StoredTexts, packed_texts
 from pocketquery.sdk.index.delta_manifest import DeltaManifest
@@ -105,7 +105,8 @@ def make_delta(
     Raises:
         SpaceMismatchError: the indexes are of two spaces.
         InvalidInputError: one has deleted documents (compact it), ``new`` is signed and no key or
-            another one is given, or ``output`` is something else than a delta.
+            another one is given, ``output`` is something else than a delta, or the delta would be
+            larger than a device reads.
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: an index cannot be
             used; name the file.
     """
@@ -180,8 +181,8 @@ def apply_delta(
     """
     opened = Delta(delta, public_key)
     manifest = opened.manifest
-    recover_folder(Path(index))
-    check_space(Path(index), read_info(Path(index)), manifest)
+    folder = present_folder(Path(index))
+    check_space(folder, read_info(folder), manifest)
     done = AppliedDelta(
         path=str(index),
         documents=manifest.new.documents,

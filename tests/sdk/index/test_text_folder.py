@@ -73,13 +73,45 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_bytes(b"a\0b")
     (tmp_path / "d.txt").write_text("fine", encoding="utf-8")
     os.mkfifo(tmp_path / "e.txt")
+    (tmp_path / "f\udce9.txt").write_text("fine, but for its name", encoding="utf-8")
     skipped = dict[str, str]()
     found = list(read_folder(tmp_path, on_skipped=lambda p, why: skipped.update({p.name: why})))
     assert [one.id for one in found] == ["d.txt#1"]
+    assert skipped["f\udce9.txt"] == "its name is not UTF-8; rename it"
     assert "a .pdf file; expected one of .txt" in skipped["a.pdf"]
     assert "not utf-8 at byte 3" in skipped["b.txt"]
     assert "zero bytes" in skipped["c.txt"]
     assert skipped["e.txt"] == "no plain file"
+
+
+def test_a_folder_that_cannot_be_listed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "a.txt").write_text("one", encoding="utf-8")
+    listed = os.scandir
+
+    def scandir(path: str) -> object:  # as for a user who is not root
+        if str(path).endswith("secret"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    skipped = dict[str, str]()
+    found = list(read_folder(tmp_path, on_skipped=lambda p, why: skipped.update({p.name: why})))
+    assert [one.id for one in found] == ["a.txt#1"]
+    assert skipped == {"secret": "Permission denied"}
+
+
+def test_pages_are_read_as_browsers_do(tmp_path: Path) -> None:
+    icon = "<svg><title>Search icon</title><path d='M0'/></svg>"
+    (tmp_path / "A.HTML").write_text(
+        f"<title>My page</title>{icon}<p>Use <![label](url) here<p>if (a<![0]) x"
+        "<details><summary>Why</summary>So</details><select><option>Red<option>Green</select>",
+        encoding="utf-8",
+    )
+    # An unknown <![ is a comment, which ends with the next >.
+    assert _found(tmp_path) == [("A.HTML#1", "My page", "Use if (a Why So Red Green")]
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
@@ -106,7 +138,16 @@ def test_no_word_of_plain_text_is_lost_and_no_passage_too_long(
     assert len({one.id for one in found}) == len(found)
 
 
-@given(st.text(max_size=300), st.sampled_from([".html", ".md", ".rst", ""]))
+_MARKUP = st.lists(
+    st.sampled_from(
+        "<! <![ <!-- --> <!doctype </ < > & &# ]] ]]> [ <p> </p> <svg> <title> a".split()
+    )
+    | st.text(max_size=5),
+    max_size=40,
+).map("".join)
+
+
+@given(st.text(max_size=300) | _MARKUP, st.sampled_from([".html", ".HTM", ".md", ".rst", ""]))
 def test_anything_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, text: str, suffix: str
 ) -> None:
