@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +94,17 @@ def test_only_what_is_equal_is_taken_over(tmp_path: Path) -> None:
     with open_index(tmp_path / "index", encoder=WordEncoder()) as index:
         assert index.search("another text", 1, mode="lexical")[0].id == "changed"
         assert index.get("doc-600") is None
+
+
+def test_what_python_calls_equal_is_not_taken_over(tmp_path: Path) -> None:
+    for public in (1, True):
+        documents = [Document(f"{n}", "text", {"public": public}) for n in range(600)]
+        encode = Recorder(calls_left=6 if public is not True else 10**9)
+        with contextlib.suppress(KeyboardInterrupt):
+            build(tmp_path / "index", documents, encode)
+    with open_index(tmp_path / "index") as index:
+        found = {repr(document.metadata["public"]) for document in index.documents()}
+    assert found == {"True"}
 
 
 def test_a_corpus_that_became_shorter(tmp_path: Path) -> None:

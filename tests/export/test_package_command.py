@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,11 @@ def test_the_project_says_what_it_carries(tmp_path: Path) -> None:
     from pocketquery.export import write_package
 
     bundle = Bundle.open(write_tiny_bundle(tmp_path / "bundle"))
+    bundle = replace(bundle, manifest=replace(bundle.manifest, name="Suche \U0001f50d"))
     write_package(bundle, tmp_path / "project", name="a-b", version="2.0rc1")
     project = tomllib.loads((tmp_path / "project" / "pyproject.toml").read_text())["project"]
     assert (project["name"], project["version"]) == ("a-b", "2.0rc1")
+    assert project["description"].endswith("Suche \U0001f50d")
     assert project["entry-points"]["pocketquery.bundles"] == {"a-b": "a_b:bundle"}
     assert bundle.manifest.space.id in (tmp_path / "project" / "README.md").read_text()
 

@@ -107,6 +107,28 @@ def test_an_update_writes_what_changed_and_nothing_else(
     ]
 
 
+def test_further_columns_are_left_to_the_database(
+    database: str, index: Path, encoder: sdk.Encoder, tmp_path: Path
+) -> None:
+    sync_postgres(index, database)
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "ALTER TABLE documents ADD COLUMN words tsvector GENERATED ALWAYS AS "
+            "(to_tsvector('simple', text)) STORED, ADD COLUMN seen timestamptz NOT NULL DEFAULT "
+            "now(), ADD COLUMN asked integer DEFAULT 7"
+        )
+    assert sync_postgres(index, database).changed == 0
+    newer = tmp_path / "newer"
+    shutil.copytree(index, newer)
+    with sdk.open_index(newer, encoder=encoder, writable=True) as opened:
+        opened.add([Document("new", "a \\u0000 that is six letters", {"k": r"in C '\u0000'"})])
+    assert sync_postgres(newer, database).added == 1
+    assert stored(
+        database,
+        "SELECT id, asked FROM documents WHERE words @@ to_tsquery('simple', 'letters & six')",
+    ) == [("new", 7)]
+
+
 def test_another_space_or_type_is_refused_and_nothing_changes(
     database: str, index: Path, tmp_path: Path
 ) -> None:

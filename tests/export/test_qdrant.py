@@ -175,6 +175,8 @@ def test_a_server_that_is_not_there_and_an_extra_that_is_not_there(
         said = capsys.readouterr().err
         assert "Qdrant's collection docs cannot be used" in said
         assert "the next sync goes on" in said
+    with pytest.raises(InvalidInputError, match="expected an address like https://host:6333"):
+        sync_qdrant(index, "https://host:abc")
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
     with pytest.raises(PocketQueryError) as caught:
         sync_qdrant(index, url)

@@ -143,6 +143,27 @@ def test_a_folder_that_cannot_be_moved_leaves_the_old_one(
     assert sorted(names(tmp_path)) == ["finished", "folder"]
 
 
+def test_a_folder_that_another_process_put_back_is_moved_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, finished = tmp_path / "folder", tmp_path / "finished"
+    for folder in (path, finished):
+        folder.mkdir()
+        (folder / folder.name).touch()
+    rename, times = Path.rename, iter(range(2))
+
+    def put_back(self: Path, target: Path) -> Path:
+        moved = rename(self, target)
+        if self == path and next(times, None) is not None:
+            recover_folder(path)  # it takes this for a kill
+        return moved
+
+    monkeypatch.setattr(Path, "rename", put_back)
+    publish_folder(finished, path)
+    assert names(tmp_path) == ["folder"]
+    assert (path / "finished").exists()
+
+
 def test_a_folder_is_replaced_behind_its_link(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()

@@ -11,6 +11,7 @@ import pytest
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
 from pocketquery.sdk.index.bm25 import POSTINGS_TABLE
+from pocketquery.sdk.index.database import Database
 from pocketquery.sdk.index.folder import DATABASE, INFO, read_info, verify_index
 from pocketquery.sdk.index.index import Index, open_index
 from pocketquery.sdk.index.untrusted_file import sha256_of_first
@@ -214,6 +215,31 @@ def test_two_writers_take_turns_and_both_are_sealed(path: Path) -> None:
     assert verify_index(path).state == "sealed"
     with open_index(path) as index:
         assert len(index) == 27
+
+
+def test_nobody_seals_between_a_compaction_and_the_rewriting_of_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = open_index(path, writable=True), open_index(path, writable=True)
+    second.delete(["doc-1"])
+    first.delete([f"doc-{number}" for number in range(2, 25)])
+    vacuum = Database.vacuum
+
+    def killed(self: Database, file: tuple[int, int] | None) -> None:
+        second.close()
+        vacuum(self, file)
+        open_index(path).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Database, "vacuum", killed)
+    with pytest.raises(KeyboardInterrupt):
+        first.compact()
+    monkeypatch.undo()
+    with open_index(path) as index:
+        assert len(index) == 6
+    with open_index(path, writable=True) as index:  # the first is never closed
+        index.delete(["doc-0"])
+    assert verify_index(path).state == "sealed"
 
 
 def test_closing_does_not_seal_what_another_build_put_there(path: Path) -> None:

@@ -48,6 +48,15 @@ def test_an_unsigned_index_is_as_it_was_and_refused_with_a_key(tmp_path: Path) -
             opening(path, public_key=PUBLIC)
 
 
+def test_a_journal_beside_it_is_refused(signed: Path) -> None:
+    """It would be played back into the database after that was compared."""
+    (signed / "documents.sqlite-journal").write_bytes(b"")
+    for opening in (sdk.open_index, sdk.verify):
+        with pytest.raises(CorruptArtifactError, match="sqlite-journal lies beside"):
+            opening(signed, public_key=PUBLIC)
+    sdk.open_index(signed).close()
+
+
 def test_another_key_is_refused(signed: Path) -> None:
     for opening in (sdk.open_index, sdk.verify):
         with pytest.raises(SignatureError, match=r"not made over this index\.json by the key"):

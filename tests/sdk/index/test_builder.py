@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.files import publish_folder
 from pocketquery.sdk.index.index import create_index, open_index
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents, make_index, vectors_of
 
@@ -123,6 +124,49 @@ def test_two_builds_at_once_are_refused(tmp_path: Path) -> None:
         assert len(index) == 5
 
 
+def test_a_build_that_is_refused_does_not_disturb_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "index"
+    make_index(path, 5)
+    rename = Path.rename
+
+    def between_the_renames(self: Path, target: Path) -> Path:
+        moved = rename(self, target)
+        if self == path:
+            with pytest.raises(ArtifactError, match="another process is building"):
+                create_index(path, space_id=SPACE, dimension=DIMENSION)
+            assert not path.exists()
+        return moved
+
+    monkeypatch.setattr(Path, "rename", between_the_renames)
+    make_index(path, 7)
+    with open_index(path) as index:
+        assert len(index) == 7
+
+
+def test_a_build_that_has_ended_leaves_the_next_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "index"
+    documents = make_documents(3)
+    first = create_index(path, space_id=SPACE, dimension=DIMENSION)
+    first.add(documents, vectors_of(documents))
+    begun = []
+
+    def then_another_begins(finished: Path, path: Path) -> None:
+        publish_folder(finished, path)
+        begun.append(create_index(path, space_id=SPACE, dimension=DIMENSION))
+
+    monkeypatch.setattr("pocketquery.sdk.index.builder.publish_folder", then_another_begins)
+    first.close()
+    monkeypatch.undo()
+    begun[0].add(documents[:2], vectors_of(documents[:2]))
+    begun[0].close()
+    with open_index(path) as index:
+        assert len(index) == 2
+
+
 def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "index").write_text("precious")
     with pytest.raises(InvalidInputError, match="is a file"):
@@ -131,7 +175,12 @@ def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "dimension"), [("", 3), (SPACE, 0), (SPACE, -1), (SPACE, 2**16 + 1), ("\ud800", 3)]
+    ("space", "dimension"),
+    [
+        ("", 3),
+        ("\ud800", 3),
+        *((SPACE, dimension) for dimension in (0, -1, 2**16 + 1, "8", 8.0, None)),
+    ],
 )
 def test_what_cannot_be_a_space(tmp_path: Path, space: str, dimension: int) -> None:
     with pytest.raises(InvalidInputError):

@@ -29,6 +29,7 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
     SpaceMismatchError,
 )
+from pocketquery.sdk.index import delta_manifest
 from pocketquery.sdk.index.delta_manifest import (
     DELTA_FILE,
     PARTS,
@@ -183,6 +184,17 @@ def test_what_is_no_delta_is_not_replaced(tmp_path: Path) -> None:
     data = delta.read_bytes()
     sdk.make_delta(old, new, delta)
     assert delta.read_bytes() == data
+
+
+def test_a_part_larger_than_devices_read_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new, delta = pair(tmp_path)
+    delta.unlink()
+    monkeypatch.setattr(delta_manifest, "_MOST_PART", 10)
+    with pytest.raises(InvalidInputError, match=r"no device could read .* publish the whole index"):
+        sdk.make_delta(old, new, delta)
+    assert not delta.exists()
 
 
 def test_metadata_of_another_spelling_are_refused(tmp_path: Path) -> None:
