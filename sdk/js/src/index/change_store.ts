@@ -53,12 +53,18 @@ export class MemoryChanges implements ChangeStore {
   }
 }
 
-/** @throws ArtifactError another program wrote meanwhile */
-export function checkLength(name: string, found: number, expected: number): void {
-  if (found !== expected) {
-    throw new ArtifactError(
-      `${name}: has ${found} bytes, expected ${expected}: another program changed it meanwhile; ` +
+/** Another program wrote, so nothing was changed here; to callers it is an ArtifactError. */
+export class ChangedMeanwhileError extends ArtifactError {
+  constructor(name: string, found: string, expected: string) {
+    super(
+      `${name}: has ${found}, expected ${expected}: another program changed it meanwhile; ` +
         "open the index again",
     );
+    this.name = ArtifactError.name;
   }
+}
+
+/** @throws ArtifactError another program wrote meanwhile */
+export function checkLength(name: string, found: number, expected: number): void {
+  if (found !== expected) throw new ChangedMeanwhileError(name, `${found} bytes`, String(expected));
 }

@@ -12,12 +12,13 @@
  */
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
 import type { FileSource } from "../files/source.js";
+import { crc32 } from "../files/zip.js";
 import { kindOf, repr } from "../python_text.js";
 import type { Key } from "../bundle/signature.js";
 import { checkText } from "../texts.js";
 import { type Added, analyzed } from "./added.js";
 import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js";
-import type { ChangeStore } from "./change_store.js";
+import { ChangedMeanwhileError, type ChangeStore } from "./change_store.js";
 import { Contents } from "./contents.js";
 import { checkDocument, type Document, type Metadata, type NewDocument } from "./document.js";
 import { withDeltas } from "./deltas/apply.js";
@@ -113,10 +114,19 @@ export async function openIndex(source: FileSource, options: OpenIndexOptions = 
   return index;
 }
 
+/** Bytes of changes, to tell whether they are still there. */
+interface Known {
+  readonly length: number;
+  readonly sum: number; // CRC-32
+}
+
+const NOTHING: Known = { length: 0, sum: 0 };
+
 /** An open index; made by {@link openIndex}. */
 export class Index {
-  private length = 0; // of the changes' bytes
-  private whole = true; // whether these bytes are what was written last, and nothing torn
+  private known = NOTHING; // the changes that are in this index
+  private tried = NOTHING; // these, or with one more, whose writing failed: it may be there all the same
+  private whole = true; // whether nothing torn is behind them
   private writing: Promise<unknown> = Promise.resolve();
 
   /** @internal */
@@ -250,7 +260,7 @@ export class Index {
     if (!this.changes) return;
     const bytes = await this.changes.read();
     const { changes, whole } = decodeLog(bytes, this, this.changes.name);
-    this.length = bytes.length;
+    this.known = this.tried = behind(bytes.subarray(0, whole));
     this.whole = whole === bytes.length;
     for (const change of changes) {
       if ("compact" in change) this.contents.forgetDeleted();
@@ -297,12 +307,16 @@ export class Index {
   }
 
   private async store(change: Change): Promise<void> {
-    if (!this.whole || this.length === 0) return this.rewrite([], change);
+    if (!this.whole || this.known.length === 0) return this.rewrite([], change);
     const bytes = encodeChange(change);
-    this.whole = false; // until it is there
-    await this.changes!.append(bytes, this.length);
-    this.length += bytes.length;
-    this.whole = true;
+    const longer = behind(bytes, this.known);
+    try {
+      await this.changes!.append(bytes, this.known.length);
+    } catch (error) {
+      if (!(error instanceof ChangedMeanwhileError)) [this.tried, this.whole] = [longer, false];
+      throw error;
+    }
+    this.known = longer;
   }
 
   /** Put all changes down anew, without the documents `erased`, and with one more change. */
@@ -317,12 +331,31 @@ export class Index {
 
   private async replace(changes: readonly Change[]): Promise<void> {
     const bytes = encodeLog(this, changes);
-    // Where an append failed, part of it may be there, which is dropped with this.
-    if (!this.whole) this.length = (await this.changes!.read()).length;
-    await this.changes!.replace(bytes, this.length);
-    this.length = bytes.length;
+    await this.changes!.replace(bytes, this.whole ? this.known.length : await this.tornLength());
+    this.known = behind(bytes);
     this.whole = true;
   }
+
+  /**
+   * How long the changes are with what is torn behind them, which is dropped: an append of ours that
+   * failed, or of a program that was killed. What another program wrote since is whole.
+   */
+  private async tornLength(): Promise<number> {
+    const { name } = this.changes!;
+    const bytes = await this.changes!.read();
+    const { whole } = decodeLog(bytes, this, name);
+    const found = behind(bytes.subarray(0, whole));
+    if ([this.known, this.tried].some(({ length, sum }) => length === found.length && sum === found.sum)) {
+      return bytes.length;
+    }
+    const { length, sum } = this.known;
+    throw new ChangedMeanwhileError(name, `${whole} bytes (CRC-32 ${found.sum})`, `${length} (${sum})`);
+  }
+}
+
+/** `bytes`, behind those known. */
+function behind(bytes: Uint8Array, { length, sum } = NOTHING): Known {
+  return { length: length + bytes.length, sum: crc32(bytes, sum) };
 }
 
 /** All changes that make `contents` of the publisher's file, without the documents `erased`. */

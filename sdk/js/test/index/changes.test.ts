@@ -146,6 +146,80 @@ test("a store that fails leaves the index as it was, and the next change makes i
   assert.deepEqual(["one", "two", "three"].map((id) => again.get(id)?.id), ["one", undefined, "three"]);
 });
 
+test("what another program wrote is not overwritten, however often one tries", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "pocketquery-"));
+  try {
+    for (const changes of [new MemoryChanges(), new FileChanges(join(folder, "changes.log"))]) {
+      const first = await openIndex(source("base"), { changes });
+      await first.add([document("diary"), document("kept")], [VECTOR, VECTOR]);
+      const stale = await openIndex(source("base"), { changes });
+      await first.delete(["diary"]);
+      await first.add([document("later")], [VECTOR]);
+      const log = await changes.read();
+      for (let attempt = 0; attempt < 3; attempt++) {
+        await assert.rejects(stale.add([document("mine")], [VECTOR]), /another program changed it meanwhile; open/);
+        await assert.rejects(stale.delete(["d1"]), ArtifactError);
+        await assert.rejects(stale.delete(["kept"]), ArtifactError);
+      }
+      assert.deepEqual(await changes.read(), log);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test("of a torn log, and of one whose writing failed, nothing of another program's is dropped", async () => {
+  const whole = await filled(4);
+  const torn = whole.subarray(0, whole.length - 3);
+  const size = (await openIndex(source("base"), { changes: new MemoryChanges(torn) })).size;
+  for (const rest of [whole.subarray(0, 0), whole.subarray(0, torn.length - 100), whole]) {
+    // It was deleted, made shorter, or its last record was on its way.
+    let bytes = torn;
+    const changes: ChangeStore = {
+      name: "shared",
+      read: async () => bytes,
+      append: async () => assert.fail("behind a torn record"),
+      replace: async (written) => void (bytes = written),
+    };
+    const index = await openIndex(source("base"), { changes });
+    bytes = rest;
+    for (const id of ["mine", "mine"]) {
+      await assert.rejects(index.add([document(id)], [VECTOR]), /another program changed it meanwhile; open/);
+    }
+    assert.equal(bytes, rest);
+    bytes = torn; // nobody wrote
+    await index.add([document("mine")], [VECTOR]);
+    assert.equal((await openIndex(source("base"), { changes })).size, size + 1);
+  }
+  const memory = new MemoryChanges();
+  let room = Infinity;
+  const changes: ChangeStore = {
+    name: "a failing disk",
+    read: () => memory.read(),
+    replace: (bytes, length) => memory.replace(bytes, length),
+    append: async (bytes, length) => {
+      await memory.append(bytes.subarray(0, room), length);
+      if (room < Infinity) throw new ArtifactError("no room");
+    },
+  };
+  const index = await openIndex(source("base"), { changes });
+  await index.add([document("first")], [VECTOR]);
+  for (const part of [0, 30, 1e6]) { // of the record: all of it, in the end
+    room = part;
+    await assert.rejects(index.add([document("failed")], [VECTOR]), /no room/);
+    room = Infinity;
+    await index.add([document(`after ${part}`)], [VECTOR]);
+    const again = await openIndex(source("base"), { changes });
+    assert.deepEqual([again.size, again.get("failed")], [index.size, undefined]);
+  }
+  room = 0;
+  await assert.rejects(index.add([document("failed")], [VECTOR]), /no room/);
+  room = Infinity;
+  await (await openIndex(source("base"), { changes })).add([document("other")], [VECTOR]);
+  await assert.rejects(index.add([document("mine")], [VECTOR]), /another program changed it meanwhile/);
+  assert.equal((await openIndex(source("base"), { changes })).get("other")?.id, "other");
+});
+
 test("changes of another space are refused; another file of the same space keeps them", async () => {
   const changes = new MemoryChanges();
   const index = await openIndex(source("compact"), { changes });
