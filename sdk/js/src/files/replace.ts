@@ -1,15 +1,22 @@
 /** Putting a file in the place of another, for Node: whoever reads gets the old or the new. */
 
-import { mkdir, open, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { randomBytes } from "node:crypto";
+import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { exclusively } from "../secure/exclusively.js";
+
+/** Do `work` while nobody else in this process does any on the file at `path`. */
+export function inTurn<T>(path: string, work: () => Promise<T>): Promise<T> {
+  return exclusively(`file ${resolve(path)}`, work);
+}
 
 /** Write `bytes` to `path` in one step, for its owner alone; its folder is made where it is not there. */
 export async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
   const folder = dirname(path);
   await mkdir(folder, { recursive: true });
-  const temporary = `${path}.${process.pid}.tmp`;
+  const temporary = `${path}.${randomBytes(4).toString("hex")}.tmp`;
+  const file = await open(temporary, "wx", 0o600);
   try {
-    const file = await open(temporary, "w", 0o600);
     try {
       await writeAll(file, bytes, 0);
       await file.sync();
@@ -22,6 +29,38 @@ export async function replaceFile(path: string, bytes: Uint8Array): Promise<void
     throw error;
   }
   await syncFolder(folder);
+}
+
+/** Overwrite the file at `path` with zeros and remove it, and what a killed `replaceFile` left beside it. */
+export async function eraseFile(path: string): Promise<void> {
+  const file = await open(path, "r+").catch(() => null); // what cannot be written may be removed all the same
+  try {
+    if (file !== null) {
+      await writeAll(file, new Uint8Array((await file.stat()).size), 0);
+      await file.sync();
+    }
+  } finally {
+    await file?.close();
+  }
+  await rm(path, { force: true });
+  await removeLeft(path);
+}
+
+/**
+ * Remove what a killed `replaceFile` left beside `path`. One that runs meanwhile in another process
+ * may lose its file, and then fails.
+ */
+export async function removeLeft(path: string): Promise<void> {
+  const folder = dirname(path);
+  const begin = `${basename(path)}.`;
+  const names = await readdir(folder).catch((error: { code?: unknown }) => {
+    if (error.code === "ENOENT") return []; // no folder, nothing in it
+    throw error;
+  });
+  for (const name of names) {
+    const isLeft = name.startsWith(begin) && /^[0-9a-f]+\.tmp$/.test(name.slice(begin.length));
+    if (isLeft) await rm(join(folder, name), { force: true });
+  }
 }
 
 /** Write all of `bytes` at `position`. */

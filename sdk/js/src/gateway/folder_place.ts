@@ -1,9 +1,9 @@
 /** A device's few files in a folder that its owner alone may read: for Node and Electron's main process. */
 
-import { open, readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
-import { replaceFile } from "../files/replace.js";
+import { eraseFile, inTurn, replaceFile } from "../files/replace.js";
 import { type AgreementKey, agreementKeyOfBytes } from "./agreement.js";
 import { type DevicePlace, LEDGER, PRIVATE_ROUND, RELEASE, sameBytes, TRUSTED_RELEASES } from "./place.js";
 import { type Signer, signerOfBytes } from "./signing.js";
@@ -14,8 +14,6 @@ const KEY_BYTES = 32;
 
 /** The place in the folder `name`, which is made where it is not there. One program at a time. */
 export class FolderPlace implements DevicePlace {
-  #last: Promise<unknown> = Promise.resolve();
-
   constructor(readonly name: string) {}
 
   async signer(): Promise<Signer> {
@@ -38,30 +36,23 @@ export class FolderPlace implements DevicePlace {
     );
   }
 
-  replace(file: string, expected: Uint8Array | null, data: Uint8Array | null): Promise<boolean> {
-    const turn = this.#last.then(() =>
+  async replace(file: string, expected: Uint8Array | null, data: Uint8Array | null): Promise<boolean> {
+    const path = this.#path(file);
+    return inTurn(path, () =>
       this.#explained(async () => {
         if (!sameBytes(await this.read(file), expected)) return false;
-        if (data === null) await rm(this.#path(file), { force: true });
-        else await replaceFile(this.#path(file), data);
+        await (data === null ? eraseFile(path) : replaceFile(path, data));
         return true;
       }),
     );
-    this.#last = turn.catch(() => undefined);
-    return turn;
   }
 
-  /** Overwrite the keys with zeros, and remove them and the other files; the folder stays. */
+  /** Overwrite the keys and the other files with zeros, and remove them; the folder stays. */
   async destroy(): Promise<void> {
-    await this.#explained(async () => {
-      for (const file of [KEY, DEVICE_KEY]) {
-        const key = await open(this.#path(file), "r+").catch(() => null);
-        await key?.write(new Uint8Array(KEY_BYTES), 0, KEY_BYTES, 0);
-        await key?.sync();
-        await key?.close();
-      }
-      for (const file of FILES) await rm(this.#path(file), { force: true });
-    });
+    for (const file of FILES) {
+      const path = this.#path(file);
+      await inTurn(path, () => this.#explained(() => eraseFile(path)));
+    }
   }
 
   async #key(file: string, then: string): Promise<Uint8Array> {

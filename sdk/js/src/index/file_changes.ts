@@ -1,7 +1,7 @@
 /** Changes in a file, for Node and Electron's main process. */
 import { open, readFile, stat } from "node:fs/promises";
 import { ArtifactError } from "../errors.js";
-import { replaceFile, writeAll } from "../files/replace.js";
+import { inTurn, removeLeft, replaceFile, writeAll } from "../files/replace.js";
 import { type ChangeStore, checkLength } from "./change_store.js";
 
 /** Changes in the file at a path; it and its folder are made where they are not there. */
@@ -9,19 +9,20 @@ export class FileChanges implements ChangeStore {
   /** @param name the file's path */
   constructor(readonly name: string) {}
 
-  async read(): Promise<Uint8Array> {
-    try {
-      return Uint8Array.from(await readFile(this.name));
-    } catch (error) {
-      if (isMissing(error)) return new Uint8Array(0);
-      throw error;
-    }
+  read(): Promise<Uint8Array> {
+    return inTurn(this.name, async () => {
+      try {
+        return Uint8Array.from(await readFile(this.name));
+      } catch (error) {
+        if (isMissing(error)) return new Uint8Array(0);
+        throw error;
+      }
+    });
   }
 
   async append(bytes: Uint8Array, length: number): Promise<void> {
     if (length === 0) return this.replace(bytes, length); // the file and its name last together
-    checkLength(this.name, await this.size(), length);
-    await this.explained(async () => {
+    await this.changed(length, async () => {
       const file = await open(this.name, "r+");
       try {
         await writeAll(file, bytes, length);
@@ -33,8 +34,10 @@ export class FileChanges implements ChangeStore {
   }
 
   async replace(bytes: Uint8Array, length: number): Promise<void> {
-    checkLength(this.name, await this.size(), length);
-    await this.explained(() => replaceFile(this.name, bytes));
+    await this.changed(length, async () => {
+      await removeLeft(this.name); // of what is erased with this
+      await replaceFile(this.name, bytes);
+    });
   }
 
   private async size(): Promise<number> {
@@ -46,13 +49,17 @@ export class FileChanges implements ChangeStore {
     }
   }
 
-  private async explained(work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new ArtifactError(`${this.name}: ${reason}; the index is as it was`, { cause: error });
-    }
+  /** Do `work` on the file of this length. */
+  private changed(length: number, work: () => Promise<void>): Promise<void> {
+    return inTurn(this.name, async () => {
+      checkLength(this.name, await this.size(), length);
+      try {
+        await work();
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        throw new ArtifactError(`${this.name}: ${reason}; the index is as it was`, { cause: error });
+      }
+    });
   }
 }
 

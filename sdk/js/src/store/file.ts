@@ -3,42 +3,28 @@
  * written anew with each change, so that nothing erased stays in it. One program at a time.
  */
 
-import { open, readFile, rm, stat } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { ArtifactError } from "../errors.js";
-import { replaceFile } from "../files/replace.js";
+import { eraseFile, inTurn, removeLeft, replaceFile } from "../files/replace.js";
 import { type Change, changed, changes, checkKept, type Kept, newState, type StoreBackend } from "./backend.js";
 
 /** The store in the file at this path; it and its folder are made where they are not there. */
 export class FileBackend implements StoreBackend {
-  #last: Promise<unknown> = Promise.resolve();
-
   constructor(readonly name: string) {}
 
   transact<T>(work: (kept: Kept) => Change<T>): Promise<T> {
-    const turn = this.#last.then(async () => {
+    return inTurn(this.name, async () => {
       const { kept, isThere } = await this.#read();
       const change = work(kept);
+      if (change.erases) await this.#explained(() => removeLeft(this.name));
       if (!isThere || changes(change)) await this.#write(changed(kept, change));
       return change.result;
     });
-    this.#last = turn.catch(() => undefined);
-    return turn;
   }
 
-  /** Overwrite the file with zeros and remove it. */
-  async destroy(): Promise<void> {
-    await this.#explained(async () => {
-      const found = await stat(this.name).catch(() => null);
-      if (found === null) return;
-      const file = await open(this.name, "r+");
-      try {
-        await file.write(new Uint8Array(found.size), 0, found.size, 0);
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await rm(this.name);
-    });
+  /** Overwrite the file with zeros and remove it, and what a program that was killed left beside it. */
+  destroy(): Promise<void> {
+    return inTurn(this.name, () => this.#explained(() => eraseFile(this.name)));
   }
 
   close(): void {

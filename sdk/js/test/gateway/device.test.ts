@@ -1,9 +1,9 @@
 /** One device's life in rounds: what it sends, declines and keeps, over closed pages too. */
 
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { after, test } from "node:test";
 import * as onnxruntime from "onnxruntime-node";
 import { CorruptArtifactError, InvalidInputError, readAdapter, RollbackError, SignatureError, SpaceMismatchError } from "pocketquery";
@@ -294,7 +294,18 @@ test("a place keeps one key, and replaces only what is expected", async () => {
     await place.destroy();
     assert.notDeepEqual((await place.signer()).publicKey, one?.publicKey);
   }
-  writeFileSync(join(FOLDER, "place", "gateway.key"), "short");
+  const [folder, other] = [join(FOLDER, "place"), new FolderPlace(relative(".", join(FOLDER, "place")))];
+  const places = Array.from({ length: 20 }, (_, i) => (i % 2 ? other : new FolderPlace(folder)));
+  const put = await Promise.all(places.map((place, i) => place.replace("privacy.json", null, Uint8Array.of(i))));
+  assert.equal(put.filter(Boolean).length, 1);
+  assert.deepEqual(await other.read("privacy.json"), Uint8Array.of(put.indexOf(true)));
+  // What a killed program left beside the files goes with them.
+  writeFileSync(join(folder, "privacy.json.4711.tmp"), "left");
+  assert.ok(await other.replace("privacy.json", await other.read("privacy.json"), null));
+  writeFileSync(join(folder, "device.key.0a1b2c3d.tmp"), "left");
+  await other.destroy();
+  assert.deepEqual(readdirSync(folder), []);
+  writeFileSync(join(folder, "gateway.key"), "short");
   await assert.rejects(new FolderPlace(join(FOLDER, "place")).signer(), /has 5 bytes, expected a key of 32/);
   await assert.rejects(new FolderPlace(FOLDER).read("../x"), InvalidInputError);
 });

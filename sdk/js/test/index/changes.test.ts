@@ -1,7 +1,7 @@
 /** What is added and deleted on the device: kept whole or not at all, erased when deleted. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -163,6 +163,29 @@ test("what another program wrote is not overwritten, however often one tries", a
       }
       assert.deepEqual(await changes.read(), log);
     }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test("of two writers of one file at a time, one is refused and nothing is lost", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "pocketquery-"));
+  try {
+    const open = () => openIndex(source("base"), { changes: new FileChanges(join(folder, "changes.log")) });
+    for (let round = 0; round < 10; round++) {
+      const both = [await open(), await open()];
+      const tried = await Promise.allSettled(both.map((index, i) => index.add([document(`${round}-${i}`)], [VECTOR])));
+      const again = await open();
+      assert.deepEqual(tried.map(({ status }) => status === "fulfilled").sort(), [false, true]);
+      for (const [i, { status }] of tried.entries()) {
+        assert.equal(again.get(`${round}-${i}`) !== undefined, status === "fulfilled");
+      }
+    }
+    // What a killed program left beside it is gone with what is deleted.
+    writeFileSync(join(folder, "changes.log.4711.tmp"), "secret 0-0");
+    const index = await open();
+    await index.delete([index.get("0-0") ? "0-0" : "0-1"]);
+    assert.deepEqual(readdirSync(folder), ["changes.log"]);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -1,7 +1,7 @@
 /** The query store beside Python's, in memory and in a file; IndexedDB is tested in the browser. */
 
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -147,6 +147,36 @@ test("a damaged file is refused, and can be destroyed", async () => {
   assert.ok(!existsSync(path));
   await QueryStore.destroy(place);
   assert.equal(await (await QueryStore.open(place)).consent(), false);
+});
+
+test("two stores on one file keep what each of them is given", async () => {
+  const place = (): FileBackend => new FileBackend(join(FOLDER, "shared"));
+  const stores = [await QueryStore.open(place()), await QueryStore.open(place())];
+  await stores[0]?.giveConsent();
+  const added = stores.flatMap((store, s) => Array.from({ length: 20 }, (_, i) => store.add(`query ${s} ${i}`)));
+  assert.deepEqual(new Set(await Promise.all(added)), new Set([true]));
+  assert.equal(await stores[1]?.size(), 40);
+  assert.deepEqual(readdirSync(FOLDER).filter((name) => name.startsWith("shared")), ["shared"]);
+});
+
+test("whoever erases erases what a killed program left beside the file", async () => {
+  const folder = join(FOLDER, "left");
+  const place = new FileBackend(join(folder, "store"));
+  const store = await QueryStore.open(place);
+  const others = ["store.12.other.tmp", "store.tmp", "store2.12.tmp"];
+  for (const name of others) writeFileSync(join(folder, name), "another's");
+  for (const erase of [
+    () => store.forget("never asked"),
+    () => store.eraseAll(),
+    () => store.withdrawConsent(),
+    () => QueryStore.destroy(place),
+    () => QueryStore.destroy(place),
+  ]) {
+    for (const name of ["store.4711.tmp", "store.0a1b2c3d.tmp"]) writeFileSync(join(folder, name), "a secret question");
+    await store.giveConsent();
+    await erase();
+    assert.deepEqual(readdirSync(folder).filter((name) => name !== "store").sort(), others);
+  }
 });
 
 test("what cannot be written changes nothing", { skip: process.getuid?.() === 0 && "as root everything can be" }, async () => {
