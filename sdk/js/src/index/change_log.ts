@@ -10,7 +10,8 @@
  * what the file's documents deleted before it left behind does not count.
  *
  * A program that is killed while it writes leaves part of its last record, which is dropped. What
- * is broken and has a whole record behind it is damage, and is refused.
+ * is broken and has a whole record behind it is damage, and is refused; so is what does not begin
+ * as a log of the space does: it may be another program's file.
  */
 import {
   CorruptArtifactError,
@@ -28,6 +29,7 @@ const FORMAT = "pocketquery-changes";
 const VERSION = 2;
 const FRAME = 12;
 const NUMBER = 4;
+const NO_LOG = `it does not begin with the format ${FORMAT}, so it may be another program's file`;
 
 /** A change: ids that were deleted, documents that were added, or that the index was compacted. */
 export type Change =
@@ -43,11 +45,9 @@ export interface Space {
 
 /** The bytes of a log with these changes. */
 export function encodeLog(space: Space, changes: readonly Change[]): Uint8Array {
-  const { spaceId, dimension } = space;
   // Earlier releases read what has nothing new in it.
   const version = changes.some((change) => "compact" in change) ? VERSION : 1;
-  const head = { format: FORMAT, format_version: version, space: { id: spaceId, dimension } };
-  return concatenated([encodeRecord(head, []), ...changes.map(encodeChange)]);
+  return concatenated([encodeHead(space, version), ...changes.map(encodeChange)]);
 }
 
 /** The bytes of one more change. */
@@ -85,7 +85,21 @@ export function decodeLog(
       throw damaged(file, `the record at byte ${at} is broken, and others follow`);
     }
   }
+  if (at === 0 && !isCutHead(bytes, space)) throw damaged(file, NO_LOG);
   return { changes, whole: at };
+}
+
+function encodeHead({ spaceId, dimension }: Space, version: number): Uint8Array {
+  return encodeRecord({ format: FORMAT, format_version: version, space: { id: spaceId, dimension } }, []);
+}
+
+/** Whether `bytes` are the beginning of a log's first record, and behind it zeros, or nothing. */
+function isCutHead(bytes: Uint8Array, space: Space): boolean {
+  return [1, VERSION].some((version) => {
+    const head = encodeHead(space, version);
+    const same = head.findIndex((byte, i) => byte !== bytes[i]);
+    return bytes.subarray(same).every((byte) => byte === 0);
+  });
 }
 
 function encodeRecord(fields: object, rows: readonly Uint8Array[]): Uint8Array {
@@ -123,7 +137,7 @@ function checkHead(json: unknown, space: Space, file: string): void {
   const found = isObject(head["space"]) ? head["space"] : {};
   const version = head["format_version"];
   if (head["format"] !== FORMAT || !Number.isInteger(version)) {
-    throw damaged(file, `it does not begin with the format ${FORMAT}`);
+    throw damaged(file, NO_LOG);
   }
   if ((version as number) > VERSION) {
     throw new UnsupportedVersionError(

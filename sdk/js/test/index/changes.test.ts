@@ -62,6 +62,25 @@ test("damage in the middle of a log is refused, at its end taken for a cut", asy
   await assert.rejects(opened, CorruptArtifactError);
 });
 
+test("a file that is no log, or of another space, is refused and left alone", async () => {
+  const head = (await filled(1)).subarray(0, 60); // of a first record that is longer
+  const other = Buffer.from(Buffer.from(head).toString("latin1").replace("format", "tamrof"), "latin1");
+  const broken = [Buffer.from("Dear diary, no log is here.\n".repeat(9)), Buffer.from("{}"), Buffer.alloc(9, 1), other];
+  for (const bytes of [...broken, Buffer.concat([head, Buffer.alloc(9), Buffer.from("x")])]) {
+    const changes = new MemoryChanges(bytes);
+    await assert.rejects(openIndex(source("base"), { changes }), (error: Error) => {
+      return error instanceof CorruptArtifactError && error.message.includes("may be another program's file");
+    });
+    assert.deepEqual(await changes.read(), bytes);
+  }
+  const elsewhere = new MemorySource(await renamed());
+  await assert.rejects(openIndex(elsewhere, { changes: new MemoryChanges(head) }), CorruptArtifactError);
+  for (const bytes of [head, Buffer.concat([head, Buffer.alloc(99)]), Buffer.alloc(99)]) {
+    const index = await openIndex(source("base"), { changes: new MemoryChanges(bytes) });
+    await index.add([document("after")], [VECTOR]);
+  }
+});
+
 test("deleting erases text, id and metadata from the log at once", async () => {
   const changes = new MemoryChanges();
   const index = await openIndex(source("base"), { changes });
