@@ -80,8 +80,9 @@ export function decodeLog(
     else changes.push(parseChange(json, rows, space, file));
     at += FRAME + payload.length;
   }
+  const view = viewOf(bytes); // one for all: there are as many places as bytes
   for (let later = at + 1; later < bytes.length; later++) {
-    if (payloadAt(bytes, later)) {
+    if (payloadAt(bytes, later, view)) {
       throw damaged(file, `the record at byte ${at} is broken, and others follow`);
     }
   }
@@ -110,19 +111,17 @@ function encodeRecord(fields: object, rows: readonly Uint8Array[]): Uint8Array {
 }
 
 /** The payload of the record at `at`, where there is a whole one. */
-function payloadAt(bytes: Uint8Array, at: number): Uint8Array | undefined {
+function payloadAt(bytes: Uint8Array, at: number, view = viewOf(bytes)): Uint8Array | undefined {
   if (at + FRAME + NUMBER > bytes.length) return undefined;
-  const view = new DataView(bytes.buffer, bytes.byteOffset + at, FRAME);
-  const end = at + FRAME + view.getUint32(0, true);
-  if (end > bytes.length) return undefined;
-  if (view.getUint32(8, true) !== crc32(bytes.subarray(at, at + 8))) return undefined;
+  const end = at + FRAME + view.getUint32(at, true);
+  if (end > bytes.length || end < at + FRAME + NUMBER) return undefined;
+  if (view.getUint32(at + 8, true) !== crc32(bytes.subarray(at, at + 8))) return undefined;
   const payload = bytes.subarray(at + FRAME, end);
-  return view.getUint32(4, true) === crc32(payload) ? payload : undefined;
+  return view.getUint32(at + 4, true) === crc32(payload) ? payload : undefined;
 }
 
 function parsePayload(payload: Uint8Array, file: string): { json: unknown; rows: Uint8Array } {
-  const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
-  const end = payload.length < NUMBER ? Infinity : NUMBER + view.getUint32(0, true);
+  const end = NUMBER + viewOf(payload).getUint32(0, true);
   if (end > payload.length) throw damaged(file, "a record's JSON is cut off");
   try {
     const json: unknown = JSON.parse(decodeUtf8(payload.subarray(NUMBER, end)));
@@ -198,6 +197,10 @@ function damaged(file: string, what: string): CorruptArtifactError {
   return new CorruptArtifactError(
     `${file} is damaged: ${what}; restore it from a copy, or remove it and add the documents again`,
   );
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 function numbers(...values: number[]): Uint8Array {
