@@ -32,6 +32,42 @@ export async function openDatabase(
   });
 }
 
+/** A connection to the database `name` that is made when it is needed, and anew where it was closed. */
+export class Connection {
+  #database: Promise<IDBDatabase> | null = null;
+
+  /** What `openDatabase` takes. */
+  constructor(
+    readonly name: string,
+    readonly version: number,
+    readonly make: (database: IDBDatabase) => void,
+  ) {}
+
+  /** The open database. Throws as `openDatabase` does. */
+  opened(): Promise<IDBDatabase> {
+    if (this.#database !== null) return this.#database;
+    const opening = openDatabase(this.name, this.version, this.make);
+    const forget = (): void => {
+      if (this.#database === opening) this.#database = null; // another attempt may succeed
+    };
+    opening.then((database) => {
+      const close = database.onversionchange; // of which no "close" event tells
+      database.onversionchange = (event) => {
+        forget();
+        close?.call(database, event);
+      };
+      database.onclose = forget;
+    }, forget);
+    return (this.#database = opening);
+  }
+
+  /** Close the database; another call opens it again. */
+  close(): void {
+    this.#database?.then((database) => database.close()).catch(() => undefined);
+    this.#database = null;
+  }
+}
+
 /** Remove the database `name`; none is fine too. */
 export async function deleteDatabase(name: string): Promise<void> {
   if (typeof indexedDB !== "object" || indexedDB === null) throw unavailable(name);

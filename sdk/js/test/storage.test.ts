@@ -71,6 +71,11 @@ test("what a page keeps in IndexedDB", { skip: !existsSync(CHROMIUM) && "no Chro
       await reloaded(page);
       assert.deepEqual(await call(page, "reopened"), { size, found: "other" });
     });
+    await t.test("changes that another tab deleted are opened anew", async () => {
+      const { refused, ...rest } = await call<{ refused: string }>(page, "changesDeleted");
+      assert.match(refused, /^ArtifactError: deleted: has 0 bytes, expected \d+: another program changed it/);
+      assert.deepEqual(rest, { left: 0, found: "other" });
+    });
     await t.test("without WebAssembly the error says so, and the index works", async () => {
       const [problem, works] = await call<[string, boolean]>(page, "withoutWebAssembly");
       assert.match(problem, /^MissingExtraError: .*: WebAssembly is not there or is switched off/);

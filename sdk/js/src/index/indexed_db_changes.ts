@@ -2,7 +2,7 @@
  * Changes of an index in IndexedDB, for pages and workers: pieces in the order in which they were
  * appended. Length and bytes are one transaction, so that no other tab writes between.
  */
-import { begun, done, ended, explained, openDatabase } from "../indexed_db.js";
+import { begun, Connection, done, ended, explained } from "../indexed_db.js";
 import { type ChangeStore, checkLength } from "./change_store.js";
 
 const VERSION = 1;
@@ -10,10 +10,14 @@ const PIECES = "pieces";
 
 /** Changes in the database of this name; it is made where there is none. */
 export class IndexedDbChanges implements ChangeStore {
-  private database: Promise<IDBDatabase> | undefined;
+  private readonly connection: Connection;
 
   /** @param name of the database: one for each index */
-  constructor(readonly name: string) {}
+  constructor(readonly name: string) {
+    this.connection = new Connection(name, VERSION, (database) => {
+      database.createObjectStore(PIECES, { autoIncrement: true });
+    });
+  }
 
   async read(): Promise<Uint8Array> {
     const pieces = await this.transact("readonly", (all) => Promise.resolve(all));
@@ -43,15 +47,14 @@ export class IndexedDbChanges implements ChangeStore {
 
   /** Close the database; another call opens it again. */
   close(): void {
-    this.database?.then((database) => database.close()).catch(() => undefined);
-    this.database = undefined;
+    this.connection.close();
   }
 
   private async transact<T>(
     mode: IDBTransactionMode,
     work: (pieces: Uint8Array[], store: IDBObjectStore) => Promise<T>,
   ): Promise<T> {
-    const transaction = begun(this.name, await this.opened(), [PIECES], mode);
+    const transaction = begun(this.name, await this.connection.opened(), [PIECES], mode);
     const over = ended(this.name, transaction);
     over.catch(() => undefined); // what failed within is told first
     try {
@@ -67,20 +70,6 @@ export class IndexedDbChanges implements ChangeStore {
       }
       throw explained(this.name, error);
     }
-  }
-
-  private opened(): Promise<IDBDatabase> {
-    if (!this.database) {
-      const opening = openDatabase(this.name, VERSION, (database) => {
-        database.createObjectStore(PIECES, { autoIncrement: true });
-      });
-      this.database = opening;
-      const forget = (): void => {
-        if (this.database === opening) this.database = undefined; // another attempt may succeed
-      };
-      opening.then((database) => database.addEventListener("close", forget), forget);
-    }
-    return this.database;
   }
 }
 

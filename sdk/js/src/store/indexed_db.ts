@@ -5,7 +5,7 @@
  * out of reach of a page: that is what the device's encryption is for.
  */
 
-import { begun, deleteDatabase, done, ended, explained, isFull, openDatabase } from "../indexed_db.js";
+import { begun, Connection, deleteDatabase, done, ended, explained, isFull } from "../indexed_db.js";
 import { type Change, changed, changes, checkKept, type Kept, newState, type Row, type StoreBackend, type StoreState } from "./backend.js";
 
 const VERSION = 1;
@@ -14,9 +14,15 @@ const ONE = "state"; // the only key of its table
 
 /** The store in the database of this name. */
 export class IndexedDbBackend implements StoreBackend {
-  #database: Promise<IDBDatabase> | null = null;
+  readonly #connection: Connection;
 
-  constructor(readonly name = "pocketquery-queries") {}
+  constructor(readonly name = "pocketquery-queries") {
+    this.#connection = new Connection(name, VERSION, (database) => {
+      database.createObjectStore("state");
+      database.createObjectStore("queries", { keyPath: "number" });
+      database.createObjectStore("made");
+    });
+  }
 
   async transact<T>(work: (kept: Kept) => Change<T>): Promise<T> {
     let last: { kept: Kept; change: Change<T> } | null = null;
@@ -34,7 +40,7 @@ export class IndexedDbBackend implements StoreBackend {
   }
 
   async #transact<T>(work: (kept: Kept) => Change<T>): Promise<T> {
-    const database = await this.#opened();
+    const database = await this.#connection.opened();
     const transaction = begun(this.name, database, TABLES, "readwrite");
     const over = ended(this.name, transaction);
     over.catch(() => undefined); // what failed within is told first
@@ -95,30 +101,6 @@ export class IndexedDbBackend implements StoreBackend {
   }
 
   close(): void {
-    this.#database?.then((database) => database.close()).catch(() => undefined);
-    this.#database = null;
-  }
-
-  async #opened(): Promise<IDBDatabase> {
-    if (this.#database === null) {
-      const opening = openDatabase(this.name, VERSION, (database) => {
-        database.createObjectStore("state");
-        database.createObjectStore("queries", { keyPath: "number" });
-        database.createObjectStore("made");
-      });
-      this.#database = opening;
-      const forget = (): void => {
-        if (this.#database === opening) this.#database = null; // another attempt may succeed
-      };
-      opening.then((database) => {
-        const close = database.onversionchange;
-        database.onversionchange = (event) => {
-          forget();
-          close?.call(database, event);
-        };
-        database.onclose = forget;
-      }, forget);
-    }
-    return this.#database;
+    this.#connection.close();
   }
 }
