@@ -128,6 +128,11 @@ export class Contents {
     return { before: this.hidden.slice(0, this.compactedAt), after: this.hidden.slice(this.compactedAt) };
   }
 
+  /** The `k` rows nearest to a unit vector, best first, of those that are 1 in `allowed`. */
+  nearest(vector: Float32Array, k: number, allowed: Uint8Array): Uint32Array {
+    return this.vectors.search(vector, k, allowed).rows;
+  }
+
   /** The best documents for a query, best first. */
   rank(query: CheckedQuery, condition?: Condition): Ranking {
     const allowed = condition ? this.matching(condition) : this.deleted ? this.alive : undefined;

@@ -176,6 +176,8 @@ export class Index {
   vectors(): IndexVectors {
     const living = this.contents.living();
     const places = new Map(living.map((row, place) => [row, place]));
+    const alive = new Uint8Array((living.at(-1) ?? -1) + 1);
+    for (const row of living) alive[row] = 1;
     const { contents, dimension, spaceId } = this;
     return {
       count: living.length,
@@ -188,9 +190,7 @@ export class Index {
       vectors: (rows) => contents.floats(rows.map((row) => living[row]!)),
       nearest: (query, k) => {
         const vector = unitVector(query, dimension, "the query's vector");
-        const found = contents.rank({ mode: "dense", text: "", vector, k });
-        const near = Array.from(found.rows, (row) => places.get(row));
-        return near.filter((place) => place !== undefined);
+        return Array.from(contents.nearest(vector, k, alive), (row) => places.get(row)!);
       },
     };
   }

@@ -69,8 +69,13 @@ test("the vectors that training takes are the living documents'", async () => {
   const length = Math.hypot(...vector);
   const [stored] = [documents.vectors([index.size - 1])];
   assert.ok(vector.every((value, i) => Math.abs(value / length - (stored[i] ?? 9)) < 0.01));
-  await index.delete(["mine"]); // what was taken before stays whole
+  // What was taken before stays whole, and what is added later does not count.
+  await index.add(["x", "y", "z", "u", "v"].map((id) => ({ id, text: "" })), Array(5).fill(vector));
+  await index.delete(["mine"]);
   assert.deepEqual(documents.vectors([documents.count - 1]), stored);
+  assert.deepEqual(documents.nearest(vector, 5), near);
+  await index.compact();
+  assert.deepEqual(documents.nearest(vector, 5), near);
   await assert.rejects(async () => documents.nearest(new Float32Array(3), 1), InvalidInputError);
 });
 
