@@ -45,9 +45,10 @@ export function plainQuery(query: string): string {
   return words.join(" ") || folded.split(/\s+/u).filter(Boolean).join(" ");
 }
 
-/** Python's casefold: full (the sharp s becomes ss), and nothing depends on its place in a word. */
+/** Python's casefold: full (the sharp s, small or capital, becomes ss), and nothing depends on its place in a word. */
 function folding(character: string): string {
   if (character === "\u0131") return character; // the dotless i stays one
+  if (character === "\u1e9e") return "ss"; // has no other capital
   return Array.from(character.toUpperCase(), (capital) => capital.toLowerCase()).join("");
 }
 

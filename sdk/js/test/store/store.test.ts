@@ -115,6 +115,17 @@ test("what was made of the queries goes with them", async () => {
   assert.equal(await store.kept("adapter"), null);
 });
 
+test("a query is forgotten in whichever case it was typed", async () => {
+  const store = await QueryStore.open();
+  await store.giveConsent();
+  const typed = ["große Straße", "GROSSE STRASSE", "GRO\u1e9eE STRA\u1e9eE", "Gro\u1e9ee, Straße!"];
+  for (const query of typed) {
+    for (const other of typed) await store.add(other);
+    await store.forget(query);
+    assert.equal(await store.size(), 0, query);
+  }
+});
+
 test("what is no query is refused", async () => {
   const store = await QueryStore.open();
   await store.giveConsent();
