@@ -75,7 +75,7 @@ def releases(subparsers: Any) -> None:
         type=int,
         default=10,
         metavar="N",
-        help="statements that the old key may sign still (default: 10; 0: none)",
+        help="statements that keys before it may sign still (default: 10; 0: none)",
     )
     text = "what devices are told of the release in force, and what they were told"
     _add(actions, "lineage", text, _lineage).add_argument(

@@ -290,22 +290,26 @@ class Registry:
             return read_one(connection, version)
 
     def rotate_key(self, signing_key: Key, new_key: Key, *, overlap: int = 10) -> Statement:
-        """Put ``new_key`` in the place of ``signing_key``; done again, it changes nothing.
+        """Put ``new_key`` in the place of ``signing_key``; done again, it changes nothing, but for
+        a smaller overlap, which ends that of the old key sooner.
 
         Args:
             signing_key: the private key that signed so far.
-            new_key: the private key that signs from now on. Both sign this statement.
-            overlap: how many more statements the old one may sign, while servers still have it.
+            new_key: the private key that signs from now on. Both sign this statement; where it
+                signs already, it alone.
+            overlap: how many more statements the old one may sign, while servers still have it, and
+                at most each that was replaced before.
 
         Raises:
             SignatureError: ``signing_key`` cannot sign the next statement, or is being replaced.
-            InvalidInputError: ``overlap`` is no such number, or there were too many rotations.
+            InvalidInputError: ``overlap`` is no such number, there were too many rotations, or
+                ``new_key`` is ``signing_key`` and no other may sign.
         """
         with writing(self._path) as connection:
             last = last_statement(connection)
-            if last is not None and last.keys[-1] == StatementKey(public_key_of(new_key)):
-                return last
-            signer = self._signer(connection, signing_key)
+            following = StatementKey(public_key_of(new_key))
+            signs_already = last is not None and last.keys[-1] == following
+            signer = self._signer(connection, new_key if signs_already else signing_key)
             composed = rotated(signer.last, signing_key, new_key, overlap)
             return signer.append(composed, new_key)
 

@@ -223,29 +223,35 @@ def rolled_back(last: Statement, release: Target) -> Statement:
 
 
 def rotated(last: Statement, old: Key, new: Key, overlap: int) -> Statement:
-    """``new`` in the place of ``old``, which may sign ``overlap`` more statements.
+    """``new`` in the place of ``old``, which may sign ``overlap`` more statements; no key that was
+    replaced earlier may sign more than that either. Where ``new`` signs already, the overlaps
+    before it end sooner; ``last``, where they end by then.
 
     Raises:
         SignatureError: ``old`` is being replaced itself.
-        InvalidInputError: ``overlap`` is no such number; or ``new`` is ``old``, or one too many.
+        InvalidInputError: ``overlap`` is no such number; or ``new`` is one too many, or ``old``,
+            and no other may sign.
     """
     check("overlap", overlap, whole(0, _MOST_OVERLAP))
     sequence = last.sequence + 1
     replaced, following = public_key_of(old), public_key_of(new)
     lasting = [one.key for one in last.keys if one.until is None]
-    if replaced not in lasting:
+    if following not in lasting and replaced not in lasting:
         raise SignatureError(
             f"the key {key_id(replaced)} is being replaced and cannot name another; sign with "
             f"{', '.join(map(key_id, lasting))}"
         )
-    keys = [one for one in last.keys if one.key not in (replaced, following)]
-    keys = [one for one in keys if one.may_sign(sequence + 1)]
-    if overlap:
-        keys.append(StatementKey(replaced, sequence + overlap))
-    if replaced == following:
+    keys = [one for one in last.keys if one.key != following and one.may_sign(sequence)]
+    if replaced == following and not keys:
         raise InvalidInputError(
-            f"the new key is {key_id(following)}, the one that signs now; expected another"
+            f"the new key is {key_id(following)}, the one that signs now, and no other may sign; "
+            "expected another"
         )
+    end = sequence + overlap
+    if following in lasting and not any(one.may_sign(end) for one in keys):
+        return last
+    keys = [StatementKey(one.key, end) if one.may_sign(end) else one for one in keys]
+    keys = [one for one in keys if one.may_sign(sequence + 1)]
     if len(keys) >= MOST_KEYS:
         raise InvalidInputError(
             f"{len(keys)} keys may still sign, expected fewer than {MOST_KEYS} before another is "

@@ -6,6 +6,7 @@ import itertools
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,17 @@ def summary(registry: Registry) -> list[tuple[int, str, str | None, int | None]]
         )
         for one in registry.statements()
     ]
+
+
+def ends(registry: Registry) -> list[int | None]:
+    """Up to which statements the keys of the newest may sign."""
+    return [one.until for one in registry.statements()[-1].keys]
+
+
+def ends_after(registry: Registry, old: bytes, new: bytes, *, overlap: int) -> list[int | None]:
+    """The same, after a rotation."""
+    registry.rotate_key(old, new, overlap=overlap)
+    return ends(registry)
 
 
 def test_without_a_key_a_registry_is_the_file_it_was(bundle: Bundle, tmp_path: Path) -> None:
@@ -248,6 +260,54 @@ def test_keys_follow_one_another_and_each_device_can_follow(
     forged = Statement(**vars(forged) | {"sequence": 8, "signatures": {}}).signed(OLD)
     with pytest.raises(SignatureError, match=f"signed by {IDS[OLD]}, expected one of {IDS[NEXT]}"):
         device.follow(forged.to_bytes() + b"\n", manifest=manifest)
+
+
+@pytest.mark.parametrize("signing", [OLD, NEW], ids=["by the old key", "by the new key"])
+def test_a_key_that_is_stolen_in_its_overlap_is_cut_off_by_rotating_again(
+    registry: Registry,
+    bundle: Bundle,
+    publish: Callable[..., str],
+    device: TrustedReleases,
+    signing: bytes,
+) -> None:
+    registry.rotate_key(OLD, NEW)
+    assert ends(registry) == [12, None]
+    assert ends_after(registry, signing, NEW, overlap=10) == [12, None]  # no longer than it was
+    publish(OLD)
+    assert ends_after(registry, signing, NEW, overlap=5) == [9, None]
+    assert ends_after(registry, signing, NEW, overlap=5) == [9, None]
+    assert ends_after(registry, signing, NEW, overlap=0) == [None]
+    cut = registry.statements()[-1]
+    assert (cut.sequence, cut.signatures.keys()) == (5, {IDS[NEW]})
+    assert registry.rotate_key(OLD, NEW, overlap=0) == cut  # done again, it says nothing again
+    publish(NEW)
+    registry.check()
+    device.follow(registry.lineage(), manifest=bundle.manifest)
+    forged = replace(registry.statements()[-1], sequence=7).signed(OLD)
+    with pytest.raises(SignatureError, match=f"signed by {IDS[OLD]}, expected one of {IDS[NEW]}"):
+        device.follow(forged.to_bytes() + b"\n", manifest=bundle.manifest)
+
+
+def test_a_key_that_may_sign_one_more_statement_is_cut_off_by_that(registry: Registry) -> None:
+    registry.rotate_key(OLD, NEW, overlap=1)
+    assert ends_after(registry, OLD, NEW, overlap=0) == [None]
+    assert len(registry.statements()) == 3
+    assert ends_after(registry, OLD, NEW, overlap=0) == [None]
+    assert len(registry.statements()) == 3
+
+
+def test_a_rotation_ends_longer_overlaps_before_it(registry: Registry) -> None:
+    registry.rotate_key(OLD, NEW)
+    assert ends_after(registry, NEW, NEXT, overlap=2) == [5, 5, None]
+    assert ends_after(registry, NEXT, OLD, overlap=20) == [5, 24, None]  # it may sign again
+    assert ends_after(registry, OLD, NEW, overlap=0) == [None]
+    registry.check()
+
+
+def test_one_key_for_both_is_refused_where_that_would_change_nothing(registry: Registry) -> None:
+    with pytest.raises(InvalidInputError, match="the one that signs now, and no other may sign"):
+        registry.rotate_key(OLD, OLD)
+    assert len(registry.statements()) == 1
 
 
 def test_too_many_rotations_are_refused_before_no_device_can_read_them(
