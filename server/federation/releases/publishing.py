@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.bundle.adapter import parse_adapter
+from pocketquery.sdk.bundle.adapter_tensors import tensors_sha256
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError
@@ -87,10 +88,15 @@ class RegistryPublisher:
         """Judge and record; again, after a kill, with the same outcome and no second record. The
         report carries what the candidate has cost in ``privacy``.
 
-        Where somebody rolled back while the round ran, there is nothing left to compare with.
+        Where somebody put another release in force while the round ran, an older one or a newer one
+        that had been rolled back, there is nothing left to compare with.
         """
         current = self.registry.current()
-        if state.version not in (current.version, current.parent):
+        if current.version != state.version:
+            digest = parse_adapter(self.registry.read(current.version)).tensors_sha256
+            if current.parent == state.version and digest == tensors_sha256(candidate.adapter):
+                # Published before a kill; judged again, by other settings, it might be refused now.
+                return Decision(True, current.version, current.report)
             said = f"release {state.version} was rolled back to {current.version} meanwhile"
             return Decision(False, current.version, None, skipped=said)
         report = None

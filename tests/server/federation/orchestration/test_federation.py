@@ -181,6 +181,56 @@ def test_a_release_rolled_back_while_a_round_runs_is_not_followed(
     assert (rows[2].base_version, rows[2].version) == ("1", "3")
 
 
+def test_a_release_rolled_out_again_while_a_round_runs_is_not_followed(
+    federation: Files, tmp_path: Path
+) -> None:
+    with opened(federation, tmp_path, rounds=3) as parts:
+        registry = parts.publisher.registry
+
+        def intervene(row: RoundReport) -> None:
+            if (row.round, row.outcome) == (0, "release 2"):
+                registry.rollback("1")
+            elif (row.round, row.accepted) == (1, 2) and registry.current().version == "1":
+                registry.rollback("2")  # begun from release 1, as the round in progress
+
+        rows = run_rounds(
+            tmp_path,
+            parts.publisher,
+            parts.first,
+            parts.options,
+            LocalGrid(parts.devices),
+            VirtualClock(),
+            show=intervene,
+        )
+    assert [row.base_version for row in rows] == ["1", "1", "2"]
+    assert rows[1].skipped == "release 1 was rolled back to 2 meanwhile"
+    assert (rows[2].outcome, registry.current().parent) == ("release 3", "2")
+
+
+def test_a_candidate_published_before_a_kill_is_decided_on_as_it_was(
+    federation: Files, tmp_path: Path
+) -> None:
+    with opened(federation, tmp_path) as parts, sdk.open_index(federation.index) as index:
+        state = parts.first
+        changed = {name: value + np.float32(1e-3) for name, value in state.adapter.items()}
+        candidate = replace(state, round=1, adapter=changed)
+        held_out = judged_by_shipped(index, sdk.load(federation.bundle), ["the river", "a tower"])
+
+        def publisher(least_mean: float) -> RegistryPublisher:
+            settings = GateSettings(
+                least_gain=-1, least_mean=least_mean, least_low=-1, most_risen=1
+            )
+            gate = Gate(parts.bundle, held_out, settings)
+            return RegistryPublisher(parts.bundle, tmp_path / "releases", gate)
+
+        cost = {"season": "1", "epsilon": 1.98, "delta": 1e-6}
+        before = publisher(-1).decide(state, candidate, cost)
+        assert (before.accepted, before.version) == (True, "2")
+        stricter = publisher(1.0)  # than the gate that accepted it
+        assert stricter.decide(state, candidate, cost) == before
+        assert len(stricter.registry.history()) == 2
+
+
 def test_every_round_draws_its_devices_anew(federation: Files, tmp_path: Path) -> None:
     asked: dict[str, list[int]] = {"0": [], "1": []}
 
