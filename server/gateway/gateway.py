@@ -98,7 +98,7 @@ class Gateway:
         self.body_limits = BodyLimits()
         self._reads: tuple[ExpectedUpdate, RoundSettings] | None = None  # of the plain round
         self._room = asyncio.Semaphore(_MOST_PREPARED)
-        self.server = ServerSide(settings, self.run, self.tick)
+        self.server = ServerSide(settings, self.run, self.tick, clock)
 
     # Devices
 
@@ -290,7 +290,7 @@ class Gateway:
     async def tick(self) -> None:
         """What time brings: to be called every second or so."""
 
-        def work(journal: GatewayJournal) -> tuple[bool, bool, str | None]:
+        def work(journal: GatewayJournal) -> tuple[bool, bool, InForce | None]:
             current, metrics = journal.cohort_round, self.metrics
             current.close_if_over()
             wanted = current.cohort.asked.wanted if current.cohort else 0
@@ -306,15 +306,13 @@ class Gateway:
             metrics.left.set(current.seconds_left())
             metrics.stage.set(current.relay.stage if current.relay.seats else 0)
             metrics.awaited.set(len(current.relay.awaited))
-            force = journal.force
-            in_force = None if force is None else force.sha256
-            return current.is_open, bool(current.relay.awaited), in_force
+            return current.is_open, bool(current.relay.awaited), journal.force
 
-        is_open, awaits, in_force = await self.run(work)
+        is_open, awaits, force = await self.run(work)
         self.metrics.waiting.set(self.worker.waiting)
         self.metrics.batches.set(self.worker.batches)
         self.server.notice(is_open=is_open, awaits=awaits)
-        self.server.sweep(in_force, self._clock())
+        self.server.sweep(force)
 
     async def run(self, work: Callable[[GatewayJournal], T]) -> T:
         """What ``work`` returns, once what it changed is on disk.

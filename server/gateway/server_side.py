@@ -5,17 +5,23 @@ speaks HTTP around it.
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, parse_adapter
+from pocketquery.sdk.bundle.lineage import parse_lineage
+from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.journal import GatewayJournal
 from pocketquery.server.gateway.logs import event
 from pocketquery.server.gateway.problems import Problem
+from pocketquery.server.gateway.rounds.tables import InForce
 from pocketquery.server.gateway.settings import GatewaySettings
 
 __all__ = ["ServerSide"]
@@ -36,6 +42,7 @@ class ServerSide:
         settings: how it is run.
         run: as :meth:`Gateway.run`.
         tick: as :meth:`Gateway.tick`.
+        clock: seconds since 1970, for how long releases are kept.
 
     Attributes:
         answered: set while the cohort's answer is there.
@@ -43,13 +50,18 @@ class ServerSide:
     """
 
     def __init__(
-        self, settings: GatewaySettings, run: RunInJournal, tick: Callable[[], Awaitable[None]]
+        self,
+        settings: GatewaySettings,
+        run: RunInJournal,
+        tick: Callable[[], Awaitable[None]],
+        clock: Callable[[], float],
     ) -> None:
         self.answered = asyncio.Event()
         self.replied = asyncio.Event()
         self._settings = settings
         self._run = run
         self._tick = tick
+        self._clock = clock
         self._asked: tuple[str, Stage, tuple[int, ...]] | None = None
         settings.releases.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -63,7 +75,7 @@ class ServerSide:
 
     async def begin(self, asked: CohortOffer) -> bool:
         """Take the server's offer; whether a round was begun."""
-        self._keep_release(asked.offer.release)
+        await self._keep_release(asked.offer.release)
         begun: bool = await self._run(lambda journal: journal.begin(asked))
         self.answered.clear()
         if begun:
@@ -126,7 +138,7 @@ class ServerSide:
     async def announce(self, release: bytes, lineage: bytes) -> None:
         """Take note of the release in force, and serve it. No round follows: the server says so as
         it ends."""
-        self._keep_release(release)
+        await self._keep_release(release)
 
         def work(journal: GatewayJournal) -> str:
             journal.cohort_round.end()
@@ -134,20 +146,42 @@ class ServerSide:
 
         event("release", version=await self._run(work))
 
-    def sweep(self, in_force: str | None, now: float) -> None:
-        """Remove releases that were replaced long ago: they are not asked for any more."""
+    def sweep(self, force: InForce | None) -> None:
+        """Remove releases that were replaced a week ago: they are not asked for any more."""
+        kept, now = _named(force), self._clock()
         for path in self._settings.releases.glob("*.safetensors"):
-            if path.stem != in_force and path.stat().st_mtime < now - _KEPT_SECONDS:
+            if path.stem not in kept and path.stat().st_mtime < now - _KEPT_SECONDS:
                 remove_file(path)
 
-    def _keep_release(self, release: bytes) -> None:
-        """The file first, then the journal's word for it: what is named is there."""
+    async def _keep_release(self, release: bytes) -> None:
+        """The file first, then the journal's word for it: what is named is there. A file's time is
+        when it was last named, for :meth:`sweep`."""
         if len(release) > LARGEST_RELEASE:
             raise Problem(413, "release", f"a release has at most {LARGEST_RELEASE} bytes")
         parse_adapter(release, "the release")
-        path = self._settings.releases / f"{sha256_bytes(release)}.safetensors"
+        replaced = _named(await self._run(lambda journal: journal.force))
+        path, now = self._file(sha256_bytes(release)), self._clock()
         if not path.is_file():
             write_atomic(path, release)
+        for one in (path, *map(self._file, replaced)):
+            if one.is_file():
+                os.utime(one, (now, now))
+
+    def _file(self, sha256: str) -> Path:
+        return self._settings.releases / f"{sha256}.safetensors"
+
+
+@functools.lru_cache(maxsize=1)  # asked every second
+def _named(force: InForce | None) -> frozenset[str]:
+    """The SHA-256 of the releases that devices are told to have."""
+    if force is None:
+        return frozenset()
+    try:
+        rollout = parse_lineage(force.lineage)[-1].roll_out
+    except ArtifactError:  # nobody signs; or devices will say what is wrong with it
+        rollout = None
+    rest = () if rollout is None else (rollout.rest.sha256,)
+    return frozenset((force.sha256, *rest))
 
 
 async def _within(happens: asyncio.Event, seconds: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 
 from pocketquery.client.gateway.messages import read_offer_message
+from pocketquery.sdk.bundle.lineage import pack_lineage
+from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.bundle.statement import RollOut, Statement, StatementKey, Target
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
@@ -342,8 +346,6 @@ def test_only_attested_devices_register_where_that_is_asked(tmp_path: Path) -> N
         assert code_of(device.register()) == "attestation_needed"
         challenge = small.client.post("/v1/challenge").json()["challenge"]
         raw = small.gateway._challenges.check(challenge, small.clock())
-        from pocketquery.sdk.bundle.signature import public_key_of
-
         token = binding(raw, public_key_of(device.key)).hex()
 
         def with_evidence(**changes: Any) -> bytes:
@@ -390,8 +392,6 @@ def test_releases_come_with_etag_and_in_parts(small: SmallGateway) -> None:
 
 
 def test_what_is_announced_is_served(small: SmallGateway) -> None:
-    import base64
-
     newer = small_release("2")
     body = {"release": base64.b64encode(newer).decode(), "lineage": "YWJj"}
     assert small.control.put("/release", content=json.dumps(body)).status_code == 204
@@ -400,6 +400,57 @@ def test_what_is_announced_is_served(small: SmallGateway) -> None:
     assert small.client.get(said["path"]).content == newer
     bad = {"release": "AAAA", "lineage": ""}
     assert small.control.put("/release", content=json.dumps(bad)).status_code == 400
+
+
+def test_a_release_is_removed_a_week_after_it_was_replaced(small: SmallGateway) -> None:
+    day = 86_400
+
+    def served(release: bytes) -> bool:
+        small.control.get("/health")
+        return small.client.get(f"/v1/releases/{sha256_bytes(release)}").status_code == 200
+
+    second, third = small_release("2"), small_release("3")
+    small.begin(asked_for(second))
+    small.clock.now += 8 * day
+    assert served(second)
+    small.begin(asked_for(third, number=1))
+    assert served(second)
+    small.clock.now += 7 * day - 1
+    assert served(second)
+    small.clock.now += 2
+    assert not served(second)
+    assert served(third)
+
+
+def test_a_release_that_a_roll_out_leaves_to_other_devices_is_kept(small: SmallGateway) -> None:
+    week, releases = 7 * 86_400, [small_release(str(number)) for number in range(1, 4)]
+    first, second, third = releases
+    targets = [Target(str(n), sha256_bytes(one)) for n, one in enumerate(releases, 1)]
+
+    def announce(release: bytes, statement: Statement) -> None:
+        lineage = pack_lineage([statement.signed(bytes(32))])
+        said = {"release": release, "lineage": lineage}
+        body = json.dumps({name: base64.b64encode(one).decode() for name, one in said.items()})
+        assert small.control.put("/release", content=body).status_code == 204
+
+    def served() -> list[bool]:
+        small.control.get("/health")
+        paths = [f"/v1/releases/{one.sha256}" for one in targets]
+        return [small.client.get(path).status_code == 200 for path in paths]
+
+    keys = (StatementKey(public_key_of(bytes(32))),)
+    said = Statement(STATE.space_id, STATE.encoder_sha256, 1, keys, targets[0])
+    announce(first, said)
+    begun = RollOut(100_000, bytes(32), targets[0])
+    announce(second, replace(said, sequence=2, release=targets[1], roll_out=begun))
+    announce(third, replace(said, sequence=3, release=targets[2], roll_out=begun))
+    small.clock.now += week + 1
+    assert served() == [True, False, True]
+    announce(third, replace(said, sequence=4, release=targets[2]))  # for every device
+    small.clock.now += week - 1
+    assert served() == [True, False, True]
+    small.clock.now += 2
+    assert served() == [False, False, True]
 
 
 # Whoever watches it
@@ -429,7 +480,6 @@ def test_logs_and_metrics_name_no_device(tmp_path: Path) -> None:
     assert 'gateway_updates_total{verdict="accepted"} 2.0' in metrics
     assert 'gateway_updates_total{verdict="malformed"} 1.0' in metrics
     from pocketquery.client.update import decode_update
-    from pocketquery.sdk.bundle.signature import public_key_of
 
     nonce = decode_update(update).header.nonce
     for text in (stream.getvalue(), metrics):
