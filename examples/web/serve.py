@@ -5,7 +5,7 @@
 With ``--gateway URL`` the page asks whether it may take part in federated rounds through that
 gateway. Only files of a list are served, so no path leads out of the folders. ``site.js`` tells the
 page and its service worker that list, with every file's SHA-256: what was changed on disk is
-another file.
+another file. It names the headers, too, which the service worker sends in this server's place.
 """
 
 from __future__ import annotations
@@ -142,8 +142,18 @@ class Site:
             | ({"later": True} if name in LATER else {})
             for name, path in self.files().items()
         }
-        site = {"files": files, "publicKey": self._key, "rounds": self._rounds}
+        site = {
+            "files": files,
+            "headers": self.headers,
+            "publicKey": self._key,
+            "rounds": self._rounds,
+        }
         return f"self.SITE = {json.dumps(site, sort_keys=True)};\n".encode()
+
+    def tag(self, data: bytes) -> str:
+        """An ETag; of the headers as well, since browsers keep the older policy on a 304."""
+        sent = json.dumps(self.headers).encode()
+        return f'"{hashlib.sha256(sent + data).hexdigest()}"'
 
     def packed(self, data: bytes) -> bytes:
         """``data`` compressed; each content once."""
@@ -207,7 +217,7 @@ class Handler(BaseHTTPRequestHandler):
         if data is None:
             self.answer(404, b"not found\n", ".txt", "")
             return
-        tag = f'"{hashlib.sha256(data).hexdigest()}"'
+        tag = self.site.tag(data)
         suffix = Path(name).suffix or (".html" if name == "" else "")
         if self.headers.get("If-None-Match") == tag:
             self.answer(304, b"", suffix, tag)

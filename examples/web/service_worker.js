@@ -1,6 +1,8 @@
 /**
  * The page without a network: every file of `site.js`, kept by its SHA-256. What the list says is for
- * later is kept when it is first asked for.
+ * later is kept when it is first asked for. Of the headers only what tells of the bytes is kept with
+ * them; the others are those that `site.js` names, so that a changed Content-Security-Policy holds for
+ * files that did not change.
  *
  * A newer list makes a newer worker, which fetches only what it does not find by its hash and waits;
  * the older page keeps the older files until the user, or the last tab's end, lets the newer in. Then
@@ -10,7 +12,8 @@
 importScripts("site.js");
 
 const KEPT = "pocketquery-files";
-const { files } = self.SITE;
+const { files, headers } = self.SITE;
+const OF_BYTES = ["content-type", "content-length"];
 const scope = new URL(self.registration.scope);
 const keyOf = (sha256) => new URL(`sha256/${sha256}`, scope).href;
 
@@ -47,10 +50,8 @@ async function fetched(name, sha256) {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
   const found = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
   if (found !== sha256) throw await failure(`${name}: SHA-256 ${found}, expected ${sha256}`);
-  const headers = new Headers(response.headers);
-  headers.delete("content-encoding"); // the bytes here are as they were before it
-  headers.set("content-length", String(data.byteLength));
-  return new Response(data, { headers });
+  const type = response.headers.get("content-type") ?? "application/octet-stream";
+  return new Response(data, { headers: { "content-type": type, "content-length": String(data.byteLength) } });
 }
 
 async function failure(message) {
@@ -77,8 +78,8 @@ async function activate() {
 
 async function respond(name, method) {
   if (name === "site.js") {
-    const headers = { "content-type": "text/javascript; charset=utf-8" };
-    return new Response(`self.SITE = ${JSON.stringify(self.SITE)};\n`, { headers });
+    const script = { ...headers, "content-type": "text/javascript; charset=utf-8" };
+    return new Response(`self.SITE = ${JSON.stringify(self.SITE)};\n`, { headers: script });
   }
   const entry = files[name || "index.html"];
   if (entry === undefined) return new Response("not found\n", { status: 404 });
@@ -90,5 +91,7 @@ async function respond(name, method) {
     if (kept === null) return Response.error();
     await cache.put(keyOf(entry.sha256), kept.clone()).catch(() => undefined);
   }
-  return method === "HEAD" ? new Response(null, { headers: kept.headers }) : kept;
+  const sent = new Headers(headers);
+  for (const one of OF_BYTES) sent.set(one, kept.headers.get(one)); // an older worker kept more
+  return new Response(method === "HEAD" ? null : kept.body, { headers: sent });
 }

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), built]
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     """Of a server with a tiny bundle and index."""
-    command: list[str | Path] = [sys.executable, SERVE, "--port", "0"]
-    command += ["--bundle", write_tiny_bundle(tmp_path / "bundle")]
-    command += ["--index", write_tiny_index(tmp_path / "index")]
     (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
+    bundle, index = write_tiny_bundle(tmp_path / "bundle"), write_tiny_index(tmp_path / "index")
+    with serving("--bundle", bundle, "--index", index) as port:
+        yield port
+
+
+@contextmanager
+def serving(*options: str | Path) -> Iterator[int]:
+    """A server with these options; its port."""
+    command = [sys.executable, SERVE, "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -133,6 +140,22 @@ def test_a_changed_file_is_another_in_the_list(port: int, tmp_path: Path) -> Non
     after = ask(port, "/site.js")[1]
     assert b"bundle/note.txt" not in before
     assert hashlib.sha256(b"new").hexdigest().encode() in after
+
+
+def test_what_the_browser_has_is_sent_again_with_another_policy(tmp_path: Path) -> None:
+    command: list[str | Path] = ["--bundle", write_tiny_bundle(tmp_path / "bundle")]
+    command += ["--index", write_tiny_index(tmp_path / "index")]
+    with serving(*command) as port:
+        before = ask(port, "/")[0].headers
+        assert ask(port, "/", If_None_Match=before["ETag"])[0].status == 304
+    with serving(*command, "--gateway", "https://gateway.example.org") as port:
+        after, _ = ask(port, "/", If_None_Match=before["ETag"])
+        script = ask(port, "/site.js")[1]
+    assert after.status == 200  # on a 304 browsers keep the policy that they have
+    policy = after.headers["Content-Security-Policy"]
+    assert policy != before["Content-Security-Policy"]
+    site = json.loads(script.removeprefix(b"self.SITE = ").rstrip(b";\n"))
+    assert site["headers"]["Content-Security-Policy"] == policy  # for the service worker
 
 
 def test_the_server_says_what_is_missing(tmp_path: Path) -> None:

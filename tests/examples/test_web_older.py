@@ -1,4 +1,4 @@
-"""The search page where a service worker of an older version is in charge."""
+"""The search page under an older service worker, and where the headers alone change."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ pytestmark = [
 ]
 
 
-def test_an_older_worker_goes_on_until_the_newer_is_let_in(tmp_path: Path) -> None:
-    older = tmp_path / "older" / "examples" / "web"
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What web_older.mjs saw."""
+    folder = tmp_path_factory.mktemp("web")
+    older = folder / "older" / "examples" / "web"
     shutil.copytree(WEB, older)
-    (tmp_path / "older" / "sdk").symlink_to(ROOT / "sdk")
+    (folder / "older" / "sdk").symlink_to(ROOT / "sdk")
     _change(older / "service_worker.js", '"pocketquery-files"', '"pocketquery-files-of-then"')
     _change(older / "index.html", "Search on this device</h1>", "Search as it was</h1>")
     settings = {
@@ -43,14 +46,17 @@ def test_an_older_worker_goes_on_until_the_newer_is_let_in(tmp_path: Path) -> No
         "playwright": str(PLAYWRIGHT),
         "chromium": CHROMIUM,
         "site": [
-            str(write_tiny_bundle(tmp_path / "bundle")),
-            str(write_tiny_index(tmp_path / "index")),
+            str(write_tiny_bundle(folder / "bundle")),
+            str(write_tiny_index(folder / "index")),
         ],
         "query": "plants make sugar",
     }
     command = ["node", str(Path(__file__).with_name("web_older.mjs")), json.dumps(settings)]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found: Any = json.loads(ended.stdout)
+    return json.loads(ended.stdout)
+
+
+def test_an_older_worker_goes_on_until_the_newer_is_let_in(found: Any) -> None:
     assert found["errors"] == []
     for visit in ("before", "under"):  # the older page with the older files, never a mixture
         assert found[visit]["heading"] == "Search as it was"
@@ -59,6 +65,14 @@ def test_an_older_worker_goes_on_until_the_newer_is_let_in(tmp_path: Path) -> No
         assert found[visit]["heading"] == "Search on this device"
         assert found[visit]["titles"] == found["before"]["titles"]
         assert found[visit]["caches"] == ["pocketquery-files"]  # what was kept then is gone
+
+
+def test_a_changed_policy_reaches_who_returns(found: Any) -> None:
+    gateway = "http://localhost:9"
+    loosened, tightened = found["policies"]
+    asked = f"'self' {gateway}"
+    assert loosened == {"page": asked, "worker": asked, "gateway": "not there"}
+    assert tightened == {"page": "'self'", "worker": "'self'", "gateway": "blocked"}
 
 
 def _change(path: Path, old: str, new: str) -> None:
