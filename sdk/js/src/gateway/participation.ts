@@ -7,7 +7,14 @@
 import { type AdapterRelease, LARGEST_RELEASE } from "../bundle/adapter.js";
 import type { Manifest } from "../bundle/manifest.js";
 import { sha256 } from "../bundle/signature.js";
-import { ArtifactError, CorruptArtifactError, PocketQueryError } from "../errors.js";
+import {
+  ArtifactError,
+  CorruptArtifactError,
+  RollbackError,
+  SignatureError,
+  SpaceMismatchError,
+  UnsupportedVersionError,
+} from "../errors.js";
 import { Fields } from "../fields.js";
 import { encodeUtf8 } from "../utf8.js";
 import { type Asked, type GatewayConnection, RefusedError } from "./connection.js";
@@ -22,6 +29,7 @@ const LARGEST_ANSWER = 1 << 20;
 const OCTETS = { "content-type": "application/octet-stream" };
 const PRIVATE = "a private round (a secure sum) was offered, and this device takes part in plain rounds alone";
 const JSON_TYPE = { "content-type": "application/json" };
+const UNTRUSTED = [CorruptArtifactError, SignatureError, RollbackError, SpaceMismatchError];
 
 /** What came of asking for an offer. */
 export interface Outcome {
@@ -40,6 +48,7 @@ export class Participation {
   readonly #connection: GatewayConnection;
   readonly #place: DevicePlace;
   #etag = ""; // of what the gateway last said of the release
+  #given = ""; // SHA-256 of the release that was last handed out: the place is all tabs'
 
   constructor(connection: GatewayConnection, place: DevicePlace) {
     this.#connection = connection;
@@ -111,9 +120,10 @@ export class Participation {
   }
 
   /**
-   * Fetch the release to search with, where it is another than the one that is here, and keep it: for
-   * `encoder.swapAdapter`; or null where nothing is new. A question of a few bytes where the gateway
-   * says what it said before.
+   * The release to search with, where it is another than this object handed out last, by `kept` or
+   * here: for `encoder.swapAdapter`; or null where nothing is new. Fetched where the place, which
+   * several tabs may share, does not have it, and kept there. A question of a few bytes where the
+   * gateway says what it said before.
    *
    * Throws RollbackError, SignatureError, SpaceMismatchError (it is not one to trust),
    * CorruptArtifactError (it was changed on the way), RefusedError (there is none yet), ArtifactError.
@@ -131,29 +141,34 @@ export class Participation {
       wanted = (await releases.target(manifest))?.sha256 ?? wanted;
     }
     const here = await this.#place.read(RELEASE);
-    if (here !== null && (await sha256(here)) === wanted) {
-      this.#etag = answer.etag;
-      return null;
+    const isHere = here !== null && (await sha256(here)) === wanted;
+    let release: AdapterRelease | null = null;
+    if (!isHere || this.#given !== wanted) {
+      const data = isHere ? here : await this.#release(wanted);
+      release = await releases.releaseForSearch(data, lineage, manifest);
+      // Where another tab was faster, what it put there is the same, or newer and checked too.
+      if (!isHere) await this.#place.replace(RELEASE, here, data);
     }
-    const data = await this.#release(wanted);
-    const release = await releases.releaseForSearch(data, lineage, manifest);
-    // Where another tab was faster, what it put there is the same, or newer and checked too.
-    await this.#place.replace(RELEASE, here, data);
-    this.#etag = answer.etag;
+    [this.#given, this.#etag] = [wanted, answer.etag];
     return release;
   }
 
   /**
    * The release that `refresh` kept, for a page that is opened again; null where there is none, or
-   * where it is not one to trust any more. Asks nobody.
+   * where it is not one to trust any more, which removes it, or a newer version's. Asks nobody.
+   *
+   * Throws ArtifactError (the place cannot be read or written); the release stays there.
    */
   async kept(manifest: Manifest, releases: TrustedReleases): Promise<AdapterRelease | null> {
     const data = await this.#place.read(RELEASE);
     if (data === null) return null;
     try {
-      return await releases.releaseForSearch(data, new Uint8Array(), manifest);
+      const release = await releases.releaseForSearch(data, new Uint8Array(), manifest);
+      this.#given = release.sha256;
+      return release;
     } catch (error) {
-      if (!(error instanceof PocketQueryError)) throw error;
+      if (error instanceof UnsupportedVersionError) return null; // a newer tab's, which can read it
+      if (!UNTRUSTED.some((untrusted) => error instanceof untrusted)) throw error;
       await this.#place.replace(RELEASE, data, null); // of a bundle since replaced, or replaced itself
       return null;
     }
