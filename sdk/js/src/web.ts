@@ -49,9 +49,22 @@ export async function openSource(
   if (typeof place !== "string" && !(place instanceof URL)) return place;
   const address = String(place);
   if (!/\.zip(?:[?#]|$)/.test(address)) return new FetchSource(address);
-  const [, folder = "", file = address] = /^(.*\/)?([^/]+)$/.exec(address) ?? [];
-  const bytes = await new FetchSource(folder || "./").read(file, signal ? { signal } : {});
+  const whole = new URL(address, (globalThis as { location?: { href?: string } }).location?.href);
+  whole.hash = "";
+  const file = decoded(whole.pathname.slice(whole.pathname.lastIndexOf("/") + 1)) || address;
+  // At its whole address, as it stands: what is escaped there is not to be escaped again.
+  const source = new FetchSource(new URL(".", whole), (_, init) => fetch(whole.href, init));
+  const bytes = await source.read(file, signal ? { signal } : {});
   return ZipSource.open(new MemorySource({ [file]: bytes }), file, address);
+}
+
+/** For people to read. */
+function decoded(escaped: string): string {
+  try {
+    return decodeURIComponent(escaped);
+  } catch {
+    return escaped; // it is not UTF-8
+  }
 }
 
 async function withRuntime<T extends { readonly onnxruntime?: OnnxRuntime }>(

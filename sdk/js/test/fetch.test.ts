@@ -4,6 +4,8 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { ArtifactError, ArtifactNotFoundError, FetchSource, InvalidInputError } from "pocketquery";
+import { openSource } from "pocketquery/web";
+import { read, TINY_FILES } from "./fixtures.js";
 
 const CONTENT = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, i) => i % 251));
 
@@ -66,4 +68,26 @@ test("what a server does not give is an error of ours", async () => {
     await assert.rejects(new FetchSource(address).read("x"), /could not be fetched: HTTP 500 Internal/);
   });
   await assert.rejects(new FetchSource("http://127.0.0.1:1/").read("x"), ArtifactError);
+});
+
+test("a zip is fetched at its address, as it stands", async () => {
+  const asked: string[] = [];
+  const there: RequestListener = ({ url = "" }, response) => {
+    asked.push(url);
+    response.end(read("tiny.zip"));
+  };
+  const places = ["b.zip?v=3", "b.zip?sig=a/b.zip", "my%20b%2Fc.zip", "%ff.zip", "get?file=b.zip"];
+  await serve(there, async (address) => {
+    for (const place of [...places, "b.zip#x", new URL("my bundle.zip", `${address}/`)]) {
+      const zip = await openSource(typeof place === "string" ? `${address}/${place}` : place);
+      assert.deepEqual((await zip.list()).sort(), TINY_FILES);
+    }
+  });
+  const found = [...places, "b.zip", "my%20bundle.zip"];
+  assert.deepEqual(asked, found.map((place) => `/some/bundle/${place}`));
+  const gone: RequestListener = (_, response) => void response.writeHead(404).end();
+  await serve(gone, async (address) => {
+    const missing = { name: "ArtifactNotFoundError", message: /some\/bundle\/: my b\.zip is missing/ };
+    await assert.rejects(openSource(`${address}/my%20b.zip?v=3`), missing);
+  });
 });
