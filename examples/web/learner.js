@@ -25,6 +25,7 @@ export class Learner {
   #bundle;
   #store;
   #bound = false; // whether an improvement is in force
+  #improving = false; // what is bound meanwhile is on trial, and kept by nobody
   #base = null; // what the publisher released since; null: the bundle's own adapter
 
   static async open(encoder, index, onnxruntime, key) {
@@ -69,9 +70,10 @@ export class Learner {
   /** What the page shows. */
   async state() {
     if (!this.#store) return { available: false, reason: null }; // the bundle has no training step
+    const improving = this.#improving; // before what is read: by its end the improvement is kept
     const [consent, examples] = [await this.#store.consent(), await this.#store.examples()];
     const figures = await this.#store.kept(FIGURES);
-    if (figures === null && this.#bound) await this.#unbind(); // erased in another tab
+    if (figures === null && this.#bound && !improving) await this.#unbind(); // erased in another tab
     return {
       available: true,
       consent,
@@ -120,8 +122,18 @@ export class Learner {
     await this.#unbind();
   }
 
-  /** Train on what was opened; `{ kept, reason }`. What does not find more is not kept. */
+  /** Train on what was opened; `{ kept, reason }`. What does not find more is not kept. Once at a time. */
   async improve(onStep) {
+    if (this.#improving) return { kept: false, reason: "it is being improved already" };
+    this.#improving = true;
+    try {
+      return await this.#improve(onStep);
+    } finally {
+      this.#improving = false;
+    }
+  }
+
+  async #improve(onStep) {
     const epoch = await this.#store.epoch(); // read first: what is erased from here on, changes it
     const examples = usable(await this.#store.examples());
     if (examples.length < LEAST) return { kept: false, reason: `${LEAST} opened results are needed` };

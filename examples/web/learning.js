@@ -4,6 +4,7 @@ const $ = (id) => document.getElementById(id);
 
 let call = null;
 let changed = () => undefined;
+let busy = false; // while what a button asked for is done
 
 /** Show what is kept, and wire the buttons; `onChange` is told when results may differ. */
 export async function startLearning(caller, onChange) {
@@ -51,6 +52,7 @@ function improved(caller) {
 async function during(id, begun, work) {
   const buttons = [...$("learning").querySelectorAll("button")];
   const hadFocus = $("learning").contains(document.activeElement);
+  busy = true;
   for (const button of buttons) button.disabled = true;
   say(begun);
   let said;
@@ -60,6 +62,7 @@ async function during(id, begun, work) {
   } catch (error) {
     said = `That did not work: ${error.message}`;
   }
+  busy = false;
   for (const button of buttons) button.disabled = false;
   await refresh();
   say(said);
@@ -87,7 +90,7 @@ async function refresh() {
   const missing = least - usable;
   $("needed").textContent =
     missing > 0 ? `${missing} more different searches with an opened result are needed.` : "";
-  $("improve").disabled = missing > 0;
+  $("improve").disabled = busy || missing > 0;
   $("undo").hidden = figures === null;
   $("improvement").className = figures === null ? "" : "good";
   $("improvement").textContent = figures === null ? "none" : told(figures);
@@ -112,6 +115,7 @@ async function list() {
       const text = document.createElement("span");
       text.textContent = `“${query}” → ${title ?? "nothing"}${when} `;
       button.type = "button";
+      button.disabled = busy;
       button.textContent = "Forget";
       button.setAttribute("aria-label", `Forget “${query}”`);
       button.addEventListener("click", () =>

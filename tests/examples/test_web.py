@@ -290,16 +290,21 @@ def test_where_nothing_can_be_kept_it_searches_online(report: Any, case: str, re
     assert found["titles"] == report["main"]["online"][0]["titles"]
 
 
+def make_learning_index(path: Path) -> Path:
+    """Of the space of the tiny encoder with a training step."""
+    encoder = sdk.load(TRAINING)
+    texts = sentences(90)
+    documents = [Document(f"d{i}", text, {"title": text[:-2]}) for i, text in enumerate(texts)]
+    with create_index(path, space_id=encoder.space_id, dimension=encoder.dimension) as builder:
+        builder.add(documents, encoder.encode(texts))
+    return path
+
+
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What web_learning.mjs saw: a tiny encoder with a training step, and an index of its space."""
     folder = tmp_path_factory.mktemp("learning")
-    encoder = sdk.load(TRAINING)
-    texts = sentences(90)
-    documents = [Document(f"d{i}", text, {"title": text[:-2]}) for i, text in enumerate(texts)]
-    index = folder / "index"
-    with create_index(index, space_id=encoder.space_id, dimension=encoder.dimension) as builder:
-        builder.add(documents, encoder.encode(texts))
+    index = make_learning_index(folder / "index")
     settings = {
         "python": sys.executable,
         "serve": str(SERVE),
@@ -340,12 +345,45 @@ def test_without_a_network_the_page_improves_its_own_encoder(learned: Any) -> No
 @browser
 def test_what_is_erased_takes_the_improvement_along(learned: Any) -> None:
     assert learned["again"].startswith("from 10 opened results")
-    assert learned["saved"] == SEARCHES
+    assert learned["saved"] == [*SEARCHES, SEARCHES[0]]  # opened while it was improved
     assert SEARCHES[2] not in learned["forgotten"]["kept"]
     assert SEARCHES[3] in learned["forgotten"]["kept"]
     assert learned["forgotten"]["figures"] == "none"
     assert learned["forgotten"]["asBefore"]
     assert learned["withdrawn"] == {"ask": True, "after": True}
+
+
+@browser
+def test_its_button_comes_back_when_the_improvement_has_ended(learned: Any) -> None:
+    assert learned["enabled"]
+    assert all(learned["enabled"])
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What web_modules.mjs saw."""
+    folder = tmp_path_factory.mktemp("modules")
+    shutil.copytree(TRAINING, folder / "bundle")
+    make_learning_index(folder / "index")
+    for module in SERVE.parent.glob("*.js"):
+        shutil.copy(module, folder)
+    settings = {
+        "dist": str(PACKAGE / "dist"),
+        "onnxruntime": str(PACKAGE / "node_modules" / "onnxruntime-node" / "dist" / "index.js"),
+        "queries": SEARCHES,
+    }
+    command = ["node", str(Path(__file__).with_name("web_modules.mjs")), json.dumps(settings)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
+    return json.loads(ended.stdout)
+
+
+def test_what_is_opened_meanwhile_does_not_end_the_improvement(modules: Any) -> None:
+    for found in (modules["alone"], modules["looked"]):
+        assert found == {"kept": True, "reason": None, "version": "1+local", "told": True}
+
+
+def test_one_improvement_at_a_time(modules: Any) -> None:
+    assert modules["again"] == {"kept": False, "reason": "it is being improved already"}
 
 
 @browser

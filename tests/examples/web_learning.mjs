@@ -106,9 +106,21 @@ try {
   await said(page, "undone");
   found.undone = { figures: await text(page, "improvement"), asBefore: String(await results(page, queries[0])) === String(first), kept: await text(page, "kept-count") };
 
-  // Again, and then one search is forgotten: the improvement goes with it.
+  // Again, with a result opened meanwhile, and then one search is forgotten: the improvement goes with it.
+  await page.evaluate(() => {
+    const [bar, improve] = ["training", "improve"].map((id) => document.getElementById(id));
+    window.enabled = []; // whether the training was over, each time that the button came back
+    new MutationObserver(() => improve.disabled || window.enabled.push(bar.hidden)).observe(improve, {
+      attributeFilter: ["disabled"],
+    });
+    new MutationObserver((_, observer) => {
+      observer.disconnect();
+      document.querySelector("#results .title").click();
+    }).observe(bar, { attributeFilter: ["value"] });
+  });
   await page.click("#improve");
   await said(page, /Improved|Nothing was changed|did not work/);
+  found.enabled = await page.evaluate("window.enabled");
   found.again = await text(page, "improvement");
   await page.click("#learning summary");
   await page.emulateMedia({ colorScheme: "dark" });
