@@ -18,12 +18,14 @@ have cost it. What it insists on then, see :class:`pocketquery.client.secure.rul
 ``secure`` (``required``, the default, declines every offer of a plain round; ``allowed``),
 ``least``, ``least-noisy``, ``neighbours``, ``collusion``, ``rest``, ``privacy``, ``noise-least``,
 ``participations``, ``seasons``, ``epsilon``, ``delta``, and ``revoked``, a file of device keys in
-hexadecimal digits, one a line.
+hexadecimal digits, one a line. With one of them and without enrolment or certificate no device is
+opened: it would take part in plain rounds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -34,7 +36,7 @@ from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.readings import SystemReadings
 from pocketquery.client.round_memory import RoundMemory
-from pocketquery.client.secure.keys import DEVICE_KEY, Certificate, DeviceKey
+from pocketquery.client.secure.keys import DEVICE_KEY, KEY_BYTES, Certificate, DeviceKey
 from pocketquery.client.secure.ledger import LEDGER, Ledger
 from pocketquery.client.secure.participant import Participant
 from pocketquery.client.secure.rules import DeviceRules
@@ -57,6 +59,7 @@ _ENROLLED = ("enrolment", "certificate")
 _KEYS = {"public-key", "replaced-key"}
 _KNOWN = {*_PATHS, *_KEYS, "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
 _KNOWN |= {*_ENROLLED, *_RULES, "revoked"}
+_HEXADECIMAL_KEY = re.compile(f"[0-9a-fA-F]{{{2 * KEY_BYTES}}}")
 
 
 @contextlib.contextmanager
@@ -138,31 +141,45 @@ def open_participant(
 
 
 def rules_of(config: Mapping[str, Any]) -> DeviceRules | None:
-    """What the device insists on in private rounds; None where it was not enrolled."""
-    given = {_RULES[name]: config[name] for name in _RULES if name in config}
-    rules = DeviceRules(**given | {"revoked": _revoked(config)})
-    missing = [name for name in _ENROLLED if not config.get(name)]
-    if not missing:
-        return rules
-    if given.get("secure") == "required" or len(missing) < len(_ENROLLED):
+    """What the device insists on in private rounds; None where nothing of them is configured.
+
+    Raises:
+        InvalidInputError: something of private rounds is configured, but enrolment or certificate
+            is missing or empty: such a device would take part in plain rounds; a rule is out of
+            range; or there is no list of revoked keys where it should be.
+    """
+    private = [name for name in (*_ENROLLED, *_RULES, "revoked") if name in config]
+    if not private:
+        return None
+    if missing := [name for name in _ENROLLED if not config.get(name)]:
         raise InvalidInputError(
-            f"found no {' and no '.join(missing)} in the SuperNode's configuration; private rounds "
-            "need both, see pocketquery enrol"
+            f"found {', '.join(private)} in the device's configuration, but "
+            f"{' and '.join(missing)} missing or empty; private rounds need both, see pocketquery "
+            "enrol. For plain rounds alone leave all of these out"
         )
-    return None
+    given = {_RULES[name]: config[name] for name in _RULES if name in config}
+    return DeviceRules(**given, revoked=_revoked(config))
 
 
 def _revoked(config: Mapping[str, Any]) -> frozenset[bytes]:
-    if not config.get("revoked"):
+    if "revoked" not in config:
         return frozenset()
     path = Path(str(config["revoked"]))
+    expected = f"expected device keys, {2 * KEY_BYTES} hexadecimal digits a line"
     try:
-        return frozenset(bytes.fromhex(line) for line in path.read_text("ascii").split())
-    except ValueError as error:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
         raise InvalidInputError(
-            f"{path} is no list of revoked device keys ({error}); expected one a line, in "
-            "hexadecimal digits"
+            f"the list of revoked keys {str(path)!r} cannot be read ({error}); {expected}"
         ) from error
+    lines = [line.strip() for line in text.splitlines()]
+    for number, line in enumerate(lines, 1):
+        if line and not _HEXADECIMAL_KEY.fullmatch(line):
+            raise InvalidInputError(
+                f"{path}, line {number}: found {line!r:.80}, {expected}; what is no whole key "
+                "would revoke nobody"
+            )
+    return frozenset(bytes.fromhex(line) for line in lines if line)
 
 
 def _policy(config: Mapping[str, Any]) -> Policy:

@@ -87,6 +87,7 @@ def join(subparsers: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from pocketquery.client.device_files import rules_of
     from pocketquery.client.gateway.connection import GatewayConnection, device_key
     from pocketquery.client.gateway.participation import Participation
 
@@ -97,8 +98,11 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.leave:
             participation.leave()
             return 0
+        is_enrolled = (
+            rules_of(_config(arguments)) is not None
+        )  # what is wrong with them comes first
         participation.register()
-        if _is_enrolled(arguments):
+        if is_enrolled:
             with _opened(arguments) as (_, participant):  # it may have been killed in a round
                 assert participant is not None
                 participation.private.round = participant.round
@@ -162,23 +166,24 @@ def _turn(participation: Participation, arguments: argparse.Namespace) -> Outcom
         return participation.decline(error.round, str(error))
 
 
-def _is_enrolled(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.enrolment or arguments.certificate)
+def _config(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options as a SuperNode's configuration has them."""
+    rules = [name for name, _, _ in _RULES]
+    names = [*_FILES, "policy", "public-key", "enrolment", "certificate", "revoked", *rules]
+    given = {name: getattr(arguments, name.replace("-", "_")) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 @contextlib.contextmanager
 def _opened(arguments: argparse.Namespace) -> Iterator[tuple[Device, Participant | None]]:
     """The device, and where it is enrolled, what takes part in private rounds."""
-    from pocketquery.client.device_files import open_device, open_participant
+    from pocketquery.client.device_files import open_device, open_participant, rules_of
 
-    rules = [name for name, _, _ in _RULES]
-    names = [*_FILES, "policy", "public-key", "enrolment", "certificate", "revoked", *rules]
-    given = {name: getattr(arguments, name.replace("-", "_")) for name in names}
-    config = {name: value for name, value in given.items() if value is not None}
+    config = _config(arguments)
     with contextlib.ExitStack() as stack:
         device = stack.enter_context(open_device(config))
         participant = None
-        if _is_enrolled(arguments):
+        if rules_of(config) is not None:
             participant = stack.enter_context(open_participant(config, device))
         yield device, participant
 

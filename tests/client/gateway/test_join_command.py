@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import pytest
+
 from pocketquery.client.device_files import _RULES
 from pocketquery.client.gateway import join_command
+from pocketquery.sdk.errors import InvalidInputError
 from tests.client.secure.test_transport import supernode
 
 __all__ = ["supernode"]
@@ -43,3 +46,9 @@ def test_a_device_that_is_not_enrolled_takes_part_in_plain_rounds(
     with join_command._opened(arguments) as (device, participant):
         assert participant is None
         assert device._plain
+
+
+def test_an_unset_enrolment_ends_before_the_gateway_is_asked(supernode: dict[str, Any]) -> None:
+    arguments = parsed(supernode | {"enrolment": "", "certificate": ""})
+    with pytest.raises(InvalidInputError, match="enrolment and certificate missing"):
+        join_command._run(arguments)

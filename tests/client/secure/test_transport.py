@@ -21,7 +21,7 @@ from pocketquery import sdk
 from pocketquery.client import device_files
 from pocketquery.client.app import app
 from pocketquery.client.device import Declined, Offer
-from pocketquery.client.device_files import open_participant
+from pocketquery.client.device_files import open_device, open_participant, rules_of
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.records import offer_records, read_reply
 from pocketquery.client.secure.binding import Privacy
@@ -211,7 +211,7 @@ def test_a_device_that_was_not_enrolled_takes_part_in_plain_rounds_alone(
     assert read_reply(ask(plain, offer_records(offer), "train")).update
     content = secure_records(Stage.OFFER, Announcement(FEDERATION, Privacy()).to_bytes(), offer)
     assert read_secure_reply(ask(plain, content, MESSAGE_TYPE)) == SecureReply(0, None)
-    with pytest.raises(InvalidInputError, match="no enrolment and no certificate"):
+    with pytest.raises(InvalidInputError, match="enrolment and certificate missing"):
         open_participant({**plain, "secure": "required"}).__enter__()
 
 
@@ -225,15 +225,50 @@ def test_what_a_device_insists_on_comes_from_its_configuration(
         rules = participant._rules
     assert (rules.least, rules.collusion, rules.noise_least) == (30, 0.1, 3.0)
     assert rules.revoked == {bytes.fromhex("ab" * 32), bytes.fromhex("cd" * 32)}
-    revoked.write_text("no key", encoding="ascii")
-    with pytest.raises(InvalidInputError, match="no list of revoked"):
-        open_participant(supernode | given).__enter__()
     other = Certificate.parse(Path(supernode["certificate"]).read_bytes())
     strange = tmp_path / "certificate"
     wrong = sign_certificate(AUTHORITY, FEDERATION, DeviceKey(bytes(32)).public, other.expiry)
     strange.write_bytes(wrong.to_bytes())
     with pytest.raises(InvalidInputError, match="have this one certified"):
         open_participant(supernode | {"certificate": str(strange)}).__enter__()
+
+
+@pytest.mark.parametrize("certificate", [None, "", "phone-7.certificate"])
+@pytest.mark.parametrize("enrolment", [None, "", "ab" * 32])
+@pytest.mark.parametrize("insisted", [None, *device_files._RULES, "revoked"])
+def test_a_device_that_insists_on_private_rounds_is_none_of_plain_ones(
+    enrolment: str | None, certificate: str | None, insisted: str | None
+) -> None:
+    given = {"enrolment": enrolment, "certificate": certificate}
+    private = {name: value for name, value in given.items() if value is not None}
+    private |= {insisted: 1} if insisted else {}
+    config = {"bundle": "bundle", "index": "index", "state": "state"} | private
+    if not private:
+        assert rules_of(config) is None
+    elif not (enrolment and certificate):
+        with pytest.raises(InvalidInputError, match=r"(enrolment|certificate) missing or empty"):
+            open_device(config).__enter__()
+
+
+@pytest.mark.parametrize(
+    "line", ["ab", "ab" * 31, "ab" * 33, "ab" * 31 + "a", "zz" * 32, "-----BEGIN", "ab " * 32, "é"]
+)
+def test_a_line_that_is_no_key_revokes_nobody_and_says_so(
+    supernode: dict[str, Any], tmp_path: Path, line: str
+) -> None:
+    revoked = tmp_path / "revoked"
+    given = supernode | {"revoked": str(revoked)}
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        rules_of(given)
+    revoked.write_text(f"{'AB' * 32} \n\n", encoding="utf-8")
+    rules = rules_of(given)
+    assert rules is not None
+    assert rules.revoked == {bytes.fromhex("ab" * 32)}
+    revoked.write_text(f"{'ab' * 32}\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(
+        InvalidInputError, match=r"revoked, line 3: .* 64 hexadecimal digits a line"
+    ):
+        rules_of(given)
 
 
 def test_every_rule_has_its_key_in_the_documentation() -> None:
