@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -85,6 +86,7 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
         open_index(paths["index"]) as index,
         QueryStore.open(paths["state"] / "queries.sqlite") as store,
     ):
+        StateFile(paths["state"] / SECURE).drop_over(time.time(), store.epoch)
         releases = TrustedReleases(
             paths["state"] / TRUSTED_RELEASES,
             public_key=config.get("public-key"),

@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_command
@@ -148,10 +149,16 @@ def _once(participation: Participation, arguments: argparse.Namespace) -> Outcom
 def _turn(participation: Participation, arguments: argparse.Namespace) -> Outcome:
     from pocketquery.client.gateway.messages import UnusableOfferError
     from pocketquery.client.gateway.outcome import Outcome
+    from pocketquery.client.secure.state_file import StateFile
+    from pocketquery.client.store.file import SECURE
 
+    number, state = participation.private.round, StateFile(Path(arguments.state) / SECURE)
+    state.drop_over(time.time())  # also of a device that is enrolled no more
     found = participation.private.next_message()
     if isinstance(found, Outcome) and found.what == "waiting":
         return found
+    if isinstance(found, Outcome) and number is not None:
+        state.give_up(number)
     if not isinstance(found, Outcome):
         with _opened(arguments) as (_, participant):
             assert participant is not None

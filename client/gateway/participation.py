@@ -134,12 +134,17 @@ class Participation:
         """One turn: answer what is to be answered in a private round that this device is in; in
         none, :meth:`ask`, and where there is an offer, :meth:`reply`. An offer that this device
         cannot train with is declined. Raises as both."""
+        number = self.private.round
+        if participant is not None:
+            participant.drop_over()
         message = self.private.next_message()
         if isinstance(message, StageMessage):
             assert participant is not None
             return self.private.answer(message, participant)
         if message.what == "waiting":
             return message
+        if participant is not None and number is not None:
+            participant.give_up(number)
         try:
             offered, wait = self.ask()
         except UnusableOfferError as error:

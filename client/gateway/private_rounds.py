@@ -26,6 +26,12 @@ class PrivateAnswering(Protocol):
     def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
         """The body of the reply to a stage's message."""
 
+    def drop_over(self) -> None:
+        """Forget a round that is over by the device's own clock and store."""
+
+    def give_up(self, round: int) -> None:
+        """Forget a round that is over at the gateway."""
+
 
 @dataclass(frozen=True)
 class StageMessage:
@@ -67,12 +73,17 @@ class PrivateRounds:
         if isinstance(given, Declined):
             return self._decline(offer.round, given.reason)
         outcome = self._send(offer.round, Stage.OFFER, given, Outcome("ready"))
-        self.round = offer.round if outcome.what == "ready" else None
+        if outcome.what == "ready":
+            self.round = offer.round
+        else:
+            self.round = None
+            participant.give_up(offer.round)
         return outcome
 
     def next_message(self) -> StageMessage | Outcome:
         """What this device is to answer in its round; or "waiting", with the seconds until asking
-        again is of use; or "over". Raises as :meth:`begin`."""
+        again is of use; or "over", and then what the device keeps of the round must go. Raises as
+        :meth:`begin`."""
         if self.round is None:
             return Outcome("idle")
         try:
@@ -94,12 +105,15 @@ class PrivateRounds:
         given = participant.answer(message.stage, message.body)
         if isinstance(given, Declined):
             self.round = None
+            participant.give_up(number)
             return self._decline(number, given.reason)
         is_last = message.stage == Stage.UNMASK
         wanted = Outcome("accepted") if is_last else Outcome("answered", f"stage {message.stage}")
         outcome = self._send(number, message.stage, given, wanted)
         if is_last:
             self.round = None
+            if outcome != wanted:
+                participant.give_up(number)
         return outcome
 
     def _send(self, number: int, stage: int, body: bytes, wanted: Outcome) -> Outcome:

@@ -128,10 +128,28 @@ class Participant:
 
     @property
     def round(self) -> int | None:
-        """The round that this device is in, as its file says; None: it is in none."""
+        """The round that this device is in, as its file says; None: it is in none. One that is over
+        is forgotten."""
+        self.drop_over()
         with self._file.exclusive():
             state = self._file.load()
         return None if state is None else state.trained.round
+
+    def drop_over(self) -> None:
+        """Forget a round that expired, or whose queries the user erased: no message must come for
+        that.
+
+        Raises:
+            OSError: its file cannot be read or removed.
+        """
+        with self._file.exclusive():
+            if (state := self._file.load()) is not None:
+                self._over(state)
+
+    def give_up(self, round: int) -> None:
+        """Forget ``round``, for which no more comes; another one stays. Raises as
+        :meth:`drop_over`."""
+        self._file.give_up(round)
 
     def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
         """The body of the reply to a stage's message, or why there is none, for the user's log.

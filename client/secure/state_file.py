@@ -138,6 +138,32 @@ class StateFile:
         if self._path is not None:
             remove_file(self._path)
 
+    def give_up(self, round: int) -> None:
+        """Forget the state in ``round``, for which no more comes; that in another round stays.
+
+        Raises:
+            OSError: as :meth:`load`.
+        """
+        with self.exclusive():
+            state = self.load()
+            if state is not None and state.trained.round == round:
+                self.erase()
+
+    def drop_over(self, now: float, epoch: str | None = None) -> None:
+        """Forget a state that no message will ever fit, and what a killed :meth:`keep` left.
+
+        Args:
+            now: Unix seconds; what was not to be kept for so long goes.
+            epoch: of the query store; what was made in another one goes. None: it is not known.
+
+        Raises:
+            OSError: as :meth:`load`.
+        """
+        with self.exclusive():
+            state = self.load()
+            if state is None or now >= state.kept_until or epoch not in (None, state.epoch):
+                self.erase()
+
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Keep other processes from answering meanwhile: two could charge a ledger once."""

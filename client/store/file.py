@@ -106,6 +106,10 @@ class StoreFile:
         rounds is removed from beside it.
         """
         with self._lock:
+            with contextlib.suppress(
+                OSError
+            ):  # first: killed below, nothing of the queries is left
+                _remove_made_of_queries(self.path)
             try:
                 self._change_and_rewrite(change)
             except ArtifactError as error:
@@ -117,8 +121,7 @@ class StoreFile:
                 self._change_and_rewrite(change)
                 self._forget()  # with its journal in memory
             with self._explained():
-                for name in _MADE_OF_QUERIES:
-                    remove_file(self.path.with_name(name))
+                _remove_made_of_queries(self.path)  # and what a round wrote meanwhile
 
     def rewrite(self) -> None:
         """Write the file anew, without anything that was deleted from it."""
@@ -127,6 +130,16 @@ class StoreFile:
                 self._current().execute("VACUUM")
             with self.transaction() as connection:
                 connection.execute("UPDATE state SET deleted = 0")
+
+    def drop_round(self, now: float, seconds: float) -> None:
+        """Remove where a private round stands from beside the store, where that was not written
+        within ``seconds`` of ``now`` (Unix seconds): nothing of a round is kept for longer, also
+        where no device is opened any more to see to it.
+        """
+        path = self.path.with_name(SECURE)
+        with contextlib.suppress(OSError):  # there is none; or a device will try
+            if not abs(now - path.stat().st_mtime) < seconds:
+                remove_file(path)
 
     def close(self) -> None:
         """Close the file; to be called once it is not needed any more, twice does no harm."""
@@ -176,6 +189,8 @@ def destroy_file(path: Path) -> None:
     Raises:
         ArtifactError: a file is there and cannot be written or removed.
     """
+    with contextlib.suppress(OSError):
+        _remove_made_of_queries(path)
     for file in _files(path):
         try:
             with file.open("rb+") as opened:
@@ -190,11 +205,22 @@ def destroy_file(path: Path) -> None:
                 f"{file} cannot be erased ({error}); close what uses it, or remove it by hand"
             ) from error
 
+    try:
+        _remove_made_of_queries(path)
+    except OSError as error:
+        raise ArtifactError(
+            f"what was made of the queries of {path} cannot be erased ({error}); remove it by hand"
+        ) from error
+
+
+def _remove_made_of_queries(path: Path) -> None:
+    """Remove what was kept between rounds from beside the store at ``path``.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
     for made in map(path.with_name, _MADE_OF_QUERIES):
-        try:
-            remove_file(made)
-        except OSError as error:
-            raise ArtifactError(f"{made} cannot be erased ({error})") from error
+        remove_file(made)
 
 
 def _files(path: Path) -> list[Path]:

@@ -93,6 +93,7 @@ class QueryStore:
         store = cls(StoreFile(Path(path)), limits, clock)
         with contextlib.suppress(ArtifactError):  # a full disk: what is due is not given out anyway
             store._tidy()
+        store._file.drop_round(clock(), DAY)
         return store
 
     @staticmethod

@@ -78,6 +78,12 @@ def everything(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())
 
 
+def made_of_queries(folder: Path) -> bool:
+    """Whether anything made of the queries is there."""
+    found = [folder / name for name in (ROUNDS, SECURE)]
+    return any(SECRET in file.read_bytes() for file in found if file.exists())
+
+
 def gone_after_a_round(folder: Path, line: int) -> bool:
     """Whether the query is gone, and then what was made of it once a device looked."""
     with QueryStore.open(folder / "queries.sqlite") as store:
@@ -105,13 +111,27 @@ def test_erasing_that_is_killed_leaves_both_or_what_no_round_uses(
         folder = make(tmp_path / str(point))
         line = 1 + point * (count - making) // POINTS
         killed(lambda: lines_of(lambda: act(folder), MODULES, line))  # noqa: B023
+        left = made_of_queries(folder)  # also where no device is opened any more to look
         try:
-            seen.add(gone_after_a_round(folder, line))
+            seen.add(gone := gone_after_a_round(folder, line))
+            assert not (gone and left), line
         except CorruptArtifactError:  # half overwritten: no device opens it
             assert act is destroy
+            assert not left, line
         act(folder)
         assert SECRET not in everything(folder), line
     assert seen == {True, False}
+
+
+def test_a_store_that_is_opened_takes_a_private_round_of_the_day_before_along(
+    tmp_path: Path,
+) -> None:
+    folder = make(tmp_path / "device")
+    written = (folder / SECURE).stat().st_mtime
+    for after, stays in ((86_399.0, True), (-86_399.0, True), (86_400.0, False)):
+        with QueryStore.open(folder / "queries.sqlite", clock=lambda: written + after):  # noqa: B023
+            assert (folder / SECURE).exists() == stays
+    assert (folder / ROUNDS).exists()
 
 
 def test_a_rounds_end_that_is_killed_leaves_nothing_that_erasing_does_not_take(

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from pocketquery.client.device import Answer, Offer
+from pocketquery.client.device import Answer, Declined, Offer
 from pocketquery.client.gateway.connection import GatewayConnection
 from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.gateway.outcome import Outcome, sent
 from pocketquery.client.gateway.participation import Participation
+from pocketquery.client.gateway.private_rounds import PrivateRounds, StageMessage
+from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.errors import ArtifactError
 
 
@@ -35,7 +37,10 @@ class Handler(BaseHTTPRequestHandler):
     server: Gateway
 
     def do_GET(self) -> None:
-        self.answer(200, self.server.offer)
+        if self.path.endswith("/secure"):
+            self.answer(409, json.dumps({"code": "round_over", "detail": ""}).encode())
+        else:
+            self.answer(200, self.server.offer)
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -61,6 +66,22 @@ class Trained:
 
     def answer(self, offer: Offer) -> Answer:
         raise AssertionError("it was trained")
+
+
+class Enrolled:
+    """The same in private rounds, ready in each; it remembers what it was told of them."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
+        return b"a reply" if body else Declined("there is nothing to answer")
+
+    def drop_over(self) -> None:
+        self.told.append("drop_over")
+
+    def give_up(self, round: int) -> None:
+        self.told.append(round)
 
 
 def offered(**changes: Any) -> dict[str, Any]:
@@ -100,6 +121,42 @@ def test_what_it_cannot_take_part_in_is_declined_without_a_training(
     assert outcome.what == "declined"
     assert outcome.detail.startswith(case[1])
     assert gateway.asked == ["GET /v1/offer", "PUT /v1/rounds/7/declined"]
+
+
+def test_a_private_round_that_is_over_at_the_gateway_is_given_up(tmp_path: Path) -> None:
+    local = offered()["local"] | {"steps": 0}  # what comes next is declined
+    with serving(offered(local=local)) as gateway:
+        url = f"http://127.0.0.1:{gateway.server_port}"
+        with GatewayConnection(url, os.urandom(32), attempts=1) as connection:
+            enrolled, participation = Enrolled(), Participation(connection, tmp_path)
+            participation.private.round = 6
+            assert participation.take_part(Trained(), enrolled).what == "declined"
+            assert participation.private.round is None
+        assert enrolled.told == ["drop_over", 6]
+        assert gateway.asked[0] == "GET /v1/rounds/6/secure"
+
+
+@pytest.mark.parametrize("refusal", [(409, "round_over"), (422, "invalid"), None])
+@pytest.mark.parametrize("stage", [Stage.OFFER, Stage.CONFIRM, Stage.UNMASK])
+def test_what_ends_a_private_round_for_a_device_ends_what_it_keeps(
+    stage: Stage, refusal: tuple[int, str] | None
+) -> None:
+    """A reply that came too late, in the middle, is no end: the next question tells."""
+    with serving(offered()) as gateway:
+        gateway.refusals = [refusal] if refusal else []
+        url = f"http://127.0.0.1:{gateway.server_port}"
+        with GatewayConnection(url, os.urandom(32), attempts=1) as connection:
+            enrolled, rounds = Enrolled(), PrivateRounds(connection)
+            if stage is Stage.OFFER:
+                rounds.begin(b"announced", Offer(round=7, release=b"a release"), enrolled)
+            else:
+                rounds.round = 7
+                rounds.answer(StageMessage(stage, b"a message"), enrolled)
+            ended = refusal is not None and stage is not Stage.CONFIRM
+            assert enrolled.told == ([7] if ended else [])
+            rounds.round = 7
+            assert rounds.answer(StageMessage(stage, b""), enrolled).what == "declined"
+            assert enrolled.told[-1] == 7
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,32 @@ def test_a_change_that_nobody_wanted_goes_after_a_day(tmp_path: Path) -> None:
     assert not (tmp_path / SECURE).exists()
 
 
+@pytest.mark.parametrize("stage", list(Stage)[1:])
+@pytest.mark.parametrize("end", ["expired", "erased", "at the gateway", "dropped"])
+def test_a_round_that_is_over_is_forgotten_without_another_message(
+    end: str, stage: Stage, tmp_path: Path
+) -> None:
+    one = reach(on_disk(tmp_path), stage)
+    state = StateFile(tmp_path / SECURE).load()
+    assert state is not None
+    one.restart()
+    one.participant.give_up(OFFER.round - 1)  # another one
+    one.participant.drop_over()
+    StateFile(tmp_path / SECURE).drop_over(state.kept_until - 1, state.epoch)
+    assert one.participant.round == OFFER.round
+    if end == "expired":
+        one.now[0] = state.kept_until
+    elif end == "erased":
+        one.trainer.epoch = "second"
+    elif end == "at the gateway":
+        one.participant.give_up(OFFER.round)
+    else:
+        StateFile(tmp_path / SECURE).drop_over(state.kept_until)
+    one.restart()
+    assert one.participant.round is None
+    assert not (tmp_path / SECURE).exists()
+
+
 def test_noise_is_in_the_sum_and_the_same_device_masks_the_same_bytes() -> None:
     groups = [
         ready_group(SIZE, K, T, rules=RULES, encoding=NARROW, privacy=privacy)

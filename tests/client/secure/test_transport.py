@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.common.serde import message_from_proto, message_to_proto
@@ -33,8 +34,8 @@ from pocketquery.client.secure.keys import (
     sign_certificate,
 )
 from pocketquery.client.secure.messages import Announcement, Stage
-from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.state_file import SecureProgress, StateFile
+from pocketquery.client.secure.rules import DeviceRules, Trained
+from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.secure.transport import (
     MESSAGE_TYPE,
     SecureReply,
@@ -269,6 +270,23 @@ def test_a_line_that_is_no_key_revokes_nobody_and_says_so(
         InvalidInputError, match=r"revoked, line 3: .* 64 hexadecimal digits a line"
     ):
         rules_of(given)
+
+
+@pytest.mark.parametrize(("kept", "of_today"), [(0.0, True), (1e12, False), (1e12, True)])
+def test_a_device_that_is_opened_forgets_a_round_that_is_over(
+    supernode: dict[str, Any], kept: float, of_today: bool
+) -> None:
+    """Also one that takes part in plain rounds alone by now."""
+    folder = Path(supernode["state"])
+    with QueryStore.open(folder / "queries.sqlite") as store:
+        epoch = store.epoch if of_today else "before"
+    trained = Trained(FEDERATION, 4, "", "", 3, 1.0)
+    change = np.ones(3, np.float32)
+    state = SecureState(SecureProgress.READY, epoch, trained, kept, {}, {}, change)
+    StateFile(folder / SECURE).keep(state)
+    with open_device({name: supernode[name] for name in ("bundle", "index", "state")}):
+        assert (folder / SECURE).exists() == (kept > 0 and of_today)
+    StateFile(folder / SECURE).erase()
 
 
 def test_every_rule_has_its_key_in_the_documentation() -> None:

@@ -86,6 +86,12 @@ class Spied:
         self.sent.setdefault(int(stage), []).append(found)
         return found
 
+    def drop_over(self) -> None:
+        self.participant.drop_over()
+
+    def give_up(self, round: int) -> None:
+        self.participant.give_up(round)
+
 
 @dataclass
 class Turn:
