@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -293,10 +293,11 @@ class Device:
             examples,
             self._setup.documents,
             adapter=release.tensors,
-            config=self._heeding(offer.config, examples),
+            config=offer.config,
             seed=self._memory.seed(f"{round_key} {offer.digest}"),
             may_continue=lambda: self._gone(epoch) or guard(),
             previous=before.adapter or None,
+            least_opened=self._limits.least_queries,
         )
         if result.stopped:
             return Declined(self.forgotten(epoch) or result.stopped)
@@ -320,15 +321,6 @@ class Device:
         if reason := self.forgotten(training.epoch):
             return Declined(reason)
         return contribution
-
-    def _heeding(self, config: LocalConfig, examples: Sequence[Example]) -> LocalConfig:
-        """``config``, without opened results where too few queries have one: that part of the
-        loss would be of those few.
-        """
-        opened = sum(example.opened is not None for example in examples)
-        if opened >= self._limits.least_queries:
-            return config
-        return replace(config, opened_loss_weight=0.0)
 
     def _contribution(self, offer: Offer, training: Training) -> Contribution:
         release, result = training.release, training.result

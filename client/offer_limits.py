@@ -24,7 +24,7 @@ class OfferLimits:
 
     Attributes:
         least_queries: distinct queries that the whole training must see, of as many in the store;
-            for opened results to count, as many must have one.
+            for opened results to count, as many of those must have one that is still in the index.
         least_steps: with fewer, the change is the last gradient.
         most_steps: bounds the work too.
         least_batch: queries a step.

@@ -29,7 +29,8 @@ _PADDING = 0  # any id: the mask hides it
 
 
 class Batches:
-    """Batches over ``examples``; ``anchors`` are the shipped encoder's vectors, float32 (n, d).
+    """Batches over ``examples``; ``anchors`` are the shipped encoder's vectors, float32 (n, d), and
+    ``uses_opened`` says whether opened results count.
 
     Args:
         encoder: the shipped encoder.
@@ -38,6 +39,7 @@ class Batches:
         source: the device's documents.
         config: the round's settings.
         plan: how views are made, say with a plug-in of the device; by default as ``config`` says.
+        least_opened: with fewer examples whose opened result can be learnt from, none counts.
 
     Raises:
         InvalidInputError: a query that is no text; a plan for another number of views than the
@@ -53,6 +55,7 @@ class Batches:
         source: PrototypeSource,
         config: LocalConfig,
         plan: ViewPlan | None = None,
+        least_opened: int = 0,
     ) -> None:
         self._plan = plan or config.view_plan(step.views)
         if self._plan.views != step.views:
@@ -64,12 +67,12 @@ class Batches:
         self._config = config
         self._texts = [example.query for example in examples]
         self._prompt = _query_prompt(encoder)
-        uses_opened = config.opened_loss_weight > 0
-        ids = {name for example in examples for name in _choices(example) if uses_opened}
+        asked = config.opened_loss_weight > 0
+        ids = {name for example in examples for name in _choices(example) if asked}
         self._documents = open_vectors(source, encoder.space_id, sorted(ids))
-        self._choices = [
-            _rows(example, self._documents.row_of) if uses_opened else [] for example in examples
-        ]
+        found = [_rows(example, self._documents.row_of) if asked else [] for example in examples]
+        self.uses_opened = asked and sum(map(bool, found)) >= least_opened
+        self._choices = found if self.uses_opened else [[] for _ in examples]
         self.anchors: Floats = encoder.encode_query(self._texts)
         self._nearest = self._documents.nearest(self.anchors, config.nearest_prototypes)
 

@@ -84,6 +84,7 @@ def train_locally(
     may_continue: Callable[[], str | None] = lambda: None,
     previous: Tensors | None = None,
     plan: ViewPlan | None = None,
+    least_opened: int = 0,
 ) -> LocalResult:
     """Train for one round. The same arguments give the same bits.
 
@@ -104,6 +105,9 @@ def train_locally(
         previous: the adapter this device ended its last round with, for ``client_init="ema"``.
         plan: how the views are made where the device has an augmenter of its own; by default as
             ``config`` says.
+        least_opened: opened results count only where so many of the queries that are drawn have one
+            that is still in the index, beside another that was shown: else that part of the loss
+            would be of those few.
 
     Raises:
         InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
@@ -118,7 +122,9 @@ def train_locally(
 
     # What is trained on, and from where.
     chosen = _draw(examples, config, rng)
-    batches = Batches(encoder, step.description, chosen, index_vectors, config, plan)
+    batches = Batches(encoder, step.description, chosen, index_vectors, config, plan, least_opened)
+    if not batches.uses_opened:
+        config = replace(config, opened_loss_weight=0.0)
     given = step.initial_state(adapter)
     start = _begin(step, given, previous, config)
     return train_steps(

@@ -280,6 +280,9 @@ def test_opened_results_count_only_where_enough_queries_have_one(
     before = update(2)
     store.record_opened(QUERIES[0], "0")
     assert update(2) == before
+    # One of a document that the index no longer has is not trained on, and counts for nothing.
+    store.add(QUERIES[1], ("gone", "1"), "gone")
+    assert update(1) != update(2) == update(3)
 
 
 def test_two_offers_in_one_round_do_not_differ_by_one_step_alone(

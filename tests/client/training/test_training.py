@@ -273,6 +273,30 @@ def test_a_matrix_with_ids_takes_opened_results(device: TrainingSetup) -> None:
     assert all(loss.opened_loss > 0 for loss in result.losses)
 
 
+def test_opened_results_of_a_few_count_for_nothing(device: TrainingSetup) -> None:
+    source = MatrixVectors(device.documents, [f"doc-{row}" for row in range(len(TEXTS))])
+    counting = dataclasses.replace(FAST, opened_loss_weight=1.0)
+
+    def train(examples: list[Example], least: int, **changes: int) -> LocalResult:
+        config = dataclasses.replace(counting, **changes)
+        return device.train(examples, config, source=source, least_opened=least)
+
+    clicks = with_clicks()
+    without = device.train([Example(one.query) for one in clicks], FAST, source=source)
+    assert same(train(clicks, 24), train(clicks, 0))
+    assert same(train(clicks, 25), without)
+    # Of documents that are in the index, where another one that was shown is too.
+    gone = [Example(one.query, ("gone", *one.shown), "gone") for one in clicks[:12]]
+    alone = [Example(one.query, ("gone", one.shown[0]), one.shown[0]) for one in clicks[12:20]]
+    few = [*gone, *alone, *clicks[20:]]
+    assert same(train(few, 4), train(few, 0))
+    assert not same(train(few, 4), without)
+    assert same(train(few, 5), without)
+    # Of the eight queries that are drawn, however many the device has.
+    assert train(clicks, 8, steps=1, batch_size=8).losses[0].opened_loss > 0
+    assert train(clicks, 9, steps=1, batch_size=8).losses[0].opened_loss == 0
+
+
 def test_the_proximal_pull_keeps_it_near(device: TrainingSetup) -> None:
     free, near, held = (
         device.train(config=dataclasses.replace(FAST, proximal=share)) for share in (0, 0.5, 1)

@@ -7,11 +7,10 @@ import type { AdapterRelease } from "../bundle/adapter.js";
 import type { AdapterTensor, AdapterTensors } from "../bundle/adapter_tensors.js";
 import type { Manifest } from "../bundle/manifest.js";
 import { PocketQueryError } from "../errors.js";
-import { distinct, type Example } from "../store/example.js";
+import { distinct } from "../store/example.js";
 import type { QueryStore } from "../store/store.js";
 import type { ShippedEncoder } from "../training/batches.js";
 import type { DocumentVectors } from "../training/documents.js";
-import type { LocalConfig } from "../training/local_config.js";
 import type { LocalStep } from "../training/step.js";
 import { type LocalResult, trainLocally } from "../training/training.js";
 import type { Offer } from "./offer.js";
@@ -146,6 +145,7 @@ export class Device implements Answering {
     const examples = distinct(await store.examples());
     const may = guard(this.#policy, this.#options.readings ?? null, examples.length);
     const { config, clipNorm } = offer;
+    const { viewPlan, ...settings } = config;
     const refused = (await may()) ?? offerRefusal(this.#limits, config, clipNorm, examples.length);
     if (refused !== null) return { declined: refused };
     // 2. From where?
@@ -161,7 +161,8 @@ export class Device implements Answering {
       examples,
       documents,
       adapter: release.tensors,
-      config: this.#heeding(config, examples),
+      config: settings,
+      leastOpened: this.#limits.leastQueries,
       previous: before.adapter.size > 0 ? before.adapter : null,
       seed: await memory.seed(`${roundKey} ${offer.digest} ${offer.release.sha256}`),
       mayContinue: async () => (await this.forgotten(epoch)) ?? may(),
@@ -201,13 +202,6 @@ export class Device implements Answering {
       return { declined: (await this.forgotten(epoch)) ?? ERASED };
     }
     return { update, figures: this.#options.figures === false ? {} : figuresOf(result) };
-  }
-
-  /** Without opened results where too few queries have one: that part of the loss would be of those few. */
-  #heeding(config: LocalConfig, examples: readonly Example[]): Partial<LocalConfig> {
-    const { viewPlan, ...settings } = config;
-    const opened = examples.filter((example) => example.opened !== null).length;
-    return opened >= this.#limits.leastQueries ? settings : { ...settings, openedLossWeight: 0 };
   }
 }
 

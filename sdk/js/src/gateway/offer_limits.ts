@@ -11,7 +11,7 @@ import type { LocalConfig } from "../training/local_config.js";
 
 /** The limits; an offer beyond one of them is declined. */
 export interface OfferLimits {
-  /** Distinct queries that the training must see; for opened results to count, as many must have one. */
+  /** Distinct queries that the training must see; for opened results to count, as many of those must have one that is still in the index. */
   readonly leastQueries: number;
   /** With fewer, the change is the last gradient. */
   readonly leastSteps: number;

@@ -33,6 +33,8 @@ export class Batches {
   readonly #anchors: readonly Float32Array[];
   readonly #nearest: readonly (readonly number[])[];
   readonly #choices: readonly (readonly number[])[];
+  /** Whether opened results count. */
+  readonly usesOpened: boolean;
 
   private constructor(
     encoder: ShippedEncoder,
@@ -41,6 +43,7 @@ export class Batches {
     documents: DocumentVectors,
     config: LocalConfig,
     anchors: readonly Float32Array[],
+    leastOpened: number,
   ) {
     this.#encoder = encoder;
     this.#step = step;
@@ -51,13 +54,15 @@ export class Batches {
     this.#prompt = queryPrompt(encoder);
     this.#anchors = anchors;
     this.#nearest = anchors.map((anchor) => documents.nearest(anchor, config.nearestPrototypes));
-    this.#choices = examples.map((example) =>
-      config.openedLossWeight > 0 ? rowsOf(example, documents) : [],
-    );
+    const asked = config.openedLossWeight > 0;
+    const found = examples.map((example) => (asked ? rowsOf(example, documents) : []));
+    this.usesOpened = asked && found.filter(({ length }) => length > 0).length >= leastOpened;
+    this.#choices = this.usesOpened ? found : examples.map(() => []);
   }
 
   /**
-   * Batches over `examples`, at least one.
+   * Batches over `examples`, at least one; with fewer than `leastOpened` whose opened result can be learnt
+   * from, none counts.
    *
    * Throws InvalidInputError (a query that is no text; no document to compare with) or
    * SpaceMismatchError.
@@ -68,6 +73,7 @@ export class Batches {
     examples: readonly Example[],
     documents: DocumentVectors,
     config: LocalConfig,
+    leastOpened = 0,
   ): Promise<Batches> {
     const { spaceId } = documents;
     if (spaceId !== undefined && spaceId !== encoder.spaceId) {
@@ -80,7 +86,7 @@ export class Batches {
       );
     }
     const anchors = await encoder.encodeQuery(checkTexts(examples.map(({ query }) => query)));
-    return new Batches(encoder, step, examples, documents, config, anchors);
+    return new Batches(encoder, step, examples, documents, config, anchors, leastOpened);
   }
 
   /** The batch of the examples `rows`; with every view the clean query where `noisy` is false. */

@@ -45,6 +45,11 @@ export interface TrainOptions {
   /** The adapter to start from. */
   readonly adapter: AdapterTensors;
   readonly config?: Partial<LocalSettings>;
+  /**
+   * Opened results count only where so many of the queries that are drawn have one that is still in the
+   * index, beside another that was shown: else that part of the loss would be of those few.
+   */
+  readonly leastOpened?: number;
   /** The adapter this device ended its last round with, for `clientInit: "ema"`. */
   readonly previous?: AdapterTensors | null;
   /** Of the order, the views and the random documents; another each time by default. */
@@ -77,10 +82,12 @@ export async function trainLocally(options: TrainOptions): Promise<LocalResult> 
   }
   const order = random.permutation(options.examples.length).slice(0, config.steps * config.batchSize);
   const examples = order.map((row) => options.examples[row] as Example);
-  const batches = await Batches.of(encoder, step.description, examples, documents, config);
+  const { leastOpened } = options;
+  const batches = await Batches.of(encoder, step.description, examples, documents, config, leastOpened);
+  const heeded = batches.usesOpened ? config : { ...config, openedLossWeight: 0 };
   const given = await step.initialState(options.adapter);
   const start = await begun(step, given, options.previous ?? null, config);
-  return steps(options, batches, examples.length, start, config, random);
+  return steps(options, batches, examples.length, start, heeded, random);
 }
 
 /** The state to start from: the given one, or nearer to the device's own last result. */

@@ -125,6 +125,18 @@ test("a release is written as Python writes it", async () => {
   await assert.rejects(packAdapter(tensors, { manifest, version: "" }), InvalidInputError);
 });
 
+test("opened results of a few count for nothing", async () => {
+  const without = await train({ config: { ...LOCAL, openedLossWeight: 0 } });
+  const { length } = examples.filter(({ opened, shown }) => opened !== null && shown.length > 1);
+  assert.ok(length > 1 && examples.length <= LOCAL.steps * LOCAL.batchSize);
+  assert.deepEqual(await train({ leastOpened: length }), await train());
+  assert.deepEqual(await train({ leastOpened: length + 1 }), without);
+  const gone = examples.map((one) => ({ ...one, shown: ["gone", "away"], opened: "gone" }));
+  assert.deepEqual(await train({ examples: gone, leastOpened: 1 }), without);
+  const few = { config: { ...LOCAL, steps: 1, batchSize: 2 }, leastOpened: 3 }; // of two that are drawn
+  assert.ok((await train(few)).losses[0]?.openedLoss === 0);
+});
+
 test("what stops a training leaves nothing of it", async () => {
   const drifting = { ...LOCAL, learningRate: 5, anchorWeight: 0 };
   const drifted = await train({ config: drifting });
