@@ -180,19 +180,23 @@ class Ledger:
         self._accounts = accounts
 
 
-def cost_of(privacy: Privacy, encoding: Encoding) -> int:
+def cost_of(privacy: Privacy, encoding: Encoding | None) -> int:
     """What one masked change costs, rho in millionths, rounded up.
 
     With noise on devices that of the discrete Gaussian sum over ``counted_on`` devices; with noise
     on the server that of a column of its correlation matrix, norm**2 / (2 z**2), which is what a
     device can know: the server is trusted to add it.
+
+    Args:
+        privacy: of the round.
+        encoding: of the round; None where it is not known yet: no encoding costs less.
     """
     if privacy.mode == "off":
         return 0
-    if privacy.mode == "devices":
+    if privacy.mode == "devices" and encoding is not None:
         return math.ceil(_UNIT * rho(privacy.noise_multiplier, encoding, privacy.counted_on))
     weight, column = 1.0, 1.0
-    for place in range(1, privacy.bands):
+    for place in range(1, privacy.bands if privacy.mode == "server" else 1):
         weight *= (2 * place - 1) / (2 * place)
         column += weight * weight
     return math.ceil(_UNIT * column / (2 * privacy.noise_multiplier**2))

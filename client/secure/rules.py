@@ -110,22 +110,36 @@ class DeviceRules:
         )
 
     def of_offer(self, privacy: Privacy, round: int, account: Account) -> str | None:
-        """Why not to train for ``round``, or None: the rules that can be told from the offer."""
-        return next(iter((*self._privacy(privacy), *self._rested(privacy, round, account))), None)
+        """Why not to train for ``round``, or None: the rules that can be told from the offer.
+
+        A device that declines after it said that it is ready spoils the round of its group.
+        """
+        return next(
+            iter(
+                (
+                    *self._privacy(privacy),
+                    *self._rested(privacy, round, account),
+                    *self._budget(privacy, round, account, cost_of(privacy, None)),
+                )
+            ),
+            None,
+        )
 
     def of_invitation(
         self, binding: Binding, trained: Trained, account: Account, now: float
     ) -> str | None:
         """Why not to deal boxes in this group, or None."""
+        privacy = binding.privacy
+        cost = cost_of(privacy, binding.encoding)
         return next(
             iter(
                 (
                     *self._trained(binding, trained),
                     *self._group(binding),
-                    *self._privacy(binding.privacy),
+                    *self._privacy(privacy),
                     *self._noise(binding),
-                    *self._rested(binding.privacy, binding.round, account),
-                    *self._budget(binding, account),
+                    *self._rested(privacy, binding.round, account),
+                    *self._budget(privacy, binding.round, account, cost),
                     *self._expired(binding, now),
                 )
             ),
@@ -246,11 +260,10 @@ class DeviceRules:
                 f"for {rest}"
             )
 
-    def _budget(self, binding: Binding, account: Account) -> Iterator[str]:
-        privacy = binding.privacy
+    def _budget(self, privacy: Privacy, round: int, account: Account, cost: int) -> Iterator[str]:
         if privacy.mode == "off":
             return
-        after = account.charged(binding.round, privacy, cost_of(privacy, binding.encoding))
+        after = account.charged(round, privacy, cost)
         most = min(self.participations, privacy.participations)
         if after.participations > most:
             yield f"this device took part {account.participations} times in the season, of {most}"

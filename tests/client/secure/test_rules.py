@@ -9,7 +9,7 @@ import pytest
 
 from pocketquery.client.secure.binding import Binding, Privacy
 from pocketquery.client.secure.encoding import Encoding
-from pocketquery.client.secure.ledger import Account
+from pocketquery.client.secure.ledger import Account, cost_of, epsilon_of
 from pocketquery.client.secure.rules import DeviceRules, Trained
 from pocketquery.sdk.errors import InvalidInputError
 from tests.client.secure.group import (
@@ -138,6 +138,24 @@ def test_the_ledger_has_room_for_a_round_or_it_is_refused() -> None:
     assert refusal(noisy(participations=5), replace(wide, epsilon=5.0), much) is None
     tight = replace(RULES, epsilon=1.9)
     assert "epsilon 1.98 at delta 1e-06, of 1.9" in str(refusal(rules=tight))
+
+
+def test_a_device_without_budget_is_not_ready_either() -> None:
+    """Told from the offer, before it trains: it would spoil the round of its group later."""
+    spent = replace(NEW.charged(0, NOISE, 86_806), last_masked=None)
+    for rules, account in (
+        (RULES, spent),
+        (RULES, replace(spent, season="zero")),
+        (replace(RULES, epsilon=1.9), NEW),
+    ):
+        reason = rules.of_offer(NOISE, 7, account)
+        assert reason is not None
+        assert reason == refusal(rules=rules, account=account)
+    correlated = Privacy("server", 4.0, 0, "one", 1, 50)
+    limit = epsilon_of(cost_of(correlated, WIDE) / 1e6, RULES.delta)
+    for epsilon, allowed in ((0.999 * limit, False), (1.001 * limit, True)):
+        rules = DeviceRules(privacy="any", epsilon=epsilon)
+        assert (rules.of_offer(correlated, 7, NEW) is None) == allowed
 
 
 def test_a_round_without_noise_is_not_refused_for_what_others_cost() -> None:

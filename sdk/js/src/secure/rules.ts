@@ -106,9 +106,16 @@ export function deviceRules(given: Partial<DeviceRules> = {}): DeviceRules {
   return { ...DEVICE_RULES, ...given };
 }
 
-/** Why not to train for `round`, or null: the rules that can be told from the offer. */
+/**
+ * Why not to train for `round`, or null: the rules that can be told from the offer. A device that
+ * declines after it said that it is ready spoils the round of its group.
+ */
 export function ofOffer(rules: DeviceRules, privacy: Privacy, round: number, account: Account): string | null {
-  return ofPrivacy(rules, privacy) ?? ofRest(rules, privacy, round, account);
+  return (
+    ofPrivacy(rules, privacy) ??
+    ofRest(rules, privacy, round, account) ??
+    ofBudget(rules, privacy, round, account, costOf(privacy, null))
+  );
 }
 
 /** Why not to deal boxes in this group, or null; `now` in Unix seconds. */
@@ -119,7 +126,7 @@ export function ofInvitation(
   account: Account,
   now: number,
 ): string | null {
-  const { privacy, round, expiry } = binding;
+  const { privacy, round, encoding, expiry } = binding;
   const expired = `the round expired at ${expiry} (Unix seconds), and it is ${Math.floor(now)}`;
   return (
     ofTraining(binding, trained) ??
@@ -127,7 +134,7 @@ export function ofInvitation(
     ofPrivacy(rules, privacy) ??
     ofNoise(binding) ??
     ofRest(rules, privacy, round, account) ??
-    ofBudget(rules, binding, account) ??
+    ofBudget(rules, privacy, round, account, costOf(privacy, encoding)) ??
     (now >= expiry ? expired : null)
   );
 }
@@ -255,9 +262,15 @@ function ofRest(rules: DeviceRules, privacy: Privacy, round: number, { lastMaske
   return `round ${round}: this device took part in round ${lastMasked} and rests for ${rest}`;
 }
 
-function ofBudget(rules: DeviceRules, { privacy, round, encoding }: Binding, account: Account): string | null {
+function ofBudget(
+  rules: DeviceRules,
+  privacy: Privacy,
+  round: number,
+  account: Account,
+  cost: number,
+): string | null {
   if (privacy.mode === "off") return null;
-  const after = charged(account, round, privacy, costOf(privacy, encoding));
+  const after = charged(account, round, privacy, cost);
   const most = Math.min(rules.participations, privacy.participations);
   if (after.participations > most) {
     return `this device took part ${account.participations} times in the season, of ${most}`;
