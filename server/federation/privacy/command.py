@@ -145,6 +145,11 @@ def _lines(found: Plan) -> list[str]:
             (f"epsilon, {who}", _bound(value, wanted.delta) + f": {_ADVERSARIES[who]}")
             for who, value in found.epsilon.items()
         ),
+        *(
+            [("", f"a device's own ledger adds up zCDP and counts {found.ledger_epsilon:.2f}; its "
+              "epsilon must allow that, or it declines before the season is over")]
+            if wanted.mode == "server" else []
+        ),
         ("graph", f"{found.neighbours} neighbours, threshold {found.threshold}; no sum of fewer "
          f"than {found.least_honest} honest devices, even where the server deviates"),
         *(
@@ -207,7 +212,7 @@ def _server_options(found: Plan) -> str:
 
 def _device_options(found: Plan) -> str:
     wanted = found.wanted
-    limit = wanted.epsilon or math.ceil(100 * found.epsilon["R"]) / 100
+    limit = max(wanted.epsilon or 0.0, math.ceil(100 * found.ledger_epsilon) / 100)
     privacy_of = "devices" if wanted.mode == "devices" else "any"
     return (
         f'secure="required" privacy="{privacy_of}" participations={found.participations} '

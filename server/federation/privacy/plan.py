@@ -10,7 +10,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.encoding import Encoding, choose_encoding, value_range
+from pocketquery.client.secure.ledger import Account, cost_of, epsilon_of
 from pocketquery.client.secure.noise import counted_on, rho, sigma
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
@@ -133,6 +135,8 @@ class Plan:
             participations decline, which the server does not know beforehand.
         noise_multiplier: z.
         epsilon: by adversary; infinite where there is no bound.
+        ledger_epsilon: what a device's own ledger counts for the same: it adds up zCDP, where the
+            server takes the exact formula of a Gaussian. A device with a lower limit declines.
         neighbours, threshold: of the graph of masks.
         least_honest: honest devices in any sum that a deviating server can learn.
         step_exponent, bits: of the encoding; the step is 2**-step_exponent.
@@ -156,6 +160,7 @@ class Plan:
     over_selection: float
     noise_multiplier: float
     epsilon: dict[str, float]
+    ledger_epsilon: float
     neighbours: int
     threshold: int
     least_honest: int
@@ -219,6 +224,7 @@ def plan(wanted: Wanted) -> Plan:
         over_selection=_over_selection(wanted, times, max(wanted.rest, bands)),
         noise_multiplier=z,
         epsilon=_epsilons(wanted, encoding, z, times, honest, reach),
+        ledger_epsilon=_ledger_epsilon(wanted, encoding, z, times, bands),
         neighbours=neighbours,
         threshold=threshold,
         least_honest=honest[0],
@@ -278,6 +284,13 @@ def _epsilons(
     curious = epsilon_of_zcdp(cost, wanted.delta)
     deviating = epsilon_of_zcdp(cost * max(1.0, honest[1] / honest[0]), wanted.delta)
     return {"H": curious, "M": deviating, "R": curious}
+
+
+def _ledger_epsilon(wanted: Wanted, encoding: Encoding, z: float, times: int, bands: int) -> float:
+    counted = counted_on(wanted.cohort) if wanted.mode == "devices" else 0
+    privacy = Privacy(wanted.mode, float(z), counted, "1", times, bands)
+    account = Account(spent=times * cost_of(privacy, encoding))
+    return epsilon_of(account.rho, wanted.delta)
 
 
 def _warnings(found: Plan) -> list[str]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from typing import Any
 
 import pytest
 
+from pocketquery.client.device_files import rules_of
+from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.encoding import choose_encoding
+from pocketquery.client.secure.ledger import Account, cost_of, epsilon_of
+from pocketquery.client.secure.noise import counted_on
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.privacy.plan import Plan, Wanted, plan
@@ -103,6 +108,51 @@ def test_an_epsilon_wanted_is_kept() -> None:
         assert 1.97 < found.epsilon["R"] <= 2.0
         assert (found.epsilon["H"] == found.epsilon["R"]) == (mode == "devices")
         assert found.epsilon["M"] > found.epsilon["H"] or math.isinf(found.epsilon["M"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "rounds", "participations", "wanted"),
+    [
+        ("devices", 10, 1, {"epsilon": 2.0}),
+        ("devices", 50, 5, {"noise_multiplier": 2.0}),
+        ("server", 50, 1, {"epsilon": 2.0}),
+        ("server", 50, 5, {"noise_multiplier": 1.96}),
+        ("server", 100, 2, {"epsilon": 4.0}),
+    ],
+)
+def test_devices_with_the_options_printed_take_part_in_all_rounds_planned(
+    mode: str,
+    rounds: int,
+    participations: int,
+    wanted: dict[str, float],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By their own rules and ledger, as often as is planned, and no more often than that."""
+    arguments = ["--devices", "100000", "--cohort", "1000", "--rounds", str(rounds)]
+    arguments += ["--privacy", mode, "--participations", str(participations)]
+    for name, value in wanted.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    assert main(["privacy", "plan", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert ("a device's own ledger adds up zCDP" in printed) == (mode == "server")
+    line = next(line for line in printed.splitlines() if line.startswith("devices: "))
+    given = tomllib.loads(line.removeprefix("devices: ").replace(" ", "\n"))
+    rules = rules_of({"enrolment": "authority.pem", "certificate": "phone.certificate", **given})
+    assert rules is not None
+    found = _plan(fleet=100_000, rounds=rounds, mode=mode, participations=participations,
+                  **({"noise_multiplier": None} | wanted))  # fmt: skip
+    z, bands = found.noise_multiplier, found.bands
+    devices = mode == "devices"
+    privacy = Privacy(mode, z, counted_on(1_000) if devices else 0, "1", participations, bands)  # type: ignore[arg-type]
+    encoding = choose_encoding(36_864, 1_000, 1.0, 0.0125, z if devices else 0.0)
+    account, taken = Account(), []
+    for number in range(rounds):
+        if rules.of_offer(privacy, number, account) is None:
+            account = account.charged(number, privacy, cost_of(privacy, encoding))
+            assert epsilon_of(account.rho, rules.delta) <= rules.epsilon
+            taken.append(number)
+    assert len(taken) == participations
+    assert rules.epsilon == pytest.approx(found.ledger_epsilon, abs=0.02)
 
 
 def test_correlated_noise_ends_lower_in_a_long_season() -> None:
