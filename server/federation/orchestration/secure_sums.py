@@ -105,7 +105,8 @@ def with_noise(
 ) -> tuple[OpenRound, BandedNoise]:
     """``opened`` with the season's correlated noise on its sum, and where the season then stands.
 
-    Noise is drawn for a round without a sum, too.
+    Noise is drawn for a round without a sum, too. Of another size or other bands, as where no round
+    of the season was charged yet, it is begun anew.
 
     Args:
         opened: with its one sum, if there is one.
@@ -115,16 +116,18 @@ def with_noise(
     assert opened.secure is not None
     settings, sum_ = opened.secure.settings, opened.shards[0]
     size, clip = sum_.totals.size, opened.settings.clip_norm
-    before = before or BandedNoise.start(settings.budget().bands, size)
+    bands = settings.budget().bands
+    if before is None or (before.bands, before.history.shape[1]) != (bands, size):
+        before = BandedNoise.start(bands, size)
     norms = (delta(group.sum.binding.encoding) for group in opened.secure.groups.values())
     deviation = settings.noise_multiplier * max(norms, default=clip)
-    noise, after = before.next(key, deviation)
+    noise, after = before.next(key, deviation, opened.state.round)
     if not sum_.count:
         return opened, after
     added = np.rint(np.ldexp(noise, sum_.bits)).astype(np.int64)
     reach = sum_.reach + int(np.abs(added).max())
     noisy = replace(sum_, totals=sum_.totals + added, reach=reach)
-    spread = _NOISE_SLACK * deviation * math.sqrt(size) / opened.settings.clients_per_round
+    spread = _NOISE_SLACK * after.deviation * math.sqrt(size) / opened.settings.clients_per_round
     limit = (opened.settings.largest_step or clip) + spread
     limited = replace(opened.settings, largest_step=limit)
     return replace(opened, shards=(noisy, *opened.shards[1:]), settings=limited), after

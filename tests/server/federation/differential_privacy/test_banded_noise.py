@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import struct
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_the_noise_undoes_the_matrix() -> None:
     noise, made, drawn = BandedNoise.start(4, 6), [], []
     for step in range(11):
         key = hashlib.sha256(b"round %d" % step).digest()
-        values, noise = noise.next(key, 2.5)
+        values, noise = noise.next(key, 2.5, step)
         made.append(values)
         drawn.append(gaussians(key, 6) * 2.5)
     np.testing.assert_allclose(_matrix(11, 4) @ np.array(made), np.array(drawn), atol=1e-12)
@@ -97,11 +98,11 @@ def test_the_noise_undoes_the_matrix() -> None:
     np.testing.assert_array_equal(noise.history[0], made[-1])
 
 
-def test_skipped_rounds_make_noise_that_is_not_used() -> None:
-    """Two at once are the same season as one after the other with halves of one stream."""
+def test_rounds_without_noise_have_made_it_all_the_same() -> None:
+    """Three at once are the same season as one after the other with thirds of one stream."""
     key = hashlib.sha256(b"three rounds").digest()
-    _, begun = BandedNoise.start(3, 4).next(bytes(32), 1.0)
-    last, after = begun.next(key, 2.0, skipped=2)
+    _, begun = BandedNoise.start(3, 4).next(bytes(32), 1.0, 7)
+    last, after = begun.next(key, 2.0, 10)
     drawn = gaussians(key, 12).reshape(3, 4) * 2.0
     made = [begun.history[0]]
     for independent in drawn:
@@ -109,6 +110,46 @@ def test_skipped_rounds_make_noise_that_is_not_used() -> None:
         made.append(noise)
     np.testing.assert_allclose(last, made[-1], atol=1e-12)
     np.testing.assert_allclose(after.history, [made[-1], made[-2]], atol=1e-12)
+    for number in (0, 10):
+        with pytest.raises(InvalidInputError, match=f"round is {number}, .* from 11"):
+            after.next(key, 2.0, number)
+
+
+def test_noise_protects_what_came_before_when_rounds_need_less() -> None:
+    """Row t of C w has at least z times the sensitivity of every round until t."""
+    needed, made, season = [2.0, 0.5, 3.0, 1.0], [], BandedNoise.start(3, 6)
+    keys = [hashlib.sha256(b"round %d" % step).digest() for step in range(4)]
+    for step, one in enumerate(needed):
+        values, season = season.next(keys[step], one, step)
+        season = BandedNoise.from_bytes(season.to_bytes())
+        made.append(values)
+    expected = [s * gaussians(key, 6) for s, key in zip((2.0, 2.0, 3.0, 3.0), keys, strict=True)]
+    np.testing.assert_allclose(_matrix(4, 3) @ np.array(made), np.array(expected), atol=1e-12)
+
+
+def test_a_season_begun_anew_costs_no_device_more() -> None:
+    """Noise after the break is independent: C is two blocks, whose columns are no longer."""
+    for rounds, bands, participations in ((8, 3, 3), (9, 4, 2)):
+        for cut in range(1, rounds):
+            blocks = _matrix(rounds, bands)
+            blocks[cut:, :cut] = 0.0
+            for chosen in itertools.combinations(range(rounds), participations):
+                if all(b - a >= bands for a, b in itertools.pairwise(chosen)):
+                    taken = np.zeros(rounds)
+                    taken[list(chosen)] = 1.0
+                    worst = sensitivity(rounds, bands, participations)
+                    assert float(np.linalg.norm(blocks @ taken)) <= worst + 1e-12
+
+
+def test_a_season_that_was_kept_without_its_rounds_is_begun_anew() -> None:
+    """As it was written before: its deviation is not known, and noise that is independent of it
+    costs no privacy."""
+    head = struct.pack("<4sIIQ", b"PQBN", 3, 2, 4)
+    found = BandedNoise.from_bytes(head + np.ones(8, "<f8").tobytes())
+    assert (found.bands, found.history.shape, found.deviation, found.last) == (3, (0, 4), 0, None)
+    assert found.next(bytes(32), 1.0, 30)[0].tolist() == gaussians(bytes(32), 4).tolist()
+    with pytest.raises(CorruptArtifactError, match="no history"):
+        BandedNoise.from_bytes(head + bytes(65))
 
 
 def test_a_resumed_season_makes_the_same_noise() -> None:
@@ -116,12 +157,12 @@ def test_a_resumed_season_makes_the_same_noise() -> None:
     for bands, steps in ((1, 3), (5, 2), (5, 9)):
         noise = BandedNoise.start(bands, 7)
         for step in range(steps):
-            _, noise = noise.next(bytes([step]) * 32, 1.0)
+            _, noise = noise.next(bytes([step]) * 32, 1.0, 5 + step)
         data = noise.to_bytes()
         again = BandedNoise.from_bytes(data)
         assert again.to_bytes() == data
-        assert len(data) == 20 + 8 * 7 * min(bands - 1, steps)
-        expected, actual = noise.next(bytes(32), 1.0), again.next(bytes(32), 1.0)
+        assert len(data) == 36 + 8 * 7 * min(bands - 1, steps)
+        expected, actual = (one.next(bytes(32), 0.5, 20) for one in (noise, again))
         assert expected[0].tobytes() == actual[0].tobytes()
 
 
@@ -152,7 +193,7 @@ def test_damaged_bytes_are_refused(data: st.DataObject) -> None:
     """Cut, grown or with another head; never another error."""
     noise = BandedNoise.start(3, 4)
     for step in range(2):
-        _, noise = noise.next(bytes([step]) * 32, 1.0)
+        _, noise = noise.next(bytes([step]) * 32, 1.0, step)
     whole = noise.to_bytes()
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(CorruptArtifactError, match="no history of a season's noise"):
@@ -170,9 +211,13 @@ def test_damaged_bytes_are_refused(data: st.DataObject) -> None:
 
 def test_noise_that_is_not_finite_is_refused() -> None:
     """It would be in every later release."""
-    noise = BandedNoise(2, np.array([[math.nan, 0.0]]))
-    with pytest.raises(CorruptArtifactError, match="NaN"):
-        BandedNoise.from_bytes(noise.to_bytes())
+    for noise in (
+        BandedNoise(2, np.array([[math.nan, 0.0]])),
+        BandedNoise(2, np.zeros((0, 2)), math.inf),
+        BandedNoise(2, np.zeros((0, 2)), -1.0),
+    ):
+        with pytest.raises(CorruptArtifactError, match="NaN"):
+            BandedNoise.from_bytes(noise.to_bytes())
 
 
 def test_what_no_season_has_is_refused() -> None:
@@ -182,7 +227,7 @@ def test_what_no_season_has_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="size is 0"):
         BandedNoise.start(1, 0)
     with pytest.raises(InvalidInputError, match="deviation is -1"):
-        BandedNoise.start(2, 4).next(bytes(32), -1.0)
+        BandedNoise.start(2, 4).next(bytes(32), -1.0, 0)
     with pytest.raises(InvalidInputError, match="participations is 0"):
         sensitivity(10, 2, 0)
 
