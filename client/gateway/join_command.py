@@ -99,9 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.leave:
             participation.leave()
             return 0
-        is_enrolled = (
-            rules_of(_config(arguments)) is not None
-        )  # what is wrong with them comes first
+        is_enrolled = rules_of(_config(arguments)) is not None  # or raises, before anything is sent
         participation.register()
         if is_enrolled:
             with _opened(arguments) as (_, participant):  # it may have been killed in a round

@@ -106,9 +106,8 @@ class StoreFile:
         rounds is removed from beside it.
         """
         with self._lock:
-            with contextlib.suppress(
-                OSError
-            ):  # first: killed below, nothing of the queries is left
+            # First, so that nothing of the queries is left where the process is killed below.
+            with contextlib.suppress(OSError):
                 _remove_made_of_queries(self.path)
             try:
                 self._change_and_rewrite(change)
