@@ -2,7 +2,7 @@
 
 A device's clock is set by hand, falls back to 1970 with an empty battery and leaps when the network
 corrects it. Subtracting two of its readings would then throw away what was kept a minute ago, or
-keep it for decades. So age is a counter of our own, which never shrinks, by three rules:
+keep it for decades. So age is a counter of our own, which never shrinks, by four rules:
 
 1. Every reading that is later than the last one counts, at most an hour of it, whatever date it
    shows: a clock that begins anew in 1970 at every start still ticks. An opening of the store at
@@ -13,6 +13,9 @@ keep it for decades. So age is a counter of our own, which never shrinks, by thr
 3. Where it is further ahead, the device was off or the clock is wrong. What it leapt to is believed
    once it is read again a day later or more, half a query's lifetime at a time; where it goes back
    before, not at all.
+4. Where it is more than a day before what it showed when the counter began, it was wrong then or is
+   now. Read so again a day later or more, it is believed from then on, which adds nothing: else
+   nothing but rule 1 would count until it is back where it began.
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ class Age:
         seconds: lived through so far; never shrinks.
         seen: the clock when it was last read, Unix seconds; None where it was not.
         origin: what a right clock showed when ``seconds`` was 0; None where none was ever set.
-        landed: what the clock showed when it leapt further ahead than is believed at once; None
-            where it is not ahead.
+        landed: what the clock showed when it leapt further ahead than is believed at once, or to
+            before ``origin``; None where it did neither.
     """
 
     seconds: float = 0.0
@@ -68,8 +71,15 @@ class Age:
             seconds += _HOUR
         if not is_set(now):
             return Age(seconds, now, self.origin, self.landed)
-        # 2. It is about where we think.
         origin = now - seconds if self.origin is None else self.origin
+        # 4. It is before the beginning.
+        if now < origin - DAY:
+            if self.landed is None or now < self.landed:
+                return Age(seconds, now, origin, now)
+            if now - self.landed < DAY:
+                return Age(seconds, now, origin, self.landed)
+            return Age(seconds, now, now - seconds)
+        # 2. It is about where we think.
         ahead = now - origin - seconds
         if ahead <= DAY:
             return Age(seconds + max(ahead, 0.0), now, origin)

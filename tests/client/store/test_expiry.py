@@ -99,6 +99,32 @@ def test_a_clock_that_begins_anew_at_every_start_counts_the_time_it_runs(start: 
     assert 100 * 270 * 60 <= age.seconds <= 100 * (270 * 60 + 2 * HOUR)
 
 
+def test_a_clock_that_was_ahead_at_first_is_put_right_once_it_kept_to_it_for_a_day() -> None:
+    wrong = NOW + 5_000 * DAY
+    age = after([wrong, wrong + 60, NOW])
+    assert (age.seconds, age.origin, age.landed) == (60.0, wrong, NOW)
+    assert after([NOW + 0.9 * DAY, wrong + 120], age) == Age(60.0 + 2 * HOUR, wrong + 120, wrong)
+    right = after([NOW + DAY], age)
+    assert right == Age(60.0 + HOUR, NOW + DAY, NOW + DAY - 60.0 - HOUR)
+    assert after([NOW + n * DAY for n in range(2, 90)], right).seconds == 88 * DAY + 60 + HOUR
+    # An hour before the beginning is nothing, and nor is a day in which it goes to and fro.
+    assert after([NOW, NOW - HOUR, NOW + DAY]) == Age(DAY, NOW + DAY, NOW)
+    assert after([NOW, NOW - 2 * DAY, NOW + HOUR, NOW - 0.9 * DAY]).origin == NOW
+
+
+def test_what_was_kept_while_the_clock_was_ahead_goes_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "queries.sqlite"
+    with QueryStore.open(path, clock=lambda: NOW + 5_000 * DAY) as store:
+        store.give_consent()
+        store.add("what is this rash")
+    kept = []
+    for day in range(95):
+        with QueryStore.open(path, clock=lambda: NOW + day * DAY) as store:  # noqa: B023
+            kept.append(len(store))
+    assert kept[:90] == [1] * 90
+    assert kept[94] == 0
+
+
 @given(st.lists(st.tuples(times, st.booleans())), st.floats(1.0, 1e9))
 def test_age_never_shrinks_and_never_leaps(clock: list[tuple[float, bool]], most: float) -> None:
     age = Age()
@@ -139,11 +165,13 @@ def test_a_clock_that_goes_to_and_fro_ages_nothing_by_more_than_a_day(
 
 
 @settings(max_examples=12, deadline=None)
-@given(excursions)
+@given(excursions, st.sampled_from([0.0, 2 * DAY, 30 * DAY, 1e9]))
 def test_no_wrong_clock_loses_what_is_new_or_keeps_what_is_old(
-    tmp_path_factory: pytest.TempPathFactory, found: list[tuple[float, float, list[float]]]
+    tmp_path_factory: pytest.TempPathFactory,
+    found: list[tuple[float, float, list[float]]],
+    ahead: float,
 ) -> None:
-    now = NOW
+    now = NOW + ahead  # when the store is made
     path: Path = tmp_path_factory.mktemp("aging") / "queries.sqlite"
     with QueryStore.open(path, clock=lambda: now) as store:
         store.give_consent()
@@ -159,7 +187,7 @@ def test_no_wrong_clock_loses_what_is_new_or_keeps_what_is_old(
             now = true
             store.add("another")
         assert len(store) == 1 + sum(2 + len(steps) for _, _, steps in found)
-        for _ in range(32):  # and then the clock is right
+        for _ in range(45 if ahead else 32):  # and then the clock is right
             now += 3 * DAY
             store.add("another")
         assert {example.query for example in store.examples()} == {"another"}
