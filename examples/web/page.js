@@ -173,14 +173,8 @@ async function start() {
   const offline = await keepOffline((share) => (progress.value = share), offerUpdate);
   say("Checking the files…");
   progress.removeAttribute("value");
-  const worker = new Worker("worker.js", { type: "module" });
-  const broken = new Promise((_, reject) =>
-    worker.addEventListener("error", ({ message }) =>
-      reject(new Error(message || "worker.js, or a module it imports, cannot be loaded")),
-    ),
-  );
-  const connected = new Caller(worker);
-  const opened = await Promise.race([connected.call("open", [publicKey]), broken]);
+  const connected = new Caller(new Worker("worker.js", { type: "module" }));
+  const opened = await connected.call("open", [publicKey]);
   if (opened.failed) {
     const title = opened.failed === "bundle" ? "The query encoder was refused" : "The index was refused";
     return refuse(title, ADVICE[opened.name] ?? "It cannot be used.", `${opened.name}: ${opened.message}`);

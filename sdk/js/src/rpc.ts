@@ -8,7 +8,7 @@ import { ERROR_CLASSES, PocketQueryError } from "./errors.js";
 /** A Worker, a MessagePort, or a worker's own global object. */
 export interface Port {
   postMessage(message: unknown, transfer: Transferable[]): void;
-  addEventListener(type: "message", listener: (event: MessageEvent) => void): void;
+  addEventListener(type: "message" | "messageerror" | "error", listener: (event: MessageEvent) => void): void;
   start?(): void;
 }
 
@@ -70,10 +70,16 @@ export class Caller {
   constructor(port: Port) {
     this.#port = port;
     port.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#receive(data));
+    port.addEventListener("messageerror", () => this.#fail("an answer of it cannot be read here"));
+    port.addEventListener("error", (event) => {
+      // Without a message where the script itself did not come.
+      const { message } = event as { message?: string };
+      this.#fail(message || "its script, or a module it imports, cannot be loaded");
+    });
     port.start?.();
   }
 
-  /** The result of the method; throws what it throws, or the signal's reason. */
+  /** The result of the method; throws what it throws, the signal's reason, or that the worker failed. */
   call(method: string, args: unknown[], options: CallOptions = {}): Promise<unknown> {
     const { signal, onMessage } = options;
     const id = ++lastId;
@@ -100,6 +106,16 @@ export class Caller {
     waiting.done();
     if (message.kind === "result") waiting.resolve(message.value);
     else waiting.reject(errorOf(message.name, message.text));
+  }
+
+  /** Nobody may answer any more: whatever waits is told. */
+  #fail(reason: string): void {
+    const error = new PocketQueryError(`the worker failed: ${reason}; look at its script, and make a new one`);
+    for (const { done, reject } of this.#waiting.values()) {
+      done();
+      reject(error);
+    }
+    this.#waiting.clear();
   }
 }
 

@@ -42,15 +42,21 @@ export interface EncoderInfo {
 }
 
 /**
- * In the worker: answer at `port` (the worker's own `self`) with an encoder. `runtime` brings
- * onnxruntime when the first bundle is loaded.
+ * In the worker: answer at `port` (the worker's own `self`) with an encoder, the one that was loaded
+ * last. `runtime` brings onnxruntime when the first bundle is loaded.
  */
 export function serveEncoder(
   port: Port,
   runtime: (options: WorkerLoadOptions) => Promise<OnnxRuntime>,
 ): void {
   let encoder: Encoder | null = null;
-  const opened = (): Encoder => {
+  let last = 0; // the number of the encoder that was loaded last
+  const opened = (id: number): Encoder => {
+    if (id !== last) {
+      throw new InvalidInputError(
+        "the worker has loaded another encoder in the place of this one; load each in a worker of its own",
+      );
+    }
     if (encoder === null) throw new InvalidInputError("the worker has no encoder; load a bundle");
     return encoder;
   };
@@ -70,27 +76,37 @@ export function serveEncoder(
       const loaded = await load(source, all);
       const before = encoder;
       encoder = loaded;
+      const id = ++last;
       await before?.close();
-      return info(loaded);
+      return { id, info: info(loaded) } satisfies Loaded;
     },
     verify: async (context, options: WorkerLoadOptions) => {
       const { source, all } = await prepared(context, options);
       return verify(source, all);
     },
-    encode: (_, texts: string, options: EncodeOptions) => opened().encode(texts, options),
-    encodeQuery: (_, texts: string, options: EncodeOptions) => opened().encodeQuery(texts, options),
-    tokenize: (_, text: string) => opened().tokenize(text),
-    adapter: () => opened().adapter,
-    swapAdapter: async (_, adapter: AdapterSource | null, options: { publicKey?: Key }) => {
-      await opened().swapAdapter(adapter, options);
-      return info(opened());
+    encode: (_, id: number, texts: string, options: EncodeOptions) => opened(id).encode(texts, options),
+    encodeQuery: (_, id: number, texts: string, options: EncodeOptions) =>
+      opened(id).encodeQuery(texts, options),
+    tokenize: (_, id: number, text: string) => opened(id).tokenize(text),
+    adapter: (_, id: number) => opened(id).adapter,
+    swapAdapter: async (_, id: number, adapter: AdapterSource | null, options: { publicKey?: Key }) => {
+      const one = opened(id);
+      await one.swapAdapter(adapter, options);
+      return info(one);
     },
-    close: async () => {
+    close: async (_, id: number) => {
+      if (id !== last) return; // it was closed when another took its place
       const before = encoder;
       encoder = null;
       await before?.close();
     },
   });
+}
+
+/** What comes of loading: how later calls name the encoder, and what it says of itself. */
+interface Loaded {
+  readonly id: number;
+  readonly info: EncoderInfo;
 }
 
 function info(encoder: Encoder): EncoderInfo {
@@ -101,14 +117,20 @@ function info(encoder: Encoder): EncoderInfo {
 /** On the page: an encoder in a worker. Methods and errors as `Encoder`'s. */
 export class WorkerEncoder {
   readonly #caller: Caller;
+  readonly #id: number;
   #info: EncoderInfo;
 
-  private constructor(caller: Caller, loaded: EncoderInfo) {
+  private constructor(caller: Caller, { id, info }: Loaded) {
     this.#caller = caller;
-    this.#info = loaded;
+    this.#id = id;
+    this.#info = info;
   }
 
-  /** Load a bundle in `worker`, which answers by `serveEncoder`. Errors as `load`'s. */
+  /**
+   * Load a bundle in `worker`, which answers by `serveEncoder`. It takes the place of what was loaded
+   * there before, whose calls then throw InvalidInputError. Errors as `load`'s; and PocketQueryError,
+   * of this and of each call, where the worker fails or its script cannot be loaded.
+   */
   static async load(
     worker: Port,
     options: WorkerLoadOptions,
@@ -117,7 +139,7 @@ export class WorkerEncoder {
     const caller = new Caller(worker);
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
     const loaded = await caller.call("load", [options], { signal, onMessage });
-    return new WorkerEncoder(caller, loaded as EncoderInfo);
+    return new WorkerEncoder(caller, loaded as Loaded);
   }
 
   /** Check a bundle whole, in `worker`. */
@@ -152,27 +174,31 @@ export class WorkerEncoder {
   encode(text: string, options?: EncodeOptions): Promise<Float32Array>;
   encode(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
   encode(texts: string | readonly string[], options: EncodeOptions = {}): Promise<never> {
-    return this.#caller.call("encode", [texts, options]) as Promise<never>;
+    return this.#call("encode", texts, options) as Promise<never>;
   }
 
   encodeQuery(text: string, options?: EncodeOptions): Promise<Float32Array>;
   encodeQuery(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
   encodeQuery(texts: string | readonly string[], options: EncodeOptions = {}): Promise<never> {
-    return this.#caller.call("encodeQuery", [texts, options]) as Promise<never>;
+    return this.#call("encodeQuery", texts, options) as Promise<never>;
   }
 
   tokenize(text: string): Promise<number[]> {
-    return this.#caller.call("tokenize", [text]) as Promise<number[]>;
+    return this.#call("tokenize", text) as Promise<number[]>;
   }
 
   async swapAdapter(
     adapter: AdapterSource | null,
     options: { readonly publicKey?: Key } = {},
   ): Promise<void> {
-    this.#info = (await this.#caller.call("swapAdapter", [adapter, options])) as EncoderInfo;
+    this.#info = (await this.#call("swapAdapter", adapter, options)) as EncoderInfo;
   }
 
   async close(): Promise<void> {
-    await this.#caller.call("close", []);
+    await this.#call("close");
+  }
+
+  #call(method: string, ...args: unknown[]): Promise<unknown> {
+    return this.#caller.call(method, [this.#id, ...args]);
   }
 }

@@ -88,5 +88,9 @@ test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chrom
         assert.ok(cosine(vector, EXPECTED.reference.vectors[i] ?? []) > 0.999);
       }
     });
+    await t.test("in a worker whose script is not there", async () => {
+      const refused = await call<string>(page, "withoutScript");
+      assert.match(refused, /^PocketQueryError: the worker failed: its script, or a module it imports, cannot be loaded/);
+    });
   });
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as onnxruntime from "onnxruntime-node";
-import { CorruptArtifactError, InvalidInputError } from "pocketquery";
-import { type Port, serveEncoder, WorkerEncoder } from "pocketquery/worker";
+import { CorruptArtifactError, InvalidInputError, PocketQueryError } from "pocketquery";
+import { Caller, type Port, serveEncoder, WorkerEncoder } from "pocketquery/worker";
 import { cosine, EXPECTED, read, TINY_FILES } from "./fixtures.js";
 
 const files = new Map<string, Uint8Array>(
@@ -42,5 +42,41 @@ test("an encoder across a border answers as one beside us", async () => {
   } finally {
     port1.close();
     port2.close();
+  }
+});
+
+test("an encoder whose place another took is refused, and does not answer as that one", async () => {
+  const { port1, port2 } = new MessageChannel();
+  serveEncoder(port2 as unknown as Port, async () => onnxruntime);
+  const port = port1 as unknown as Port;
+  try {
+    const first = await WorkerEncoder.load(port, { bundle: files });
+    const second = await WorkerEncoder.load(port, { bundle: files });
+    const refused = { name: "InvalidInputError", message: /has loaded another encoder in the place of this one/ };
+    await assert.rejects(first.encodeQuery("sugar"), refused);
+    await assert.rejects(first.swapAdapter(null), refused);
+    await first.close();
+    assert.equal((await second.encodeQuery("sugar")).length, 16);
+    await second.close();
+  } finally {
+    port1.close();
+    port2.close();
+  }
+});
+
+test("who waits for a worker that fails is told", async () => {
+  const worker = Object.assign(new EventTarget(), { postMessage: () => undefined });
+  const failures: [Event, RegExp][] = [
+    [new Event("error"), /the worker failed: its script, or a module it imports, cannot be loaded; look at/],
+    [Object.assign(new Event("error"), { message: "x is not defined" }), /the worker failed: x is not defined;/],
+    [new Event("messageerror"), /the worker failed: an answer of it cannot be read here;/],
+  ];
+  const caller = new Caller(worker as unknown as Port);
+  for (const [event, message] of failures) {
+    const waiting = ["encode", "close"].map((method) => caller.call(method, []));
+    worker.dispatchEvent(event);
+    for (const call of waiting) {
+      await assert.rejects(call, (error: Error) => error instanceof PocketQueryError && message.test(error.message));
+    }
   }
 });
