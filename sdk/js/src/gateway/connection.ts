@@ -110,10 +110,10 @@ export class GatewayConnection {
    * reached, or is too busy) or CorruptArtifactError (an answer of more than 2 MiB).
    */
   async ask(method: string, path: string, asked: Asked = {}): Promise<Answer> {
-    const { attempts, sleep, signal } = this.#options;
+    const { attempts, signal } = this.#options;
     let said: unknown = null;
     for (let attempt = 0; attempt < attempts; attempt++) {
-      if (attempt > 0) await sleep(pause(attempt, said));
+      if (attempt > 0) await this.#sleep(pause(attempt, said));
       signal?.throwIfAborted();
       try {
         return await this.#once(method, path, asked);
@@ -134,8 +134,17 @@ export class GatewayConnection {
 
   /** Wait, and up to half as long again, so that not all devices ask at once. */
   async wait(seconds: number): Promise<void> {
-    await this.#options.sleep(seconds * (1 + Math.random() / 2));
+    await this.#sleep(seconds * (1 + Math.random() / 2));
     this.#options.signal?.throwIfAborted();
+  }
+
+  /** Not a moment longer than until the signal aborts. */
+  #sleep(seconds: number): Promise<void> {
+    const { sleep, signal } = this.#options;
+    return new Promise((resolve, reject) => {
+      const leave = listen([signal], reject);
+      void sleep(seconds).then(resolve, reject).finally(leave);
+    });
   }
 
   async #once(method: string, path: string, asked: Asked): Promise<Answer> {
@@ -152,18 +161,26 @@ export class GatewayConnection {
           figures,
           ...(body && { body }),
         });
+    const controller = new AbortController();
     const patience = AbortSignal.timeout(1000 * seconds);
-    const response = await this.#options.fetch(this.#origin + path, {
-      method,
-      headers: { ...headers, ...proof },
-      ...(body && { body: Uint8Array.from(body) }),
-      cache: "no-store", // what is known already is told by its ETag
-      credentials: "omit",
-      redirect: "error", // what was signed is for this host
-      referrerPolicy: "no-referrer",
-      signal: signal === null ? patience : either(signal, patience),
-    });
-    const found = await bodyOf(response);
+    const leave = listen([signal, patience], (reason) => controller.abort(reason));
+    let response: Response;
+    let found: Uint8Array;
+    try {
+      response = await this.#options.fetch(this.#origin + path, {
+        method,
+        headers: { ...headers, ...proof },
+        ...(body && { body: Uint8Array.from(body) }),
+        cache: "no-store", // what is known already is told by its ETag
+        credentials: "omit",
+        redirect: "error", // what was signed is for this host
+        referrerPolicy: "no-referrer",
+        signal: controller.signal,
+      });
+      found = await bodyOf(response);
+    } finally {
+      leave();
+    }
     const { status, headers: said } = response;
     const retryAfter = numberIn(said, "retry-after");
     if (status < 400) {
@@ -182,13 +199,15 @@ export class GatewayConnection {
   }
 }
 
-function either(one: AbortSignal, other: AbortSignal): AbortSignal {
-  const controller = new AbortController();
-  for (const signal of [one, other]) {
-    if (signal.aborted) controller.abort(signal.reason);
-    signal.addEventListener("abort", () => controller.abort(signal.reason), { once: true });
-  }
-  return controller.signal;
+/** Tells the reason of the signals that abort, or have; what it returns takes its listeners off. */
+function listen(signals: readonly (AbortSignal | null)[], tell: (reason: unknown) => void): () => void {
+  const ends = signals.map((signal) => {
+    const abort = (): void => tell(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort);
+    return () => signal?.removeEventListener("abort", abort);
+  });
+  return () => ends.forEach((end) => end());
 }
 
 async function bodyOf(response: Response): Promise<Uint8Array> {

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { getEventListeners } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
@@ -89,6 +90,34 @@ test("what is too long, redirected or gone is an error", async () => {
   const place = new MemoryPlace();
   const gone = new GatewayConnection("http://127.0.0.1:9", await place.signer(), { attempts: 2, sleep: async () => {} });
   await assert.rejects(gone.ask("GET", "/"), /did not answer 2 times/);
+});
+
+test("a signal ends a pause at once, and no request leaves a listener on it", async () => {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const listeners = (): number => getEventListeners(signal, "abort").length;
+  let asleep = false;
+  const sleep = (): Promise<void> => {
+    if (!asleep) return Promise.resolve();
+    queueMicrotask(() => controller.abort(new Error("the page is closed")));
+    return new Promise(() => undefined); // no end of its own
+  };
+  const busy = problem(503, "busy");
+  const replies = [fine, busy, fine, problem(422, "duplicate"), fine, busy];
+  await against(
+    replies,
+    async (connection) => {
+      await connection.ask("GET", "/");
+      await connection.ask("GET", "/");
+      await assert.rejects(connection.ask("GET", "/"), RefusedError);
+      await connection.ask("GET", "/");
+      await connection.wait(1);
+      assert.equal(listeners(), 0);
+      asleep = true;
+      await assert.rejects(connection.ask("GET", "/"), /^Error: the page is closed/);
+    },
+    { signal, sleep },
+  );
 });
 
 test("an address is of https, or of this machine", async () => {
