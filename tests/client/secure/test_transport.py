@@ -241,7 +241,7 @@ def test_a_device_that_insists_on_private_rounds_is_none_of_plain_ones(
     enrolment: str | None, certificate: str | None, insisted: str | None
 ) -> None:
     given = {"enrolment": enrolment, "certificate": certificate}
-    private = {name: value for name, value in given.items() if value is not None}
+    private: dict[str, object] = {name: one for name, one in given.items() if one is not None}
     private |= {insisted: 1} if insisted else {}
     config = {"bundle": "bundle", "index": "index", "state": "state"} | private
     if not private:

@@ -277,7 +277,7 @@ def test_opened_results_of_a_few_count_for_nothing(device: TrainingSetup) -> Non
     source = MatrixVectors(device.documents, [f"doc-{row}" for row in range(len(TEXTS))])
     counting = dataclasses.replace(FAST, opened_loss_weight=1.0)
 
-    def train(examples: list[Example], least: int, **changes: int) -> LocalResult:
+    def train(examples: list[Example], least: int, **changes: Any) -> LocalResult:
         config = dataclasses.replace(counting, **changes)
         return device.train(examples, config, source=source, least_opened=least)
 
