@@ -27,7 +27,14 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import write_atomic
 
-__all__ = ["GATEWAY_KEY", "Answer", "GatewayConnection", "Refused", "device_key"]
+__all__ = [
+    "GATEWAY_KEY",
+    "Answer",
+    "GatewayConnection",
+    "Refused",
+    "UnreachableError",
+    "device_key",
+]
 
 GATEWAY_KEY = "gateway.key"
 """The file of a device's private key for its gateway, in its state folder."""
@@ -35,6 +42,7 @@ GATEWAY_KEY = "gateway.key"
 _KEY_BYTES = 32
 _LARGEST_ANSWER = 2 << 20
 _AGAIN = (429, 502, 503, 504)
+_USED_UP = "quota"  # comes with 429 too, and is so until tomorrow
 _LONGEST_PAUSE = 60.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CODE = re.compile("[a-z_]{1,40}")
@@ -54,6 +62,10 @@ class Refused(ArtifactError):
         self.status = status
         self.code = code
         self.retry_after = retry_after
+
+
+class UnreachableError(ArtifactError):
+    """The gateway did not answer, or was too busy, however often it was asked."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +133,20 @@ class GatewayConnection:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise InvalidInputError(
+                f"the gateway is {url!r} ({error}), expected https://host or https://host:port"
+            ) from error
         plain = parts.scheme == "http" and parts.hostname in _LOOPBACK
         if not parts.hostname or not (parts.scheme == "https" or plain) or parts.path.strip("/"):
             raise InvalidInputError(
                 f"the gateway is {url!r}, expected https://host or https://host:port; http is for "
                 "this machine alone"
             )
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port = parts.hostname, port
         self._authority = parts.netloc.rpartition("@")[2].lower()
         self._trust = None if plain else ssl.create_default_context(cafile=authority_file)
         self._key = private_key
@@ -154,7 +172,7 @@ class GatewayConnection:
 
         Raises:
             Refused: the gateway says no, and again would not help.
-            ArtifactError: it cannot be reached, or is too busy.
+            UnreachableError: it cannot be reached, or is too busy.
         """
         said: Exception = ArtifactError("it was not asked")
         for attempt in range(self._attempts):
@@ -163,13 +181,14 @@ class GatewayConnection:
             try:
                 return self._once(method, path, body, signed, figures, headers or {})
             except Refused as error:
-                if error.status not in _AGAIN and error.code != "not_in_time":
+                again = error.status in _AGAIN or error.code == "not_in_time"
+                if not again or error.code == _USED_UP:
                     raise
                 said = error
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 said = error
-        raise ArtifactError(
+        raise UnreachableError(
             f"the gateway {self._authority} did not answer {self._attempts} times ({said}); try "
             "again later"
         ) from said

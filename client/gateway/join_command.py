@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ _RULES: tuple[tuple[str, type, str], ...] = (
     ("delta", float, "of that epsilon"),
 )
 _LEAST_WAIT = 1.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 900.0  # seconds, where the gateway cannot be reached
 _FILES = ("bundle", "index", "state")
 
 
@@ -99,41 +101,64 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.leave:
             participation.leave()
             return 0
-        is_enrolled = rules_of(_config(arguments)) is not None  # or raises, before anything is sent
-        participation.register()
-        if is_enrolled:
+        if rules_of(_config(arguments)) is not None:
             with _opened(arguments) as (_, participant):  # it may have been killed in a round
                 assert participant is not None
                 participation.private.round = participant.round
         return _rounds(participation, arguments)
 
 
-def _rounds(participation: Participation, arguments: argparse.Namespace) -> int:
-    """Ask for offers, as often as is wanted."""
-    from pocketquery.client.gateway.connection import Refused
+def _rounds(
+    participation: Participation,
+    arguments: argparse.Namespace,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Register, and ask for offers as often as is wanted. Where that is until stopped, a gateway
+    that cannot be reached is told of once, and waited for."""
+    from pocketquery.client.gateway.connection import Refused, UnreachableError
+    from pocketquery.client.gateway.outcome import Outcome
 
-    asked = 0
+    asked = missed = 0
+    is_registered = False
     while True:
         try:
+            if not is_registered:
+                participation.register()
+                is_registered = True
             outcome = _once(participation, arguments)
         except Refused as error:
-            if error.code != "unknown_device":
+            if not is_registered or error.code != "unknown_device":
                 raise
-            participation.register()  # the gateway was given another journal
+            is_registered = False  # the gateway was given another journal
             continue
-        asked += 1
+        except UnreachableError as error:
+            if arguments.times:
+                raise
+            if not missed:
+                _tell(Outcome("unreachable", str(error)), as_json=arguments.json)
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(missed, 9))
+            sleep(pause * (1 + random.random() / 2))  # so that devices do not come back at once
+            missed += 1
+            continue
+        asked, missed = asked + 1, 0
         _tell(outcome, as_json=arguments.json)
         if arguments.times and asked >= arguments.times:
             return 0
-        time.sleep(max(_LEAST_WAIT, outcome.retry_after))
+        sleep(max(_LEAST_WAIT, outcome.retry_after))
 
 
 def _once(participation: Participation, arguments: argparse.Namespace) -> Outcome:
     """Take part once, and fetch what is in force; the device is opened only where there is
     something for it to do."""
     from pocketquery.client.gateway.connection import Refused
+    from pocketquery.client.gateway.outcome import Outcome
 
-    outcome = _turn(participation, arguments)
+    try:
+        outcome = _turn(participation, arguments)
+    except Refused as error:
+        if error.code != "quota":
+            raise
+        outcome = Outcome("left out", str(error), round(error.retry_after))
     try:
         if not participation.is_current():
             with _opened(arguments) as (device, _):

@@ -18,7 +18,7 @@ class Outcome:
 
     Attributes:
         what: "idle" (there was none), "declined", "accepted", "left out" or "over"; in a private
-            round also "ready", "waiting" and "answered".
+            round also "ready", "waiting" and "answered"; of ``pocketquery join`` "unreachable".
         detail: why, in words; for this device's log alone.
         retry_after: seconds until asking again is of use.
     """

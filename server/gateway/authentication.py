@@ -71,7 +71,7 @@ class Authentication:
             raise Problem(
                 429, "address_rate", "too many requests from this address", retry_after=wait
             )
-        known = self._settings.authorities
+        known = [one.lower() for one in self._settings.authorities]
         if known and request.authority.lower() not in known:
             raise Problem(
                 421, "wrong_authority", f"this gateway is known as {', '.join(known)} alone"

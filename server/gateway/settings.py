@@ -36,7 +36,7 @@ class GatewaySettings:
         behind_proxy: where something in front of it ends TLS.
         trusted_proxies: addresses whose X-Forwarded-For is believed.
         authorities: the hosts that devices know it by; a request that was signed for another is
-            refused. Empty: any, which is for trying out.
+            refused, whatever the case of its letters. Empty: any, which is for trying out.
         origins: of web pages that may use it (CORS), say "https://app.example.org".
         metrics: host and port for Prometheus; empty: on the socket alone.
         attestation: "module:function", see attestation.py; empty: any key may register.

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pocketquery.client.gateway.connection import GatewayConnection
-from pocketquery.sdk.errors import ArtifactError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 
 BODY = bytes(range(256)) * 40
 
@@ -70,3 +70,12 @@ def test_answers_always_cut_short_are_no_answer(gateway: Gateway) -> None:
     said = "did not answer 3 times"
     with connection(gateway) as opened, pytest.raises(ArtifactError, match=said):
         opened.ask("GET", "/v1/releases/1")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://host:84x43", "https://host:99999", "https://[::1", "https://", "http://host", "host"],
+)
+def test_what_is_no_url_of_a_gateway_is_told(url: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"expected https://host or https://host:port"):
+        GatewayConnection(url, bytes(32))

@@ -16,7 +16,7 @@ import pytest
 
 from pocketquery.client.device_files import _RULES
 from pocketquery.client.gateway import join_command
-from pocketquery.client.gateway.connection import GatewayConnection
+from pocketquery.client.gateway.connection import GatewayConnection, UnreachableError
 from pocketquery.client.gateway.outcome import Outcome
 from pocketquery.client.gateway.participation import Participation
 from pocketquery.client.secure.rules import Trained
@@ -72,6 +72,7 @@ class Silent(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.refusals: list[tuple[int, str]] = []  # of the next requests
         super().__init__(("127.0.0.1", 0), Handler)
 
 
@@ -80,13 +81,26 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
-        over = {"code": "round_over", "detail": ""}
-        is_over = self.path == "/v1/rounds/6/secure"
-        self.answer(409 if is_over else 200, over if is_over else {"offer": None, "retry_after": 9})
+        if self.path == "/v1/rounds/6/secure":
+            self.answer(409, {"code": "round_over", "detail": ""})
+        elif self.path == "/v1/releases/current":
+            self.answer(404, {"code": "no_release", "detail": ""})
+        else:
+            self.answer(200, {"offer": None, "retry_after": 9})
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.asked.append(self.path)
+        self.answer(200, {"registered": True})
 
     def answer(self, status: int, said: dict[str, Any]) -> None:
+        if self.server.refusals:
+            status, code = self.server.refusals.pop(0)
+            said = {"code": code, "detail": ""}
         body = json.dumps(said).encode()
         self.send_response(status)
+        if status == 429:
+            self.send_header("retry-after", "3600")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -105,6 +119,14 @@ def silent() -> Iterator[Silent]:
         thread.join()
 
 
+def connected(silent: Silent, attempts: int = 1) -> GatewayConnection:
+    def sleep(seconds: float) -> None:
+        raise AssertionError("it tries again")
+
+    url = f"http://127.0.0.1:{silent.server_port}"
+    return GatewayConnection(url, os.urandom(32), attempts=attempts, sleep=sleep)
+
+
 @pytest.mark.parametrize(("number", "kept"), [(6, 1e12), (None, 0.0), (None, 1e12)])
 def test_a_turn_forgets_a_private_round_that_is_over(
     silent: Silent, tmp_path: Path, number: int | None, kept: float
@@ -114,10 +136,54 @@ def test_a_turn_forgets_a_private_round_that_is_over(
     trained = Trained(bytes(16), 6, "", "", 3, 1.0)
     change = np.ones(3, np.float32)
     file.keep(SecureState(SecureProgress.READY, "", trained, kept, {}, {}, change))
-    url = f"http://127.0.0.1:{silent.server_port}"
-    with GatewayConnection(url, os.urandom(32), attempts=1) as connection:
+    with connected(silent) as connection:
         participation = Participation(connection, tmp_path)
         participation.private.round = number
         assert join_command._turn(participation, arguments) == Outcome("idle", retry_after=9)
     assert (tmp_path / SECURE).exists() == (number is None and kept > 0)
     assert silent.asked[-1] == "/v1/offer"
+
+
+class Stopped(Exception):
+    """Somebody ended the command."""
+
+
+def test_a_gateway_that_is_away_is_told_of_once_and_waited_for(
+    silent: Silent, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = [30, 60, 120, 240, 480, 900, 900, 900, 9, 30, 60, 9]
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 9:  # it was there, and goes again
+            silent.refusals = [(503, "busy")] * 2
+        if len(slept) == len(waits):
+            raise Stopped
+
+    silent.refusals = [(503, "busy")] * 8
+    arguments = parsed({"bundle": "none", "index": "none", "state": tmp_path})
+    with connected(silent) as connection, pytest.raises(Stopped):
+        join_command._rounds(Participation(connection, tmp_path), arguments, sleep)
+    assert all(wait <= found <= 1.5 * wait for wait, found in zip(waits, slept, strict=True))
+    assert (slept[8], slept[-1]) == (9, 9)
+    assert silent.asked.count("/v1/device") == 9  # registered once
+    assert capsys.readouterr().out.count("unreachable: ") == 2
+    arguments.times, silent.refusals = 3, [(503, "busy")]
+    with connected(silent) as connection, pytest.raises(UnreachableError, match="did not answer"):
+        join_command._rounds(Participation(connection, tmp_path), arguments, sleep)
+
+
+def test_a_used_up_quota_is_waited_for_and_not_asked_again(
+    silent: Silent, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent.refusals = [(200, ""), (429, "quota")]  # registered, and then
+    slept: list[float] = []
+    arguments = parsed({"bundle": "none", "index": "none", "state": tmp_path, "times": 2})
+    with connected(silent, attempts=6) as connection:
+        joined = Participation(connection, tmp_path)
+        assert join_command._rounds(joined, arguments, slept.append) == 0
+    assert slept == [3600]
+    turn = ["/v1/offer", "/v1/releases/current"]
+    assert silent.asked == ["/v1/device", *turn, *turn]
+    assert capsys.readouterr().out.startswith("left out: the gateway refuses (429 quota)")

@@ -281,6 +281,12 @@ def test_a_signature_holds_for_its_path_method_host_and_body(small: SmallGateway
     assert (other.status_code, code_of(other)) == (421, "wrong_authority")
 
 
+def test_a_host_is_known_whatever_the_case_of_its_letters(tmp_path: Path) -> None:
+    with opened(tmp_path, authorities=(HOST.upper(),)) as small:
+        for host in (HOST, HOST.upper()):
+            assert small.client.get("/v1/health", headers={"host": host}).status_code == 200
+
+
 def test_bodies_are_limited_before_they_are_read(small: SmallGateway) -> None:
     (device,) = devices(small, 1)
     small.begin(asked_for(RELEASE, wanted=8))
