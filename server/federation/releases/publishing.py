@@ -103,14 +103,23 @@ class RegistryPublisher:
         if self._gate is not None:
             found = self._gate.judge(self.registry.read(state.version), candidate.adapter)
             report = replace(found, privacy=privacy)
-        recorded = self.registry.publish(
-            candidate.adapter,
-            report,
-            manifest=self._manifest,
-            parent=state.version,
-            signing_key=self._signing_key,
-            share=self._share,
-        )
+        try:
+            recorded = self.registry.publish(
+                candidate.adapter,
+                report,
+                manifest=self._manifest,
+                parent=state.version,
+                signing_key=self._signing_key,
+                share=self._share,
+            )
+        except InvalidInputError:
+            if self.registry.current().version == state.version:
+                raise
+            return self.decide(state, candidate, privacy)  # another came while the gate judged
+        if recorded.accepted and not recorded.in_force:  # published before a kill, and taken back
+            in_force = self.registry.current().version
+            said = f"release {recorded.version} was rolled back to {in_force} meanwhile"
+            return Decision(False, in_force, None, skipped=said)
         described = None if report is None else report.to_dict()
         version = recorded.version if recorded.accepted else state.version
         return Decision(recorded.accepted, version, described)

@@ -12,15 +12,17 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import parse_adapter
+from pocketquery.sdk.encoder import AdapterSource
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_data import judged_by_shipped
-from pocketquery.server.federation.releases.gate_report import GateSettings
+from pocketquery.server.federation.releases.gate_report import AcceptanceReport, GateSettings
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from tests.server.federation.small_federation import Files, Parts, opened
 
@@ -211,9 +213,7 @@ def test_a_candidate_published_before_a_kill_is_decided_on_as_it_was(
     federation: Files, tmp_path: Path
 ) -> None:
     with opened(federation, tmp_path) as parts, sdk.open_index(federation.index) as index:
-        state = parts.first
-        changed = {name: value + np.float32(1e-3) for name, value in state.adapter.items()}
-        candidate = replace(state, round=1, adapter=changed)
+        state, candidate = parts.first, moved(parts.first, 1)
         held_out = judged_by_shipped(index, sdk.load(federation.bundle), ["the river", "a tower"])
 
         def publisher(least_mean: float) -> RegistryPublisher:
@@ -229,6 +229,46 @@ def test_a_candidate_published_before_a_kill_is_decided_on_as_it_was(
         stricter = publisher(1.0)  # than the gate that accepted it
         assert stricter.decide(state, candidate, cost) == before
         assert len(stricter.registry.history()) == 2
+
+
+def test_a_release_rolled_back_while_its_gate_judges_is_not_followed(
+    federation: Files, tmp_path: Path
+) -> None:
+    class Slow(Gate):
+        def judge(self, old: AdapterSource | None, new: AdapterSource) -> AcceptanceReport:
+            found = super().judge(old, new)
+            registry.rollback("1")
+            return found
+
+    with opened(federation, tmp_path) as parts, sdk.open_index(federation.index) as index:
+        registry = parts.publisher.registry
+        first, second = (moved(parts.first, number) for number in (1, 2))
+        state = first.released(parts.publisher.decide(parts.first, first).version)
+        held_out = judged_by_shipped(index, sdk.load(federation.bundle), ["the river", "a tower"])
+        slow = RegistryPublisher(parts.bundle, tmp_path / "releases", Slow(parts.bundle, held_out))
+        found = slow.decide(state, second)
+    assert (found.accepted, found.version) == (False, "1")
+    assert found.skipped == "release 2 was rolled back to 1 meanwhile"
+    assert len(registry.history()) == 2
+
+
+def test_a_candidate_published_before_a_kill_and_taken_back_is_not_followed(
+    federation: Files, tmp_path: Path
+) -> None:
+    with opened(federation, tmp_path) as parts:
+        candidate = moved(parts.first, 1)
+        assert parts.publisher.decide(parts.first, candidate).accepted
+        parts.publisher.registry.rollback("1")
+        found = parts.publisher.decide(parts.first, candidate)
+    assert (found.accepted, found.version) == (False, "1")
+    assert found.skipped == "release 2 was rolled back to 1 meanwhile"
+
+
+def moved(state: FederationState, number: int) -> FederationState:
+    """What a round after ``state`` may propose."""
+    by = np.float32(number * 1e-3)
+    adapter = {name: value + by for name, value in state.adapter.items()}
+    return replace(state, round=state.round + 1, adapter=adapter)
 
 
 def test_every_round_draws_its_devices_anew(federation: Files, tmp_path: Path) -> None:
