@@ -12,6 +12,7 @@ import type { Bundle } from "./bundle/bundle.js";
 import { CorruptArtifactError, InvalidInputError, SignatureError } from "./errors.js";
 import { type Graph, GraphModel, type OnnxRuntime, type SessionOptions } from "./graph.js";
 import { ADAPTER_FILE, ENCODER_FILE, type Manifest } from "./bundle/manifest.js";
+import { pairwiseSum } from "./index/vectors/numbers.js";
 import { byCodePoint, kindOf, repr } from "./python_text.js";
 import { parseSafetensors } from "./bundle/safetensors.js";
 import { type Key, rawKey } from "./bundle/signature.js";
@@ -51,7 +52,7 @@ interface Chosen {
 }
 
 const QUERY = "query";
-const LEAST_NORM = 1e-12; // torch.nn.functional.normalize's
+const LEAST_NORM = Math.fround(1e-12); // torch.nn.functional.normalize's
 
 /** What calls encode with, and how many of them still do. */
 class Serving {
@@ -349,6 +350,7 @@ function checkComplete(adapter: Chosen, model: GraphModel, manifest: Manifest): 
 function truncated(vector: Float32Array, dimension: number, normalize: boolean): Float32Array {
   const cut = vector.slice(0, dimension);
   if (!normalize) return cut;
-  const norm = Math.sqrt(cut.reduce((sum, value) => sum + value * value, 0));
+  // In float32 and in numpy's order: the same bits as in Python.
+  const norm = Math.fround(Math.sqrt(pairwiseSum(cut.map((value) => value * value), Math.fround)));
   return cut.map((value) => value / Math.max(norm, LEAST_NORM));
 }

@@ -27,6 +27,22 @@ async function assertAgrees(encoder: Encoder, expected: Vectors): Promise<void> 
   }
 }
 
+test("a truncated vector is normalised in float32, in the order of numpy's sums", async () => {
+  const encoder = await load(TINY);
+  const add = (left: number, right: number): number => Math.fround(left + right);
+  for (const text of EXPECTED.texts) {
+    const cut = (await encoder.encode(text)).slice(0, 12);
+    const squares = [...cut.map((value) => value * value)];
+    const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, ...rest] = squares;
+    const eight = add(add(add(a, b), add(c, d)), add(add(e, f), add(g, h)));
+    const norm = Math.fround(Math.sqrt(rest.reduce(add, eight)));
+    const expected = cut.map((value) => value / norm);
+    assert.deepEqual(await encoder.encode(text, { truncateDim: 12 }), expected);
+    assert.deepEqual(await encoder.encode(text, { truncateDim: 12, normalize: false }), cut);
+  }
+  await encoder.close();
+});
+
 test("the tiny bundle encodes as in Python, from a folder, a zip and memory", async () => {
   for (const place of [TINY, join(FIXTURES, "tiny.zip"), tiny()]) {
     const encoder = await load(place, { publicKey: EXPECTED.key, verify: true });
