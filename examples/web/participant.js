@@ -72,10 +72,14 @@ export class Participant {
     await this.#place.replace(JOINED, null, Uint8Array.of(1));
   }
 
-  /** What was released stays in use; the gateway forgets this browser's key. */
+  /** What was released stays in use; the gateway forgets this browser's key. Where it cannot be told, nothing changes. */
   async leave() {
+    try {
+      await this.#participation.leave();
+    } catch (error) {
+      if (!(error instanceof RefusedError && error.code === "unknown_device")) throw error; // else it is forgotten
+    }
     await this.#place.replace(JOINED, Uint8Array.of(1), null);
-    await this.#participation.leave();
   }
 
   /** Ask for an offer, take part where there is one, and use what was released. */

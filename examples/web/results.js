@@ -1,6 +1,7 @@
 /** The list of results: highlighted, opened one at a time, walked through with the arrow keys. */
 
 const AROUND = 260; // characters of a text that are shown before it is opened
+const NEAR = 40; // how far a space may lie to begin or end there; Chinese and Japanese have none
 
 /** Show `results` in `list`, in place of what it had; `onOpen` is told the first opening of each. */
 export function show(list, results, onOpen = () => undefined) {
@@ -54,13 +55,15 @@ function excerpt({ text, marks }) {
   if (text.length <= AROUND) return highlighted(text, marks);
   let [best, most] = [0, 0];
   for (const [from] of marks) {
-    const within = marks.filter(([begin, end]) => begin >= from && end <= from + AROUND - 40);
+    const within = marks.filter(([begin, end]) => begin >= from && end <= from + AROUND - NEAR);
     const words = new Set(within.map(([begin, end]) => text.slice(begin, end).toLowerCase()));
     if (words.size > most) [best, most] = [from, words.size];
   }
-  const begin = best <= 40 ? 0 : text.indexOf(" ", best - 40) + 1;
-  const cut = text.lastIndexOf(" ", begin + AROUND);
-  const end = begin + AROUND >= text.length ? text.length : cut > begin ? cut : begin + AROUND;
+  const space = text.indexOf(" ", best - NEAR);
+  const begin = best <= NEAR ? 0 : space >= 0 && space < best ? space + 1 : best - NEAR;
+  const last = begin + AROUND;
+  const cut = text.lastIndexOf(" ", last);
+  const end = last >= text.length ? text.length : cut > last - NEAR ? cut : last;
   const nodes = highlighted(text, marks, begin, end);
   return [begin > 0 ? "… " : "", ...nodes, end < text.length ? " …" : ""];
 }

@@ -37,6 +37,12 @@ WORDS = "water oxygen norman castle geology rock teacher school pharmacy drug em
 SEARCHES = [
     f"{WORDS[i]} {WORDS[(i * 5 + 3) % 12]} of the {WORDS[(i * 7 + 1) % 12]}" for i in range(10)
 ]
+BRIDGES = [
+    "结构。" * 100 + "吊桥" + "城市。" * 100,
+    "结构。" * 100 + "吊桥" + "城市。" * 100 + " 来源",
+    "结构。" * 90 + " 一座 " + "结构。" * 5 + "吊桥" + "城市。" * 100,
+    "bridge " * 60 + "吊桥" + " bridge" * 60,
+]
 QUERIES = [
     "when did the oil crisis begin",
     "how do plants make sugar",
@@ -371,6 +377,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "dist": str(PACKAGE / "dist"),
         "onnxruntime": str(PACKAGE / "node_modules" / "onnxruntime-node" / "dist" / "index.js"),
         "queries": SEARCHES,
+        "texts": [[text, [text.index("吊桥"), text.index("吊桥") + 2]] for text in BRIDGES],
     }
     command = ["node", str(Path(__file__).with_name("web_modules.mjs")), json.dumps(settings)]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
@@ -384,6 +391,22 @@ def test_what_is_opened_meanwhile_does_not_end_the_improvement(modules: Any) -> 
 
 def test_one_improvement_at_a_time(modules: Any) -> None:
     assert modules["again"] == {"kept": False, "reason": "it is being improved already"}
+
+
+def test_the_gateway_that_cannot_be_told_is_not_left(modules: Any) -> None:
+    assert modules["left"] == [
+        ["joined", True, 1],
+        ["ArtifactError", True, 1],
+        ["left", False, 0],
+        ["left", False, 0],
+    ]
+
+
+def test_what_is_found_is_shown_in_texts_without_spaces(modules: Any) -> None:
+    for text, shown in zip(BRIDGES, modules["excerpts"], strict=True):
+        assert "[吊桥]" in shown
+        assert shown.replace("[", "").replace("]", "").strip("… ") in text
+        assert len(shown) <= 260 + 6
 
 
 @browser
