@@ -16,10 +16,10 @@ For private rounds (experimental) a device was enrolled: ``enrolment`` is the au
 key (``pocketquery enrol``), which lies in ``state``, as does where it is in a round and what rounds
 have cost it. What it insists on then, see :class:`pocketquery.client.secure.rules.DeviceRules`:
 ``secure`` (``required``, the default, declines every offer of a plain round; ``allowed``),
-``least``, ``least-noisy``, ``neighbours``, ``collusion``, ``rest``, ``privacy``, ``noise-least``,
-``participations``, ``seasons``, ``epsilon``, ``delta``, and ``revoked``, a file of device keys in
-hexadecimal digits, one a line. With one of them and without enrolment or certificate no device is
-opened: it would take part in plain rounds.
+``least``, ``least-noisy``, ``largest-group``, ``neighbours``, ``collusion``, ``rest``, ``privacy``,
+``noise-least``, ``participations``, ``seasons``, ``epsilon``, ``delta``, and ``revoked``, a file of
+device keys in hexadecimal digits, one a line. With one of them and without enrolment or certificate
+no device is opened: it would take part in plain rounds.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from pocketquery.client.secure.keys import (
     sign_certificate,
 )
 from pocketquery.client.secure.noise import counted_on
+from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.client.secure.stages import Seat
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.secure.coordinator import SecureSum
@@ -65,6 +66,7 @@ class Group:
         )
         noise = _NOISE_MULTIPLIER if cohort >= _LEAST_NOISY else 0.0
         reach = value_range(offer.config.steps, offer.config.learning_rate)
+        many = counted_on(min(cohort, DeviceRules.largest_group))
         neighbours = min(cohort - 1, NEIGHBOURS if cohort < _MANY else NEIGHBOURS_OF_MANY)
         binding = Binding(
             federation=FEDERATION,
@@ -78,8 +80,8 @@ class Group:
             roster_sha256=roster_digest([key.public for key in keys]),
             release_sha256=sha256_bytes(offer.release),
             settings_sha256=settings_digest(offer.config),
-            encoding=choose_encoding(size, cohort, offer.clip_norm, reach, noise),
-            privacy=Privacy("devices", noise, counted_on(cohort), "1", 1) if noise else Privacy(),
+            encoding=choose_encoding(size, cohort, offer.clip_norm, reach, noise, many),
+            privacy=Privacy("devices", noise, many, "1", 1) if noise else Privacy(),
             expiry=_NEVER,
         )
         return cls(keys, SecureSum.begin(binding, certificates))

@@ -39,6 +39,7 @@ _RULES: tuple[tuple[str, type, str], ...] = (
     ("secure", str, "required: decline plain rounds; or allowed"),
     ("least", int, "devices in a group, and survivors of it"),
     ("least-noisy", int, "the same where there is noise"),
+    ("largest-group", int, "devices that a group with their noise counts as, at most"),
     ("neighbours", int, "that each device shares masks with"),
     ("collusion", float, "share of them that the threshold must withstand"),
     ("rest", int, "rounds between two that this device takes part in"),

@@ -91,7 +91,12 @@ def value_range(steps: int, learning_rate: float) -> float:
 
 
 def choose_encoding(
-    size: int, group: int, clip: float, range: float, noise_multiplier: float = 0.0
+    size: int,
+    group: int,
+    clip: float,
+    range: float,
+    noise_multiplier: float = 0.0,
+    counted: int | None = None,
 ) -> Encoding:
     """The encoding with the finest step at which the sum of a whole group fits its words.
 
@@ -101,6 +106,8 @@ def choose_encoding(
         clip: the norm of a change, at most.
         range: no value may be further from 0; see :func:`value_range`.
         noise_multiplier: of noise added on devices; 0 for none.
+        counted: how many devices' noise is counted on; None for
+            :func:`~pocketquery.client.secure.noise.counted_on` of the group.
 
     Raises:
         InvalidInputError: no step fits, or with the one that does the noise of a device would be
@@ -118,7 +125,8 @@ def choose_encoding(
         encoding = replace(coarsest, exponent=exponent)
         deviation = 0.0
         if noise_multiplier:
-            deviation = sigma(noise_multiplier, encoding, counted_on(group))
+            many = counted_on(group) if counted is None else counted
+            deviation = sigma(noise_multiplier, encoding, many)
         if largest_total(encoding, group, deviation) > most:
             continue
         if noise_multiplier and deviation < LEAST_SIGMA:
@@ -128,9 +136,11 @@ def choose_encoding(
                 "noise_multiplier, or use smaller groups or a smaller adapter"
             )
         return encoding
+    spare = counted is not None and counted < counted_on(group)
     raise InvalidInputError(
         f"no step lets {group} changes within {range:g} and their noise be summed in {bits} bits; "
         "lower range, the group's size or noise_multiplier"
+        + (", or raise largest-group" if noise_multiplier and spare else "")
     )
 
 

@@ -63,6 +63,9 @@ class DeviceRules:
         secure: "required": a change the server could read alone is not sent; "allowed": it is.
         least: devices in a group, and survivors of it.
         least_noisy: the same where there is noise.
+        largest_group: where devices add the noise, a group counts as no larger. How large it is no
+            device can check, and the more are said to be in it, the less noise each adds. In a
+            larger one the noise of so many is counted on, and there is more than it takes.
         neighbours: that each device has, or everybody in a smaller group.
         collusion: the share of a device's neighbours that the threshold must withstand.
         rest: rounds between two in which this device masks a change.
@@ -80,6 +83,7 @@ class DeviceRules:
     secure: Secure = "required"
     least: int = 20
     least_noisy: int = 100
+    largest_group: int = 1000
     neighbours: int = 84
     collusion: float = 0.19
     rest: int = 8
@@ -97,6 +101,7 @@ class DeviceRules:
             secure=one_of(*get_args(Secure)),
             least=whole(2),
             least_noisy=whole(2),
+            largest_group=whole(2),
             neighbours=whole(1),
             collusion=number(0, below=1),
             rest=whole(1),
@@ -239,6 +244,12 @@ class DeviceRules:
             yield (
                 f"the noise multiplier is {privacy.noise_multiplier:g}, this device accepts at "
                 f"least {self.noise_least:g}"
+            )
+        most = counted_on(self.largest_group)
+        if privacy.mode == "devices" and privacy.counted_on > most:
+            yield (
+                f"noise of {privacy.counted_on} devices is counted on, this device accepts at most "
+                f"{most}: its largest-group is {self.largest_group}"
             )
 
     def _noise(self, binding: Binding) -> Iterator[str]:

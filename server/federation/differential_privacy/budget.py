@@ -67,7 +67,8 @@ class Charge:
         season_rounds: of the season.
         rho: of the round's sum (zCDP), against an honest-but-curious server.
         sensitivity: of the season's correlated noise to one device; of no use in ``devices``.
-        counted_on: how many devices' noise ``rho`` counts on.
+        counted_on: how many devices' noise a device lets a server count on, at most, whatever that
+            says of its group: each adds at least its share of so many.
         least_honest: how many honest devices there are at least in a sum that a deviating server
             can learn.
         state: what became of the round; all cost alike.

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.noise import counted_on, delta, rho
+from pocketquery.client.secure.noise import delta, rho
 from pocketquery.server.federation.differential_privacy.accounting import least_honest
 from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.differential_privacy.budget import Charge
@@ -49,8 +49,9 @@ def charge_of(settings: SecureSettings, offer: Offer, size: int, group: int) -> 
     honest = least_honest(neighbours, 3 * neighbours // 5 + 1)
     if settings.privacy == "server":
         return settings.budget().charge(offer.round, least_honest=honest)
-    many, encoding = counted_on(group), planned_encoding(settings, offer, size, group)
-    spent = rho(settings.noise_multiplier, encoding, many)
+    encoding = planned_encoding(settings, offer, size, group)
+    spent = rho(settings.noise_multiplier, encoding, settings.counted_on(group))
+    many = settings.counted_on(settings.largest_group)  # whatever is said of the group's size
     return settings.budget().charge(offer.round, counted_on=many, least_honest=honest, rho=spent)
 
 

@@ -33,7 +33,8 @@ devices being drawn at random. docs/privacy.md says what all of it means.
 """
 _ADVERSARIES = {
     "H": "a server that follows the protocol and keeps what it sees",
-    "M": "a server that deviates, device keys being enrolled by someone else",
+    "M": "a server that deviates, where someone else enrols device keys and devices have the "
+    "options below",
     "R": "whoever gets the releases",
 }
 
@@ -66,6 +67,12 @@ def _add_plan(actions: Any) -> None:
     add("--privacy", choices=("devices", "server"), default="devices", help="who adds the noise")
     add("--participations", type=int, metavar="N", help="of a device (default: as few as do)")
     add("--adapter", choices=("full", "small"), default="full", help="small: rank 1, up alone")
+    add(
+        "--largest-group",
+        type=int,
+        metavar="N",
+        help="that a group counts as at most, by the devices' rule (default: the cohort, to 1,000)",
+    )
     add("--neighbours", type=int, default=84, metavar="N", help="in the masks' graph (default: 84)")
     add("--rest", type=int, default=8, metavar="N", help="rounds between two of a device")
     add("--clip-norm", type=float, default=1.0, metavar="X", help="largest L2 norm of a change")
@@ -116,6 +123,7 @@ def _plan(arguments: argparse.Namespace) -> int:
             delta=arguments.delta,
             participations=arguments.participations,
             adapter=arguments.adapter,
+            largest_group=arguments.largest_group,
             neighbours=arguments.neighbours,
             rest=arguments.rest,
             clip_norm=arguments.clip_norm,
@@ -200,6 +208,7 @@ def _server_options(found: Plan) -> str:
         "federation": "NAME",
         "enrolment": "authority.pub.pem",
         "secure-neighbours": wanted.neighbours,
+        "secure-largest-group": found.largest_group,
         "privacy": wanted.mode,
         "noise-multiplier": found.noise_multiplier,
         "participations": found.participations,
@@ -217,7 +226,7 @@ def _device_options(found: Plan) -> str:
     return (
         f'secure="required" privacy="{privacy_of}" participations={found.participations} '
         f"epsilon={limit} delta={wanted.delta} noise-least={found.noise_multiplier} "
-        f"rest={wanted.rest}"
+        f"neighbours={wanted.neighbours} largest-group={found.largest_group} rest={wanted.rest}"
     )
 
 

@@ -14,6 +14,7 @@ from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.encoding import Encoding, choose_encoding, value_range
 from pocketquery.client.secure.ledger import Account, cost_of, epsilon_of
 from pocketquery.client.secure.noise import counted_on, rho, sigma
+from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
 from pocketquery.server.federation.differential_privacy.accounting import (
@@ -67,6 +68,7 @@ class Wanted:
         delta: of (epsilon, delta).
         participations: of a device; None for as few as do.
         adapter: what is trained.
+        largest_group: the devices' own rule; None for the cohort, up to the rule's default.
         neighbours: of a device in the graph of masks.
         rest: rounds between two of a device.
         clip_norm: largest norm of a change.
@@ -86,6 +88,7 @@ class Wanted:
     delta: float = 1e-6
     participations: int | None = None
     adapter: Literal["full", "small"] = "full"
+    largest_group: int | None = None
     neighbours: int = 84
     rest: int = 8
     clip_norm: float = 1.0
@@ -105,6 +108,7 @@ class Wanted:
             delta=number(above=0, below=1),
             participations=optional(whole(1, self.rounds)),
             adapter=one_of(*ADAPTERS),
+            largest_group=optional(whole(2)),
             neighbours=whole(2),
             rest=whole(),
             clip_norm=number(above=0),
@@ -139,6 +143,7 @@ class Plan:
             server takes the exact formula of a Gaussian. A device with a lower limit declines.
         neighbours, threshold: of the graph of masks.
         least_honest: honest devices in any sum that a deviating server can learn.
+        largest_group: the devices' own rule, on which epsilon against that server rests.
         step_exponent, bits: of the encoding; the step is 2**-step_exponent.
         sigma_steps: standard deviation of one device's noise in steps; 0 with noise by the server.
         bands: of the server's correlated noise, 1 with noise on devices.
@@ -164,6 +169,7 @@ class Plan:
     neighbours: int
     threshold: int
     least_honest: int
+    largest_group: int
     overrun: dict[str, float]
     unrecoverable: dict[str, float]
     step_exponent: int
@@ -205,34 +211,38 @@ def plan(wanted: Wanted) -> Plan:
         assert wanted.epsilon is not None
         z = multiplier_for(wanted.mode, wanted.epsilon, times, wanted.delta, sensitivity=reach)
         z = math.ceil(z * 100) / 100  # two digits, to the safe side
+    largest = wanted.largest_group or min(cohort, DeviceRules.largest_group)
+    counted = counted_on(min(cohort, largest))
     encoding = choose_encoding(
         adapter.values,
         cohort,
         wanted.clip_norm,
         value_range(wanted.steps, wanted.learning_rate),
         z if wanted.mode == "devices" else 0.0,
+        counted,
     )
     neighbours = min(cohort - 1, wanted.neighbours)
     threshold = 3 * neighbours // 5 + 1
-    honest = (least_honest(neighbours, threshold), counted_on(cohort))
+    honest = least_honest(neighbours, threshold)
     graph = (cohort, neighbours, threshold)
-    noise = [noise_after(t, wanted.mode, z, encoding, cohort, bands) for t in (1, rounds)]
+    noise = [noise_after(t, wanted.mode, z, encoding, cohort, counted, bands) for t in (1, rounds)]
     found = Plan(
         wanted=wanted,
         participations=times,
         share_used=rounds * cohort / (wanted.fleet * times),
         over_selection=_over_selection(wanted, times, max(wanted.rest, bands)),
         noise_multiplier=z,
-        epsilon=_epsilons(wanted, encoding, z, times, honest, reach),
-        ledger_epsilon=_ledger_epsilon(wanted, encoding, z, times, bands),
+        epsilon=_epsilons(wanted, encoding, z, times, counted, counted_on(largest) / honest, reach),
+        ledger_epsilon=_ledger_epsilon(wanted, encoding, z, times, counted, bands),
         neighbours=neighbours,
         threshold=threshold,
-        least_honest=honest[0],
+        least_honest=honest,
+        largest_group=largest,
         overrun={f"{one:g}": overrun_risk(*graph, one) for one in _COLLUDING},
         unrecoverable={f"{one:g}": unrecoverable_risk(*graph, one) for one in _GONE},
         step_exponent=encoding.exponent,
         bits=encoding.bits,
-        sigma_steps=sigma(z, encoding, honest[1]) if wanted.mode == "devices" else 0.0,
+        sigma_steps=sigma(z, encoding, counted) if wanted.mode == "devices" else 0.0,
         bands=bands,
         bytes_down=bytes_down(adapter.release_bytes, *graph, encoding),
         bytes_up=bytes_up(*graph, encoding),
@@ -274,20 +284,22 @@ def _epsilons(
     encoding: Encoding,
     z: float,
     times: int,
-    honest: tuple[int, int],
+    counted: int,
+    missing: float,
     reach: float | None,
 ) -> dict[str, float]:
     if wanted.mode == "server":
         against = epsilon("server", "R", z, times, wanted.delta, sensitivity=reach)
         return {"H": math.inf, "M": math.inf, "R": against}
-    cost = times * rho(z, encoding, honest[1])
+    cost = times * rho(z, encoding, counted)
     curious = epsilon_of_zcdp(cost, wanted.delta)
-    deviating = epsilon_of_zcdp(cost * max(1.0, honest[1] / honest[0]), wanted.delta)
+    deviating = epsilon_of_zcdp(cost * max(1.0, missing), wanted.delta)
     return {"H": curious, "M": deviating, "R": curious}
 
 
-def _ledger_epsilon(wanted: Wanted, encoding: Encoding, z: float, times: int, bands: int) -> float:
-    counted = counted_on(wanted.cohort) if wanted.mode == "devices" else 0
+def _ledger_epsilon(
+    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int, bands: int
+) -> float:
     privacy = Privacy(wanted.mode, float(z), counted, "1", times, bands)
     account = Account(spent=times * cost_of(privacy, encoding))
     return epsilon_of(account.rho, wanted.delta)
@@ -321,8 +333,16 @@ def _warnings(found: Plan) -> list[str]:
     if wanted.mode == "devices" and found.epsilon["M"] > _WEAK_EPSILON:
         said.append(
             f"Against a server that deviates only {found.least_honest} devices' noise is certain, "
-            f"and epsilon is {found.epsilon['M']:.1f}: more neighbours (--neighbours 200) or a "
-            "smaller cohort with more noise lower it."
+            f"and epsilon is {found.epsilon['M']:.1f}: more neighbours (--neighbours 200), or "
+            "more noise by a smaller --largest-group, lower it."
+        )
+    if wanted.mode == "devices" and found.largest_group < wanted.cohort:
+        more = math.sqrt(wanted.cohort / found.largest_group)
+        said.append(
+            f"A group counts as one of {found.largest_group:,}, so the sum of {wanted.cohort:,} "
+            f"has at least {more:.1f} times the noise it would need: devices cannot check how many "
+            "there are. A larger --largest-group lowers it, and raises epsilon against a server "
+            "that deviates."
         )
     if (risk := found.overrun[f"{_COLLUDING[-1]:g}"]) > _LIKELY:
         said.append(

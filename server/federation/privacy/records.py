@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.secure.ledger import Ledger
-from pocketquery.client.secure.noise import counted_on
 from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
@@ -87,7 +86,7 @@ class Federation:
 
     def planned(self) -> Spent | None:
         """What the declared season costs when it is over; None without noise."""
-        if self.season is None or self.least_honest is None:
+        if self.secure is None or self.season is None or self.least_honest is None:
             return None
         known = [one for one in self.charges if one.season == self.season.name]
         first = known[0].round if known else 0
@@ -95,7 +94,7 @@ class Federation:
         rows = [
             self.season.charge(
                 first + number,
-                counted_on=counted_on(self.group),
+                counted_on=self.secure.counted_on(self.secure.largest_group),
                 least_honest=self.least_honest,
                 rho=rho,
             )

@@ -237,7 +237,9 @@ def promises(
             f"({rounded_up(epsilon['H'])}, {season.delta:g}) user-level zCDP-based DP against "
             "anyone who sees the sums or the releases, without relying on random sampling; the "
             f"device keeps its own budget and stops. {_unit(season)} Against a server that "
-            f"deviates ε is {rounded_up(epsilon['M'])} at the same δ."
+            f"deviates ε is {rounded_up(epsilon['M'])} at the same δ, for devices whose own limits "
+            f"are noise-least {season.noise_multiplier:g}, neighbours {secure.neighbours} and "
+            f"largest-group {secure.largest_group}."
         )
     if season is not None and epsilon is not None and season.mode == "server":
         said.append(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pocketquery.client.secure.encoding import Encoding
-from pocketquery.client.secure.noise import counted_on, delta
+from pocketquery.client.secure.noise import delta
 from pocketquery.server.federation.differential_privacy.accounting import NoiseSource
 from pocketquery.server.federation.differential_privacy.banded_noise import coefficients
 
@@ -89,6 +89,7 @@ def noise_after(
     noise_multiplier: float,
     encoding: Encoding,
     cohort: int,
+    counted: int,
     bands: int = 1,
 ) -> float:
     """Standard deviation of a value of the adapter after ``rounds``, over the clipping norm.
@@ -99,11 +100,12 @@ def noise_after(
         noise_multiplier: z.
         encoding: of the changes.
         cohort: by which a sum is divided.
+        counted: how many devices' noise is counted on.
         bands: of correlated noise.
     """
     one = noise_multiplier * delta(encoding) / encoding.clip / cohort
     if mode == "devices":  # everybody's noise arrives where fewer were counted on
-        return one * math.sqrt(cohort / counted_on(cohort) * rounds)
+        return one * math.sqrt(cohort / counted * rounds)
     weights = coefficients(bands)[1:]
     response = [1.0]  # of the noise of a round and those after it, to its independent part
     for _ in range(1, rounds):

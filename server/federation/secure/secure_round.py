@@ -20,7 +20,6 @@ from pocketquery.client.secure.binding import Binding, Privacy, roster_digest, s
 from pocketquery.client.secure.encoding import Encoding, choose_encoding
 from pocketquery.client.secure.keys import Certificate, check_certificate
 from pocketquery.client.secure.messages import Announcement, Stage
-from pocketquery.client.secure.noise import counted_on
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.secure.coordinator import SecureReason, SecureSum, Skipped
@@ -281,6 +280,7 @@ def planned_encoding(settings: SecureSettings, offer: Offer, size: int, group: i
         offer.clip_norm,
         settings.largest_value(offer.config),
         settings.noise_multiplier if settings.privacy == "devices" else 0.0,
+        settings.counted_on(group),
     )
 
 
@@ -291,7 +291,7 @@ def _privacy(settings: SecureSettings, group: int) -> Privacy:
     return Privacy(
         mode=settings.privacy,
         noise_multiplier=settings.noise_multiplier,
-        counted_on=0 if server else counted_on(group),
+        counted_on=0 if server else settings.counted_on(group),
         season=settings.season,
         participations=settings.participations,
         bands=settings.budget().bands if server else 1,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.secure.encoding import value_range
 from pocketquery.client.secure.keys import federation_id
-from pocketquery.client.secure.rules import SURVIVING_PERCENT
+from pocketquery.client.secure.noise import counted_on
+from pocketquery.client.secure.rules import SURVIVING_PERCENT, DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 
@@ -45,6 +46,8 @@ class SecureSettings:
             complete.
         least: devices in a group; with fewer that are ready, the round is skipped. It gives way to
             100 where noise is added.
+        largest_group: as which the devices' own rule lets a group count, at most, where they add
+            the noise; of a larger one no more devices' noise is counted on.
         groups: devices are dealt to so many groups, each one secure sum.
         stage_deadline: seconds that each of the four stages after training may take.
         rest: rounds between two in which the same device takes part.
@@ -65,6 +68,7 @@ class SecureSettings:
     enrolment: str = ""
     neighbours: int = 84
     least: int = 20
+    largest_group: int = DeviceRules.largest_group
     groups: int = 1
     stage_deadline: float = 120.0
     rest: int = 8
@@ -85,6 +89,7 @@ class SecureSettings:
             enrolment=_ENROLMENT_RULE,
             neighbours=whole(2),
             least=whole(2),
+            largest_group=whole(2),
             groups=whole(),
             stage_deadline=number(above=0),
             rest=whole(),
@@ -125,6 +130,10 @@ class SecureSettings:
             return self.least
         return max(self.least, math.ceil(size * SURVIVING_PERCENT / 100))
 
+    def counted_on(self, size: int) -> int:
+        """Of a group of ``size``, how many devices' noise is counted on."""
+        return counted_on(min(size, self.largest_group))
+
     def budget(self) -> Season:
         """The season that these settings declare.
 
@@ -150,8 +159,12 @@ class SecureSettings:
         return self.range or value_range(local.steps, local.learning_rate)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        return asdict(self)
+        """The settings as JSON values; ``largest_group``, which files of before lack, where it is
+        not the default."""
+        body = asdict(self)
+        if self.largest_group == DeviceRules.largest_group:
+            del body["largest_group"]
+        return body
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> SecureSettings:

@@ -70,6 +70,7 @@ class SimulatedEnrolment:
         return DeviceRules(
             least=s.least,
             least_noisy=s.least,
+            largest_group=s.largest_group,
             neighbours=s.neighbours,
             rest=s.rest,
             privacy="any",

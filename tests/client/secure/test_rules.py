@@ -92,6 +92,25 @@ def test_an_invitation_that_breaks_one_rule_is_refused_by_it(name: str) -> None:
     assert reason in found
 
 
+def test_a_group_counts_as_no_larger_than_a_device_can_believe() -> None:
+    """A server may say anything of a group's size; each device's noise is a share of so many's."""
+    large = replace(BINDING, size=20_000)
+    for counted, largest, allowed in (
+        (12_800, 1_000, False), (641, 1_000, False), (640, 1_000, True), (12_800, 20_000, True),
+    ):  # fmt: skip
+        rules, privacy = replace(RULES, largest_group=largest), replace(NOISE, counted_on=counted)
+        for found in (
+            refusal(replace(large, privacy=privacy), rules),
+            rules.of_offer(privacy, 7, NEW),
+        ):
+            assert (found is None) == allowed
+            if found:
+                assert f"{counted} devices is counted on, this device accepts at most 640" in found
+                assert "its largest-group is 1000" in found
+    assert DeviceRules().largest_group == 1_000
+    assert refusal(replace(large, privacy=Privacy()), DeviceRules(privacy="any")) is None
+
+
 def test_without_noise_a_group_of_twenty_is_enough_and_of_nineteen_is_not() -> None:
     rules = DeviceRules(privacy="any")
     plain = binding_of(MEMBERS[:20], 19, 12)
@@ -174,6 +193,7 @@ def test_another_season_needs_the_devices_leave() -> None:
     [
         ("secure", "never"),
         ("least", 1),
+        ("largest_group", 1),
         ("collusion", 1.0),
         ("collusion", -0.1),
         ("rest", 0),

@@ -37,6 +37,8 @@ export interface DeviceRules {
   readonly least: number;
   /** The same where there is noise. */
   readonly leastNoisy: number;
+  /** Where devices add the noise, a group counts as no larger: how large it is no device can check. */
+  readonly largestGroup: number;
   /** That each device has, or everybody in a smaller group. */
   readonly neighbours: number;
   /** The share of a device's neighbours that the threshold must withstand. */
@@ -63,6 +65,7 @@ export const DEVICE_RULES: DeviceRules = {
   secure: "required",
   least: 20,
   leastNoisy: 100,
+  largestGroup: 1000,
   neighbours: 84,
   collusion: 0.19,
   rest: 8,
@@ -81,6 +84,7 @@ const CHECKS: Record<string, (value: never) => boolean> = {
   privacy: (value: unknown) => value === "devices" || value === "any",
   least: whole(2),
   leastNoisy: whole(2),
+  largestGroup: whole(2),
   neighbours: whole(1),
   rest: whole(1),
   participations: whole(1),
@@ -236,12 +240,19 @@ function ofGroup(rules: DeviceRules, binding: Binding): string | null {
   return null;
 }
 
-function ofPrivacy(rules: DeviceRules, { mode, noiseMultiplier }: Privacy): string | null {
+function ofPrivacy(rules: DeviceRules, { mode, noiseMultiplier, countedOn }: Privacy): string | null {
   if (rules.privacy === "devices" && mode !== "devices") {
     return `the noise is '${mode}', this device accepts its own alone`;
   }
   if (mode !== "off" && noiseMultiplier < rules.noiseLeast) {
     return `the noise multiplier is ${noiseMultiplier}, this device accepts at least ${rules.noiseLeast}`;
+  }
+  const most = countedOnOf(rules.largestGroup);
+  if (mode === "devices" && countedOn > most) {
+    return (
+      `noise of ${countedOn} devices is counted on, this device accepts at most ${most}: its ` +
+      `largest-group is ${rules.largestGroup}`
+    );
   }
   return null;
 }

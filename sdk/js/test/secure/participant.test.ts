@@ -133,6 +133,7 @@ test("what the offer says is held to the rules before anything is trained", asyn
   for (const [more, changes, reason] of [
     [{ rules: { ...memberRules(), noiseLeast: 3 } }, {}, /the noise multiplier is 2.4/],
     [{ rules: { ...memberRules(), epsilon: 1 } }, {}, /would have cost epsilon 1.98/],
+    [{ rules: { ...memberRules(), largestGroup: 2 } }, {}, /its largest-group is 2/],
     [{ clock: () => 4e9 }, {}, /^the certificate of the device key [0-9a-f]{64} expired/],
     [{ authority: "ab".repeat(32) }, {}, /is not by this authority/],
     [{}, { config: { ...offerOf(ROUND).offer.config, clientInit: "ema" } }, /client_init is 'ema'/],

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from pocketquery.client.device import Offer
+from pocketquery.client.secure.encoding import largest_total
 from pocketquery.client.secure.keys import AgreementKey, federation_id, sign_certificate
 from pocketquery.client.secure.messages import Stage
+from pocketquery.client.secure.noise import rho, sigma
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.differential_privacy.banded_noise import (
@@ -19,7 +21,7 @@ from pocketquery.server.federation.differential_privacy.banded_noise import (
     coefficients,
     gaussians,
 )
-from pocketquery.server.federation.orchestration.secure_sums import with_noise, with_sums
+from pocketquery.server.federation.orchestration.secure_sums import charge_of, with_noise, with_sums
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import close_round
 from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
@@ -160,6 +162,19 @@ def test_a_group_that_is_far_longer_than_the_others_is_left_out() -> None:
     pair = deal(all_ready(8), OFFER, SIZE, SURROUNDINGS)
     found = with_sums(opened(3, pair), {0: gave(0.1), 1: gave(0.9)})  # of two, neither is outside
     assert [shard.count for shard in found.shards] == [4, 4, 0]
+
+
+def test_of_a_large_group_no_more_noise_is_counted_on_than_devices_let() -> None:
+    """And what it costs against a server that deviates is what it might say of a small one."""
+    noisy = dataclasses.replace(PLAIN, groups=1, privacy="devices", largest_group=6)
+    for count, many in ((12, 3), (6, 3), (4, 2)):
+        (group,) = deal(all_ready(count, noisy), OFFER, SIZE, SURROUNDINGS).groups.values()
+        binding = group.sum.binding
+        assert binding.privacy.counted_on == many
+        row = charge_of(noisy, OFFER, SIZE, count)
+        assert (row.counted_on, row.rho) == (3, rho(2.4, binding.encoding, many))
+        largest = largest_total(binding.encoding, count, sigma(2.4, binding.encoding, many))
+        assert largest <= 0.75 * 2 ** (binding.encoding.bits - 1)
 
 
 def test_the_mean_with_noise_is_over_the_devices_that_were_wanted() -> None:

@@ -76,7 +76,7 @@ def test_risks_of_a_graph(
 def test_signal_to_noise(cohort: int, full: float, small: float) -> None:
     """At multiplier 2; at 10,000 the full adapter's step costs it a fifth, as Delta says."""
     for adapter, expected in (("full", full), ("small", small)):
-        found = _plan(cohort=cohort, fleet=10**6, adapter=adapter)
+        found = _plan(cohort=cohort, fleet=10**6, adapter=adapter, largest_group=cohort)
         assert found.signal_to_noise == pytest.approx(expected, rel=0.03)
 
 
@@ -85,7 +85,8 @@ def test_signal_to_noise(cohort: int, full: float, small: float) -> None:
 )
 def test_the_loss_is_the_measured_one_where_it_was_measured(cohort: int, loss: float) -> None:
     """Ten rounds at multiplier 2; between, it is between."""
-    assert _plan(cohort=cohort, fleet=10**6).expected_loss == pytest.approx(loss, abs=0.06)
+    found = _plan(cohort=cohort, fleet=10**6, largest_group=cohort)
+    assert found.expected_loss == pytest.approx(loss, abs=0.06)
     between = _plan(cohort=600, fleet=10**6).expected_loss
     assert between is not None
     assert 0.22 < between < 0.73
@@ -99,6 +100,24 @@ def test_more_noise_than_was_measured_has_no_expected_loss() -> None:
     small = _plan(cohort=100, fleet=10**6, noise_multiplier=8.0, adapter="small")
     assert small.expected_loss is None
     assert any("loss is not known" in text for text in small.warnings)
+
+
+def test_a_server_that_deviates_is_held_by_the_devices_largest_group() -> None:
+    """It may say that a group is as large as that; larger cohorts have noise to spare."""
+    found = {
+        (cohort, largest): _plan(
+            cohort=cohort, largest_group=largest, noise_multiplier=2.4, adapter="small"
+        )
+        for cohort, largest in ((100, None), (100, 1_000), (1_000, None), (10_000, None))
+    }
+    against = [one.epsilon["M"] for one in found.values()]
+    assert against == pytest.approx([2.76, 10.18, 10.18, 10.18], abs=0.0051)
+    assert [one.largest_group for one in found.values()] == [100, 1_000, 1_000, 1_000]
+    assert len({round(one.epsilon["H"], 3) for one in found.values()}) == 1
+    large, least = found[10_000, None], found[1_000, None]
+    assert large.final_noise == pytest.approx(least.final_noise / 10**0.5, rel=0.01)
+    assert any("at least 3.2 times the noise it would need" in text for text in large.warnings)
+    assert not any("would need" in text for text in least.warnings)
 
 
 def test_an_epsilon_wanted_is_kept() -> None:
@@ -152,6 +171,7 @@ def test_devices_with_the_options_printed_take_part_in_all_rounds_planned(
             assert epsilon_of(account.rho, rules.delta) <= rules.epsilon
             taken.append(number)
     assert len(taken) == participations
+    assert (rules.neighbours, rules.largest_group) == (84, 1_000)
     assert rules.epsilon == pytest.approx(found.ledger_epsilon, abs=0.02)
 
 
@@ -212,6 +232,7 @@ def test_warnings_name_what_is_weak() -> None:
         ({"adapter": "none"}, "adapter is 'none'"),
         ({"fleet": 0}, "fleet is 0"),
         ({"cohort": 2_000, "fleet": 1_000}, "cohort is 2000 of 1000"),
+        ({"cohort": 20_000}, "be summed in 16 bits; .* or raise largest-group"),
         ({"noise_multiplier": 1e-3}, "expected at least 2; raise noise_multiplier"),
     ],
 )
@@ -237,6 +258,7 @@ def test_the_command_prints_settings_that_do(capsys: pytest.CaptureFixture[str])
     made = FederationOptions.of({**options, "enrolment": "00" * 32})
     assert made.secure is not None
     assert made.secure.budget().participations == 1
+    assert made.secure.largest_group == 1_000
 
 
 def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:

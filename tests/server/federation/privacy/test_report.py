@@ -131,6 +131,7 @@ def test_epsilon_is_never_told_alone() -> None:
     assert "season 'spring', of 10 rounds, in which it takes part at most once" in said
     assert "without relying on random sampling" in said
     assert "Against a server that deviates ε is 10.19 at the same δ" in said
+    assert "noise-least 2.4, neighbours 84 and largest-group 1000" in said
     assert "provided device keys are enrolled by someone else" in said
     assert "(ε, δ)" not in " ".join(_promises(_federation("off")))
     page = privacy_page(found)

@@ -102,8 +102,8 @@ def test_plain_rounds_know_nothing_of_secure_sums() -> None:
 def test_every_option_of_secure_sums_arrives() -> None:
     changed: dict[str, Any] = {
         "federation": "cd" * 16, "enrolment": "cd" * 32, "secure-neighbours": 200,
-        "secure-least": 150, "secure-groups": 1, "stage-deadline": 30, "rest": 3,
-        "privacy": "server",
+        "secure-least": 150, "secure-largest-group": 500, "secure-groups": 1,
+        "stage-deadline": 30, "rest": 3, "privacy": "server",
         "noise-multiplier": 4.0, "season": "2", "participations": 2, "season-rounds": 50,
         "epsilon": 1.0, "delta": 1e-7, "range": 0.5,
     }  # fmt: skip
@@ -116,6 +116,13 @@ def test_every_option_of_secure_sums_arrives() -> None:
         assert SecureSettings.from_dict(json.loads(json.dumps(found.to_dict()))["secure"]) == (
             found.secure
         )
+
+
+def test_the_largest_group_is_written_where_it_is_not_the_default() -> None:
+    """Simulations that were begun before there was one go on."""
+    assert "largest_group" not in FederationOptions.of(NOISY).to_dict()["secure"]
+    with pytest.raises(InvalidInputError, match="largest_group is 1"):
+        FederationOptions.of({**NOISY, "secure-largest-group": 1})
 
 
 def test_private_rounds_go_through_gateways_too() -> None:
