@@ -123,7 +123,7 @@ def train_locally(
     # What is trained on, and from where.
     chosen = _draw(examples, config, rng)
     batches = Batches(encoder, step.description, chosen, index_vectors, config, plan, least_opened)
-    if not batches.uses_opened:
+    if config.opened_loss_weight and not batches.uses_opened:
         config = replace(config, opened_loss_weight=0.0)
     given = step.initial_state(adapter)
     start = _begin(step, given, previous, config)
