@@ -129,9 +129,14 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _lexicon(arguments: argparse.Namespace) -> int:
-    from pocketquery.server.augmentation.lexicon import nearest_words, write_lexicon
+    from pocketquery.server.augmentation.lexicon import (
+        check_lexicon_place,
+        nearest_words,
+        write_lexicon,
+    )
     from pocketquery.server.modeling.word2vec import Word2VecConfig, train_word2vec
 
+    check_lexicon_place(arguments.lexicon)  # before the work
     texts = [text for group in _queries(arguments).values() for text in group]
     vectors = train_word2vec(texts, Word2VecConfig(seed=arguments.seed))
     table = nearest_words(vectors, texts)

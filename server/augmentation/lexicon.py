@@ -11,12 +11,14 @@ import numpy as np
 
 from pocketquery.client.views.synonyms import SynonymTable
 from pocketquery.client.views.text_units import is_unspaced
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.modeling.word2vec import WordVectors, words_of
 
-__all__ = ["LexiconConfig", "nearest_words", "write_lexicon"]
+__all__ = ["LexiconConfig", "check_lexicon_place", "nearest_words", "write_lexicon"]
 
+_FIRST_LINE = "# word, words used alike"
 _BLOCK = 1024
 
 
@@ -93,9 +95,29 @@ def nearest_words(
 
 
 def write_lexicon(path: Path | str, table: SynonymTable) -> None:
-    """Write ``table`` as :func:`pocketquery.client.views.synonyms.read_synonyms` reads it."""
-    lines = ["# word, words used alike", *("\t".join((w, *table[w])) for w in sorted(table))]
+    """Write ``table`` as :func:`pocketquery.client.views.synonyms.read_synonyms` reads it.
+
+    Raises:
+        InvalidInputError: ``path`` is a file that this did not write; it is left alone.
+    """
+    check_lexicon_place(path)
+    lines = [_FIRST_LINE, *("\t".join((w, *table[w])) for w in sorted(table))]
     write_atomic(path, "\n".join(lines) + "\n")
+
+
+def check_lexicon_place(path: Path | str) -> None:
+    """Refuse what :func:`write_lexicon` would destroy. Raises InvalidInputError."""
+    place = Path(path)
+    if place.is_dir() or not place.name:
+        raise InvalidInputError(f"{place} is a folder, expected a file to write words to")
+    if place.exists():
+        with place.open("rb") as file:
+            first = file.read(len(_FIRST_LINE))
+        if first != _FIRST_LINE.encode():
+            raise InvalidInputError(
+                f"{place} exists and is not a list of words used alike that was made before; it is "
+                "left alone. Name another file or remove it"
+            )
 
 
 def _is_plain(word: str) -> bool:

@@ -64,7 +64,9 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, pairs: Source) -> Questions:
-        """Pairs: the first text asks for the second; pairs of one id answer each other's queries.
+        """Pairs: the first text asks for the second; pairs of one id, and those that ask the same
+        (in :func:`~pocketquery.server.corpus.mining.matching_text.matching_form`), answer each
+        other's queries.
 
         Raises:
             CorpusError: no pair has two texts.
@@ -72,11 +74,19 @@ class Questions:
         groups = [pair for pair in map(pairs.__getitem__, range(len(pairs))) if len(pair.texts) > 1]
         if not groups:
             raise CorpusError("no pair has two texts; expected a first text that asks for a second")
-        families: dict[str, list[int]] = {}
+        families: dict[tuple[str, str], list[int]] = {}
+        asked = [matching_form(pair.texts[0]) for pair in groups]
         for row, pair in enumerate(groups):
-            families.setdefault(pair.id, []).append(row)
+            for family in (("id", pair.id), ("asks", asked[row])):
+                families.setdefault(family, []).append(row)
         questions = (
-            Question(pair.id, pair.texts[0], (row,), frozenset(families[pair.id]), pair.lang)
+            Question(
+                pair.id,
+                pair.texts[0],
+                (row,),
+                frozenset(families["id", pair.id] + families["asks", asked[row]]),
+                pair.lang,
+            )
             for row, pair in enumerate(groups)
         )
         return cls(tuple(pair.texts[1] for pair in groups), tuple(questions))

@@ -65,6 +65,18 @@ def test_words_used_alike_are_found_in_a_corpus_and_used(tmp_path: Path) -> None
     assert describe(choose({"name": "lexicon", "path": str(file)}, CATALOGUE))["rate"] == 0.1
 
 
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    place = tmp_path / "words.tsv"
+    place.write_text("car\tautomobile\n")
+    for strange in (place, tmp_path):
+        with pytest.raises(InvalidInputError, match=r"left alone|is a folder"):
+            write_lexicon(strange, {"a": ("b",)})
+    assert place.read_text() == "car\tautomobile\n"
+    for words in ({"a": ("b",)}, {}):
+        write_lexicon(tmp_path / "new.tsv", words)
+    assert read_synonyms(tmp_path / "new.tsv") == {}
+
+
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"most_ratio is 0\.5, expected a number from 1"):
         LexiconConfig(most_ratio=0.5)

@@ -129,6 +129,17 @@ def test_pairs_of_one_document_are_no_negatives_of_each_other() -> None:
         Questions.of_pairs(GroupList(pairs[3:], "pairs"))
 
 
+def test_another_answer_of_the_same_question_is_no_negative() -> None:
+    pairs = [
+        Group("1", ("How do I reset my password", "open the settings to reset a password")),
+        Group("2", ("how do i reset my  password", "call the desk to reset a password")),
+        Group("3", ("how do i reset my router", "hold the button to reset a router")),
+    ]
+    data = Questions.of_pairs(GroupList(pairs, "pairs"))
+    for triple in list(mine_triples(data, [Bm25Ranker(data.passages)]))[:2]:
+        assert triple.texts[2:] == ("hold the button to reset a router",)
+
+
 def test_settings_that_cannot_be() -> None:
     for settings in ({"negatives": 0}, {"skip": -1}, {"depth": 3, "skip": 3}):
         with pytest.raises(InvalidInputError, match="expected"):
