@@ -65,7 +65,7 @@ def test_nothing_that_the_description_allows_breaks_it(tmp_path: Path, private: 
         for operation in operations:
             fuzz(operation, served, seen)
         assert served.process.poll() is None
-        # Not 422: what is made up is read by luck alone; test_gateway.py and test_private_messages.py
+        # Not 422, which only luck makes up: test_gateway.py and test_private_messages.py
         # ask for it.
         assert seen >= {200, 201, 204, 401, 403, 404, 409}
         assert served.stop() == 0
