@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import cached_property
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.tokenizers.added_tokens import AddedToken, AddedTokens
@@ -50,25 +51,38 @@ class WordPieceTokenizer:
         self._normalizer = file.normalizer
         self._literals = AddedTokens(t for t in file.added_tokens if not t.normalized)
         self._normal_literals = _normalized_literals(file.added_tokens, file.normalizer)
-        self._set_vocabulary(file)
+        self._file = file
+        self._initial = file.vocabulary
+        self._max_word_length = file.max_word_length
+        self._unknown = (file.vocabulary[file.unknown_token],)
         self._remembered: dict[str, tuple[int, ...]] = {}
         self._remembered_words = remembered_words
         self._room_for_characters = remembered_words * _CHARACTERS_A_WORD
 
-    def _set_vocabulary(self, file: WordPieceFile) -> None:
-        prefix = file.prefix
-        self._initial = file.vocabulary
-        self._inner = {
+    # Of use to some texts only, and a cold start would feel them: made when first asked for.
+
+    @cached_property
+    def _initial_reach(self) -> dict[str, int]:
+        return _longest_by_first_character(self._initial)
+
+    @cached_property
+    def _inner(self) -> dict[str, int]:
+        prefix = self._file.prefix
+        return {
             piece[len(prefix) :]: number
-            for piece, number in file.vocabulary.items()
+            for piece, number in self._initial.items()
             if piece.startswith(prefix)
         }
-        self._initial_reach = _longest_by_first_character(self._initial)
-        self._inner_reach = _longest_by_first_character(self._inner)
-        self._max_word_length = file.max_word_length
-        self._unknown = (file.vocabulary[file.unknown_token],)
-        self._tokens = {number: piece for piece, number in file.vocabulary.items()}
-        self._tokens.update((token.id, token.content) for token in file.added_tokens)
+
+    @cached_property
+    def _inner_reach(self) -> dict[str, int]:
+        return _longest_by_first_character(self._inner)
+
+    @cached_property
+    def _tokens(self) -> dict[int, str]:
+        tokens = {number: piece for piece, number in self._initial.items()}
+        tokens.update((token.id, token.content) for token in self._file.added_tokens)
+        return tokens
 
     @property
     def vocabulary_size(self) -> int:
@@ -174,7 +188,11 @@ class WordPieceTokenizer:
 
 def _longest_by_first_character(pieces: Iterable[str]) -> dict[str, int]:
     """The length of the longest piece that begins with each character."""
-    return {piece[:1]: len(piece) for piece in sorted(pieces, key=len)}
+    longest: dict[str, int] = {}
+    for piece in pieces:
+        if len(piece) > longest.get(piece[:1], 0):
+            longest[piece[:1]] = len(piece)
+    return longest
 
 
 def _normalized_literals(
