@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Tensors
+from pocketquery.sdk.arrays import NDArray, Tensors
 from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.onnx_model import open_session

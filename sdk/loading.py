@@ -16,7 +16,8 @@ from pocketquery.sdk.errors import InvalidInputError, SignatureError
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+
+    from pocketquery.sdk.arrays import NDArray
 
 __all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE", "KEY_VARIABLE", "key_named"]
 

@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Tensors
+from pocketquery.sdk.arrays import NDArray, Tensors
 from pocketquery.sdk.bundle.adapter_tensors import halves_of, tensors_sha256, widened
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Tensors
+from pocketquery.sdk.arrays import NDArray, Tensors
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import sha256_bytes

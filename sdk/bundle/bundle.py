@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.manifest import (
     ADAPTER_FILE,
     MANIFEST_FILE,

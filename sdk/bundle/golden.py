@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE, MOST_DIMENSIONS, MOST_IDS
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import CorruptArtifactError

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 __all__ = ["parse", "parse_metadata", "parse_whole", "serialize"]

@@ -21,8 +21,8 @@ from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.untrusted_file import Schema
 

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import (

@@ -23,9 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Rows
+from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.texts import check_text
 

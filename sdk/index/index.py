@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Floats
+from pocketquery.sdk.arrays import Floats, NDArray
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import (
     ArtifactError,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pocketquery.sdk.arrays import NDArray
 
 __all__ = ["MOST_COLUMNS", "integer_product"]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Floats, Rows
+from pocketquery.sdk.arrays import Floats, NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.sdk.index.filters import Condition, matching_rows

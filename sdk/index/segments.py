@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import (

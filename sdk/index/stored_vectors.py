@@ -10,9 +10,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Floats, Rows
+from pocketquery.sdk.arrays import Floats, NDArray, Rows
 from pocketquery.sdk.index.documents import find_rows
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.vectors import Vectors, unit_rows

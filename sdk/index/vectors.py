@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Floats, Int32s, Rows
+from pocketquery.sdk.arrays import Floats, Int32s, NDArray, Rows
 from pocketquery.sdk.errors import (
     CorruptArtifactError,
     InvalidInputError,

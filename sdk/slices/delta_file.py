@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pocketquery.sdk.arrays import Rows
+from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.bundle.signature import (
     SIGNATURE_FILE,
     Key,

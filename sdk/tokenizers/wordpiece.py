@@ -15,7 +15,7 @@ from functools import cached_property
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.tokenizers.added_tokens import AddedToken, AddedTokens
 from pocketquery.sdk.tokenizers.bert_normalizer import BertNormalizer, split_words
-from pocketquery.sdk.tokenizers.wordpiece_file import WordPieceFile, read_wordpiece_file
+from pocketquery.sdk.tokenizers.wordpiece_file import read_wordpiece_file
 
 __all__ = ["WordPieceTokenizer"]
 
