@@ -1,6 +1,10 @@
-"""The rivals' virtual environment, .rivals/ in the repository root, made when first needed.
+"""Virtual environments beside ours, under .rivals/ in the repository root, made when first needed.
 
-python benchmarks/rivals/environment.py
+    python benchmarks/rivals/environment.py
+
+A rival that wants other versions than we do has one of its own. Where starting counts, we have one,
+too, with nothing but ``pip install .`` in it: what else is installed, and an editable install,
+change what a start costs.
 """
 
 from __future__ import annotations
@@ -12,31 +16,50 @@ import sys
 import venv
 from pathlib import Path
 
-__all__ = ["rivals_python"]
+__all__ = ["device_python", "fastembed_python", "rivals_python"]
 
+_ROOT = Path(__file__).resolve().parents[2]
 _REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-_FOLDER = Path(__file__).resolve().parents[2] / ".rivals"
+_CONSTRAINTS = _ROOT / "constraints.txt"
 
 
 def rivals_python() -> Path:
-    """The interpreter of the rivals' environment, which is made, or made anew after a change of
-    requirements.txt, if need be.
+    """The interpreter with the rivals of requirements.txt.
 
     Raises:
         subprocess.CalledProcessError: pip failed; it has said why.
     """
-    python = _FOLDER / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    stamp = _FOLDER / "requirements.sha256"
-    wanted = hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()
+    return _python("quality", ["--requirement", str(_REQUIREMENTS)], [_REQUIREMENTS])
+
+
+def fastembed_python() -> Path:
+    """The interpreter with fastembed alone. Raises as ``rivals_python`` does."""
+    return _python("fastembed", ["--constraint", str(_CONSTRAINTS), "fastembed"], [_CONSTRAINTS])
+
+
+def device_python() -> Path:
+    """The interpreter with our base install alone, of the checkout as it is. Raises as
+    ``rivals_python`` does.
+    """
+    sources = [_CONSTRAINTS, _ROOT / "pyproject.toml", *sorted(_ROOT.glob("sdk/**/*.py"))]
+    return _python("device", ["--constraint", str(_CONSTRAINTS), str(_ROOT)], sources)
+
+
+def _python(name: str, install: list[str], made_of: list[Path]) -> Path:
+    """The interpreter of the environment ``name``, made anew where what it is made of changed."""
+    folder = _ROOT / ".rivals" / name
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    stamp = folder / "made_of.sha256"
+    wanted = hashlib.sha256(b"".join(path.read_bytes() for path in made_of)).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
         return python
-    print(f"making {_FOLDER} (once)", file=sys.stderr)
-    venv.create(_FOLDER, clear=True, with_pip=True)
-    install = ["-m", "pip", "install", "--quiet", "--requirement", str(_REQUIREMENTS)]
-    subprocess.run([str(python), *install], check=True)
+    print(f"making {folder} (once)", file=sys.stderr)
+    venv.create(folder, clear=True, with_pip=True)
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *install], check=True)
     stamp.write_text(wanted)
     return python
 
 
 if __name__ == "__main__":
-    print(rivals_python())
+    for made in (rivals_python, fastembed_python, device_python):
+        print(made())
