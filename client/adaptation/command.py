@@ -66,8 +66,9 @@ def _run(arguments: argparse.Namespace) -> int:
     # numpy and onnxruntime come with these: only when the command runs.
     from pocketquery.client.adaptation.adaptation import AdaptationConfig
     from pocketquery.client.adaptation.adaptation import adapt as adapt_encoder
-    from pocketquery.sdk.bundle.adapter import read_adapter, write_adapter
+    from pocketquery.sdk.bundle.adapter import check_adapter_place, read_adapter, write_adapter
     from pocketquery.sdk.bundle.bundle import Bundle
+    from pocketquery.sdk.bundle.signature import public_key_of
     from pocketquery.sdk.index.index import open_index
 
     config = AdaptationConfig(
@@ -76,6 +77,9 @@ def _run(arguments: argparse.Namespace) -> int:
         most_queries=arguments.queries,
         seed=arguments.seed,
     )
+    check_adapter_place(arguments.output)  # this and the key: before minutes of training
+    if arguments.signing_key is not None:
+        public_key_of(arguments.signing_key)
     key = chosen_public_key(arguments)
     bundle = Bundle.open(arguments.bundle, public_key=key)
     manifest = bundle.manifest

@@ -32,6 +32,7 @@ from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
+    PocketQueryError,
     SignatureError,
     SpaceMismatchError,
     UnsupportedVersionError,
@@ -43,6 +44,7 @@ __all__ = [
     "ADAPTER_FORMAT",
     "LARGEST_RELEASE",
     "AdapterRelease",
+    "check_adapter_place",
     "check_belongs",
     "pack_adapter",
     "parse_adapter",
@@ -184,8 +186,10 @@ def write_adapter(
     """Write a release to ``path`` in one step. Arguments and errors as :func:`pack_adapter`.
 
     Raises:
+        InvalidInputError: also where ``path`` holds something else than a release.
         OSError: the disk is full or not writable; ``path`` is as it was before.
     """
+    check_adapter_place(path)
     data = pack_adapter(
         tensors,
         manifest=manifest,
@@ -195,6 +199,30 @@ def write_adapter(
     )
     write_atomic(path, data)
     return parse_adapter(data, str(path))
+
+
+def check_adapter_place(path: Path | str) -> None:
+    """See that :func:`write_adapter` can write to ``path`` and would destroy nothing.
+
+    Raises:
+        InvalidInputError: ``path`` is there and no release, or its folder is not there or not
+            writable.
+    """
+    place = Path(path)
+    if place.exists():
+        try:
+            parse_adapter(_read(place), str(place))
+        except PocketQueryError as error:
+            raise InvalidInputError(
+                f"{place} exists and is not an adapter release; it is left alone. Name another "
+                "file or remove it"
+            ) from error
+    folder = place.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        found = "is not writable" if folder.is_dir() else "is not a folder"
+        raise InvalidInputError(
+            f"{folder} {found}, expected one to write {place.name} to; make it or name another"
+        )
 
 
 def read_adapter(

@@ -24,7 +24,7 @@ from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
 from pocketquery.client.training.step import LocalStep
-from pocketquery.sdk.bundle.adapter import read_adapter
+from pocketquery.sdk.bundle.adapter import read_adapter, write_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.encoder import Encoder
@@ -249,3 +249,32 @@ def test_the_command_says_what_is_wrong(
     assert "none" in capsys.readouterr().err
     assert main([*words, "--index", str(folder / "index"), "--steps", "0"]) != 0
     assert "steps" in capsys.readouterr().err
+
+
+def test_what_could_not_be_written_is_refused_before_training(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def trained(*given: Any, **named: Any) -> None:
+        raise InvalidInputError("it trained")
+
+    monkeypatch.setattr("pocketquery.client.adaptation.adaptation.adapt", trained)
+    notes, key = tmp_path / "notes.txt", tmp_path / "key.pem"
+    notes.write_text("mine", encoding="utf-8")
+    key.write_text("no key", encoding="utf-8")
+    words = ["adapt", "--bundle", str(folder / "bundle"), "--index", str(folder / "index")]
+
+    def said(*more: object) -> str:
+        assert main([*words, *map(str, more)]) != 0
+        return capsys.readouterr().err
+
+    assert "not an adapter release; it is left alone" in said("--output", notes)
+    assert notes.read_text(encoding="utf-8") == "mine"
+    assert "is not a folder" in said("--output", tmp_path / "none" / "a")
+    assert "not a readable private key" in said("--output", tmp_path / "a", "--signing-key", key)
+    manifest = Bundle.open(folder / "bundle").manifest
+    adapter = Encoder.of_bundle(Bundle.open(folder / "bundle")).adapter
+    write_adapter(tmp_path / "a", adapter, manifest=manifest, version="1")
+    assert "it trained" in said("--output", tmp_path / "a")

@@ -240,6 +240,20 @@ def test_what_cannot_be_released_is_not_written(
     assert not path.exists()
 
 
+def test_only_a_release_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "adapter"
+    for old in (b"", b"notes", PLAIN[:-1]):
+        path.write_bytes(old)
+        with pytest.raises(InvalidInputError, match="not an adapter release; it is left alone"):
+            write_adapter(path, trained(), manifest=MANIFEST, version="2")
+        assert path.read_bytes() == old
+    path.write_bytes(SIGNED)
+    write_adapter(path, trained(), manifest=MANIFEST, version="2", parent_version="1")
+    assert path.read_bytes() == PLAIN
+    with pytest.raises(InvalidInputError, match="is not an adapter release"):
+        write_adapter(tmp_path, trained(), manifest=MANIFEST, version="2")
+
+
 @pytest.mark.parametrize(
     "value", [np.full((16, 2), np.nan, np.float16), np.zeros((16, 2), np.float32)]
 )
