@@ -18,6 +18,7 @@ from pocketquery.server.augmentation.local_models import (
     load_teacher,
     missing_model,
     missing_teacher,
+    teacher_folders,
 )
 from pocketquery.server.augmentation.model_augmenter import ModelAugmenter
 from pocketquery.server.augmentation.whole_words import WholeWords
@@ -65,7 +66,7 @@ class Contextual(ModelAugmenter):
     @property
     def requires(self) -> tuple[str, ...]:
         """Model and teacher."""
-        return (self.model, self.teacher) if self.teacher else (self.model,)
+        return (self.model, *teacher_folders(self.teacher))
 
     def available(self) -> tuple[bool, str]:
         """Whether both are here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,9 @@ class Identity(NamedTuple):
     Attributes:
         name: the augmenter's.
         version: what its author calls its ``version``; ``"1"`` where nothing does.
-        params: its fields as JSON, in which a file or folder is the SHA-256 of its content: a
-            model that is trained on is another model, and one that was moved is the same.
+        params: its fields as JSON, in which a file or folder that it requires is the SHA-256 of
+            its content: a model that is trained on is another model, and one that was moved is the
+            same.
     """
 
     name: str
@@ -37,7 +39,7 @@ class Identity(NamedTuple):
         if dataclasses.is_dataclass(augmenter):
             fields = dataclasses.fields(augmenter)
         params = {
-            one.name: _value(getattr(augmenter, one.name))
+            one.name: _value(getattr(augmenter, one.name), augmenter.requires)
             for one in fields
             if one.name not in _NO_PARAMETERS
         }
@@ -51,8 +53,9 @@ def variant_key(text: str, identity: Identity) -> bytes:
     return hashlib.sha1(whole, usedforsecurity=False).digest()
 
 
-def _value(value: Any) -> Any:
-    if isinstance(value, (str, Path)) and value and len(str(value)) < 4096:
+def _value(value: Any, required: Sequence[str]) -> Any:
+    # Only what is required is a place: a language "en" is none, even where a folder is called so.
+    if isinstance(value, (str, Path)) and str(value) in required:
         place = Path(value)
         if place.is_file():
             return f"sha256:{sha256_file(place)}"

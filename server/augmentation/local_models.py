@@ -16,7 +16,14 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MLM_HEAD, MlmHead, head_misfit, load_mlm_heads
 from pocketquery.server.modeling.resolve import DEMO_PACKAGE, DEMO_TEACHER
 
-__all__ = ["load_masked_model", "load_model", "load_teacher", "missing_model", "missing_teacher"]
+__all__ = [
+    "load_masked_model",
+    "load_model",
+    "load_teacher",
+    "missing_model",
+    "missing_teacher",
+    "teacher_folders",
+]
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZERS = (
@@ -50,6 +57,12 @@ def missing_teacher(name: str) -> str:
     place = Path(name)
     layout = name and ((place / "modules.json").is_file() or (place / "config.json").is_file())
     return "" if layout else f'there is no sentence encoder in the folder "{name}"'
+
+
+def teacher_folders(name: str) -> tuple[str, ...]:
+    """The folder of a sentence encoder; none where it is ``""``, or ``"demo"``, a package's name
+    even where a folder is called so."""
+    return () if name in ("", DEMO_TEACHER) else (name,)
 
 
 def load_model(kind: Any, folder: str, device: str) -> tuple[Any, Any]:

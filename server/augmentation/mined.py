@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.validation import check_fields, number, whole
-from pocketquery.server.augmentation.local_models import load_teacher, missing_teacher
+from pocketquery.server.augmentation.local_models import (
+    load_teacher,
+    missing_teacher,
+    teacher_folders,
+)
 from pocketquery.server.augmentation.model_augmenter import ModelAugmenter
 from pocketquery.server.corpus.readers.reading import open_source
 from pocketquery.server.modeling import SentenceEncoder
@@ -48,7 +52,7 @@ class Mined(ModelAugmenter):
     @property
     def requires(self) -> tuple[str, ...]:
         """Queries and teacher."""
-        return (self.path, self.teacher)
+        return (self.path, *teacher_folders(self.teacher))
 
     def available(self) -> tuple[bool, str]:
         """Whether both are here."""

@@ -62,6 +62,21 @@ def test_a_model_is_its_content_not_its_place(models: Path, tmp_path: Path) -> N
     assert Identity.of(Contextual(model=str(moved))) != original
 
 
+def test_a_folder_called_as_a_setting_is_says_nothing(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    augmenters = (
+        Contextual(model=str(models / "mlm"), language="en", teacher="demo"),
+        Loud(version="en"),
+    )
+    before = [Identity.of(one) for one in augmenters]
+    for name in ("en", "demo"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"")
+    assert [Identity.of(one) for one in augmenters] == before
+
+
 def test_what_was_made_is_read_again(tmp_path: Path) -> None:
     with VariantCache(tmp_path / "views.sqlite") as cache:
         identity = cache.introduce(WordDrop(0.1, at_least=0))
