@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pocketquery.server.corpus.readers.json_lines import field_name, json_objects, text_field
 from pocketquery.server.corpus.readers.lines import bad_line, identifier, numbered_lines
 
-__all__ = ["ID_HEADERS", "Query", "read_queries"]
+__all__ = ["Query", "is_header", "read_queries"]
 
-ID_HEADERS = {"id", "_id", "qid", "query-id", "query_id", "queryid"}
-"""What a header calls a query's id."""
+_ID_HEADERS = {"id", "_id", "qid", "query-id", "query_id", "queryid"}
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ def read_queries(path: Path | str) -> list[Query]:
     return queries
 
 
+def is_header(position: int, fields: Sequence[str]) -> bool:
+    """Whether a table of ids and queries has its header in the line at ``position``, from 0."""
+    return position == 0 and len(fields) == 2 and fields[0].strip().lower() in _ID_HEADERS
+
+
 def _entries(path: Path | str) -> Iterator[tuple[int, Query]]:
     first = next(numbered_lines(path), (0, ""))[1]
     return _from_json(path) if first.lstrip().startswith("{") else _from_tsv(path)
@@ -65,6 +69,6 @@ def _from_tsv(path: Path | str) -> Iterator[tuple[int, Query]]:
         if len(fields) != 2:
             found = f"{len(fields)} tab-separated fields: {line[:60]!r}"
             raise bad_line(path, number, found, "two, a query id and a text")
-        if position == 0 and fields[0].strip().lower() in ID_HEADERS:
+        if is_header(position, fields):
             continue
         yield number, Query(identifier(path, number, fields[0].strip(), "the query id"), fields[1])

@@ -11,7 +11,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.corpus.readers.json_lines import id_and_language, json_objects, text_field
 from pocketquery.server.corpus.readers.lines import bad_line, identifier, numbered_lines
-from pocketquery.server.corpus.readers.queries import ID_HEADERS
+from pocketquery.server.corpus.readers.queries import is_header
 
 __all__ = ["Columns", "read_rows"]
 
@@ -56,7 +56,7 @@ def read_rows(
     ``texts`` (a list), ``text1`` and ``text2``, ``anchor`` and ``positive``, or ``query``,
     ``positive`` and ``negatives`` (a list), and ``text``, ``query`` or ``question`` for queries. A
     table is separated by tabs; without ``columns`` it has no header and holds the texts alone, but
-    for queries of two columns, which are id and text.
+    for queries of two columns, which are id and text, and whose first line may be a header.
 
     An empty text is left out, so that a pair with one is a group of one text; a triple without a
     query or positive has no texts at all.
@@ -117,14 +117,14 @@ def _entry_texts(
 
 def _from_table(path: Path | str, kind: Kind, columns: Columns, lang: str) -> Iterator[Group]:
     header: list[str] = []
-    for number, line in numbered_lines(path):
+    for position, (number, line) in enumerate(numbered_lines(path)):
         fields = line.split("\t")
         if columns.texts and not header:
             header = [name.strip() for name in fields]
             _check_header(path, number, header, columns)
             continue
         if not columns.texts:
-            if kind != "queries" or fields[0].strip().lower() not in ID_HEADERS:
+            if kind != "queries" or not is_header(position, fields):
                 yield _bare_row(path, number, fields, kind, lang)
             continue
         if len(fields) != len(header):

@@ -67,6 +67,17 @@ def test_tables_without_a_header(tmp_path: Path) -> None:
     assert [g.texts for g in read_rows(tmp_path / "t.tsv", "triples")] == [("q", "p", "n", "n2")]
     (tmp_path / "q.tsv").write_text("query-id\ttext\n7\twhat?\n")
     assert list(read_rows(tmp_path / "q.tsv", "queries")) == [Group("7", ("what?",))]
+    (tmp_path / "h.tsv").write_text("qid\ttext\n7\twhat?\nid\twhat is an id?\n")
+    assert [g.texts for g in read_rows(tmp_path / "h.tsv", "queries")] == [
+        ("what?",),
+        ("what is an id?",),  # a header is the first line or none
+    ]
+    (tmp_path / "i.txt").write_text("id\nwho?\nQID\n")
+    assert [g.texts for g in read_rows(tmp_path / "i.txt", "queries")] == [
+        ("id",),  # one column has no ids
+        ("who?",),
+        ("QID",),
+    ]
     (tmp_path / "l.txt").write_text("what?\nwho?\n")
     assert list(read_rows(tmp_path / "l.txt", "queries")) == [
         Group("1", ("what?",)),
