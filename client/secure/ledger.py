@@ -25,7 +25,7 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, Pock
 from pocketquery.sdk.files import sha256_bytes, write_atomic
 from pocketquery.sdk.validation import Rule, check_fields, optional, whole
 
-__all__ = ["Account", "Ledger", "LEDGER", "cost_of", "epsilon_of"]
+__all__ = ["Account", "Ledger", "LEDGER", "cost_of", "epsilon_of", "season_epsilon"]
 
 LEDGER = "privacy.json"
 """Its name beside the query store."""
@@ -219,6 +219,17 @@ def epsilon_of(rho: float, delta: float) -> float:
             for order in _ORDERS
         ),
     )
+
+
+def season_epsilon(privacy: Privacy, encoding: Encoding | None, delta: float) -> float:
+    """What a ledger counts of a season in which its device took part as often as it may.
+
+    Args:
+        privacy, encoding: of its rounds; see :func:`cost_of`.
+        delta: of that epsilon.
+    """
+    account = Account(spent=privacy.participations * cost_of(privacy, encoding))
+    return epsilon_of(account.rho, delta)
 
 
 _TEXT = Rule(lambda value: isinstance(value, str) and len(value) <= 64, "up to 64 characters")

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.encoding import Encoding, choose_encoding, value_range
-from pocketquery.client.secure.ledger import Account, cost_of, epsilon_of
+from pocketquery.client.secure.ledger import season_epsilon
 from pocketquery.client.secure.noise import counted_on, rho, sigma
 from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
@@ -301,8 +301,7 @@ def _ledger_epsilon(
     wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int, bands: int
 ) -> float:
     privacy = Privacy(wanted.mode, float(z), counted, "1", times, bands)
-    account = Account(spent=times * cost_of(privacy, encoding))
-    return epsilon_of(account.rho, wanted.delta)
+    return season_epsilon(privacy, encoding, wanted.delta)
 
 
 def _warnings(found: Plan) -> list[str]:

@@ -37,6 +37,7 @@ __all__ = [
     "close_stage",
     "deal",
     "planned_encoding",
+    "privacy_of",
     "ready",
     "receive",
 ]
@@ -150,7 +151,7 @@ class SecureRound:
 
 def announcement(settings: SecureSettings) -> Announcement:
     """What devices are told with the offer."""
-    return Announcement(settings.federation_id, _privacy(settings, settings.least))
+    return Announcement(settings.federation_id, privacy_of(settings, settings.least))
 
 
 def ready(
@@ -218,7 +219,7 @@ def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment)
             release_sha256=sha256_bytes(offer.release),
             settings_sha256=settings_digest(offer.config),
             encoding=planned_encoding(settings, offer, size, len(nodes)),
-            privacy=_privacy(settings, len(nodes)),
+            privacy=privacy_of(settings, len(nodes)),
             expiry=expiry,
         )
         least = settings.least_survivors(len(nodes))
@@ -284,7 +285,8 @@ def planned_encoding(settings: SecureSettings, offer: Offer, size: int, group: i
     )
 
 
-def _privacy(settings: SecureSettings, group: int) -> Privacy:
+def privacy_of(settings: SecureSettings, group: int) -> Privacy:
+    """The noise of a round, as a group of so many devices is told of it."""
     if not settings.is_noisy:
         return Privacy()
     server = settings.privacy == "server"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,25 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
+from pocketquery.client.secure.ledger import Account, cost_of
 from pocketquery.client.secure.state_file import SecureProgress, StateFile
 from pocketquery.client.secure.transport import read_secure_reply
 from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.differential_privacy.budget import Season, spent
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.secure_driver import BANNER
+from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.secure.secure_round import announcement
 from pocketquery.server.federation.simulation.devices import random_faults
-from pocketquery.server.federation.simulation.enrolment import simulated_environment
+from pocketquery.server.federation.simulation.enrolment import (
+    simulated_environment,
+    with_enrolment,
+)
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
 from tests.server.federation.small_federation import Files, Parts, opened
@@ -333,6 +341,32 @@ def test_noise_of_devices_is_paid_for_until_the_budget_is_spent(
         assert one.change_norm == pytest.approx(1.25 * 2.4 * 1.25 * 1120**0.5 / 100, rel=0.1)
     costs = [one.privacy["epsilon"] for one in reports if one.privacy]
     assert costs == pytest.approx([1.983, 2.896], abs=0.01)
+
+
+def test_simulated_devices_take_part_as_often_as_the_server_may_ask(
+    federation: Files, tmp_path: Path
+) -> None:
+    options = {**NOISY, "privacy": "server", "participations": 5, "season-rounds": 50}
+    budget = spent([season_of(options).charge(0)])["1"].epsilon("R", 1e-6)
+    options["epsilon"] = math.ceil(100 * budget) / 100
+    assert options["epsilon"] < 1.1 * budget
+    with opened(federation, tmp_path, **options) as parts:
+        enrolment, secure = parts.devices.enrolment, parts.options.secure
+        assert enrolment is not None
+        assert secure is not None
+        rules, privacy = enrolment.rules(), announcement(secure).privacy
+    account = Account()
+    for number in range(0, 50, 10):
+        assert rules.of_offer(privacy, number, account) is None
+        account = account.charged(number, privacy, cost_of(privacy, None))
+    assert "took part 5 times" in str(rules.of_offer(privacy, 50, account))
+
+
+def season_of(options: dict[str, Any]) -> Season:
+    """The season that ``options`` declare."""
+    secure = FederationOptions.of(with_enrolment(options, 0)).secure
+    assert secure is not None
+    return secure.budget()
 
 
 @pytest.mark.slow
