@@ -9,7 +9,8 @@ The other end is control_client.py.
     PUT  /stage                  a StageBundle, the messages of a later stage; 201 or, known, 200
     GET  /stage/{digest}         the replies, once all are there; 202 until then (?wait=seconds),
                                  or with ?last=1 those that came
-    PUT  /release                the release in force: {"release": base64, "lineage": base64}
+    PUT  /release                the release in force: {"release": base64, "lineage": base64}, and
+                                 "left_release", what a roll-out leaves to the other devices
     GET  /health, /metrics
 """
 
@@ -78,10 +79,11 @@ def control_app(gateway: Gateway) -> Starlette:
     async def announce(request: Request) -> Response:
         try:
             said = json.loads(await request.body())
-            release, lineage = (
-                base64.b64decode(said[name], validate=True) for name in ("release", "lineage")
+            release, lineage, left = (
+                base64.b64decode(text, validate=True)
+                for text in (said["release"], said["lineage"], said.get("left_release", ""))
             )
-            await gateway.server.announce(release, lineage)
+            await gateway.server.announce(release, lineage, left)
         except Problem as problem:
             return problem.response()
         except (PocketQueryError, KeyError, TypeError, ValueError, binascii.Error) as error:

@@ -72,9 +72,10 @@ class Control:
             elif left <= 0:
                 self._check(status, found)
 
-    def announce(self, release: bytes, lineage: bytes) -> None:
-        """Tell the gateway what is in force. Raises as :meth:`answer_to`."""
-        said = {"release": release, "lineage": lineage}
+    def announce(self, release: bytes, lineage: bytes, left_release: bytes = b"") -> None:
+        """Tell the gateway what is in force, and what a roll-out leaves to the other devices.
+        Raises as :meth:`answer_to`."""
+        said = {"release": release, "lineage": lineage, "left_release": left_release}
         body = {name: base64.b64encode(data).decode() for name, data in said.items()}
         self._check(*self._ask("PUT", "/release", json.dumps(body).encode()))
 

@@ -8,15 +8,14 @@ import asyncio
 import functools
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, parse_adapter
-from pocketquery.sdk.bundle.lineage import parse_lineage
-from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.journal import GatewayJournal
 from pocketquery.server.gateway.logs import event
@@ -75,7 +74,8 @@ class ServerSide:
 
     async def begin(self, asked: CohortOffer) -> bool:
         """Take the server's offer; whether a round was begun."""
-        await self._keep_release(asked.offer.release)
+        await self._keep_releases(asked.offer.release, asked.left_release)
+        asked = replace(asked, left_release=b"")  # its file has it, the journal need not
         begun: bool = await self._run(lambda journal: journal.begin(asked))
         self.answered.clear()
         if begun:
@@ -135,10 +135,10 @@ class ServerSide:
         replies: bytes | None = await self._run(work)
         return replies
 
-    async def announce(self, release: bytes, lineage: bytes) -> None:
+    async def announce(self, release: bytes, lineage: bytes, left_release: bytes = b"") -> None:
         """Take note of the release in force, and serve it. No round follows: the server says so as
         it ends."""
-        await self._keep_release(release)
+        await self._keep_releases(release, left_release)
 
         def work(journal: GatewayJournal) -> str:
             journal.cohort_round.end()
@@ -153,19 +153,23 @@ class ServerSide:
             if path.stem not in kept and path.stat().st_mtime < now - _KEPT_SECONDS:
                 remove_file(path)
 
-    async def _keep_release(self, release: bytes) -> None:
-        """The file first, then the journal's word for it: what is named is there. A file's time is
-        when it was last named, for :meth:`sweep`."""
-        if len(release) > LARGEST_RELEASE:
-            raise Problem(413, "release", f"a release has at most {LARGEST_RELEASE} bytes")
-        parse_adapter(release, "the release")
+    async def _keep_releases(self, release: bytes, left: bytes) -> None:
+        """The files first, then the journal's word for them: what is named is there. A file's time
+        is when it was last named, for :meth:`sweep`. ``left`` is empty where no roll-out runs."""
+        found = [release, left] if left else [release]
+        for one in found:
+            if len(one) > LARGEST_RELEASE:
+                raise Problem(413, "release", f"a release has at most {LARGEST_RELEASE} bytes")
+            parse_adapter(one, "the release")
         replaced = _named(await self._run(lambda journal: journal.force))
-        path, now = self._file(sha256_bytes(release)), self._clock()
-        if not path.is_file():
-            write_atomic(path, release)
-        for one in (path, *map(self._file, replaced)):
-            if one.is_file():
-                os.utime(one, (now, now))
+        now = self._clock()
+        paths = {self._file(sha256_bytes(one)): one for one in found}
+        for path, one in paths.items():
+            if not path.is_file():
+                write_atomic(path, one)
+        for path in (*paths, *map(self._file, replaced)):
+            if path.is_file():
+                os.utime(path, (now, now))
 
     def _file(self, sha256: str) -> Path:
         return self._settings.releases / f"{sha256}.safetensors"
@@ -176,12 +180,8 @@ def _named(force: InForce | None) -> frozenset[str]:
     """The SHA-256 of the releases that devices are told to have."""
     if force is None:
         return frozenset()
-    try:
-        rollout = parse_lineage(force.lineage)[-1].roll_out
-    except ArtifactError:  # nobody signs; or devices will say what is wrong with it
-        rollout = None
-    rest = () if rollout is None else (rollout.rest.sha256,)
-    return frozenset((force.sha256, *rest))
+    left = left_by(force.lineage)
+    return frozenset((force.sha256,) if left is None else (force.sha256, left.sha256))
 
 
 async def _within(happens: asyncio.Event, seconds: float) -> bool:

@@ -12,7 +12,9 @@ from typing import Any
 
 from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.bundle.lineage import parse_lineage
+from pocketquery.sdk.bundle.statement import Target
+from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.validation import check_fields, number, whole
@@ -22,7 +24,7 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.secure.secure_round import STAGES_LEFT
 from pocketquery.server.federation.secure.settings import SecureSettings
 
-__all__ = ["CohortOffer", "cohort_offers", "on_the_way_back", "read_bases"]
+__all__ = ["CohortOffer", "cohort_offers", "left_by", "on_the_way_back", "read_bases"]
 
 _RETURN_SHARE = 0.1  # of the deadline, left for the way back
 _MOST_RETURN = 60.0
@@ -45,6 +47,9 @@ class CohortOffer:
         secure: how the round is run as a private one; None: it is a plain one.
         bases: of a buffered round, the release that each remembered round before it offered; see
             :class:`FederationState`.
+        left_release: the file of the release that a roll-out leaves to the other devices, which a
+            gateway that is new has to serve too; empty where none runs. Not in the digest: no
+            update is about it.
 
     Raises:
         InvalidInputError: a number out of its range, or bases where no update may begin from them.
@@ -57,6 +62,7 @@ class CohortOffer:
     seconds: float
     secure: SecureSettings | None = None
     bases: Mapping[int, str] = field(default_factory=dict)
+    left_release: bytes = b""
 
     def __post_init__(self) -> None:
         check_fields(
@@ -103,7 +109,7 @@ class CohortOffer:
 
     def to_json(self) -> bytes:
         """As the node hands it to the gateway's process."""
-        offer = self.offer
+        offer, left = self.offer, base64.b64encode(self.left_release).decode()
         return json.dumps(
             {
                 "round": offer.round,
@@ -119,6 +125,7 @@ class CohortOffer:
                 "seconds": self.seconds,
                 **({} if self.secure is None else {"secure": self.secure.to_dict()}),
                 **({"bases": self._named_bases()} if self.bases else {}),
+                **({"left_release": left} if left else {}),
             }
         ).encode()
 
@@ -148,11 +155,23 @@ class CohortOffer:
             settings = RoundSettings.from_dict(found["settings"])
             secure = SecureSettings.from_dict(found["secure"]) if "secure" in found else None
             numbers = (found["asked"], found["wanted"], found["seconds"])
-            return cls(offer, settings, *numbers, secure, read_bases(found.get("bases", {})))
+            bases = read_bases(found.get("bases", {}))
+            left = base64.b64decode(found.get("left_release", ""), validate=True)
+            return cls(offer, settings, *numbers, secure, bases, left)
         except InvalidInputError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise CorruptArtifactError(f"{_SOURCE} cannot be read: {error!s:.200}") from error
+
+
+def left_by(lineage: bytes) -> Target | None:
+    """The release that a roll-out leaves to the other devices, by the newest statement; None where
+    none runs, or the statements cannot be read."""
+    try:
+        rollout = parse_lineage(lineage)[-1].roll_out
+    except ArtifactError:  # nobody signs; or devices will say what is wrong with it
+        return None
+    return None if rollout is None else rollout.rest
 
 
 def read_bases(found: Mapping[str, Any]) -> dict[int, str]:

@@ -2,11 +2,12 @@
 
 ``train.gateway``   an offer, as devices get it, with what a gateway must know to sum as the server
                     would; the reply is the cohort's sum (cohort_sum.py). Of a private round: who is
-                    ready (stage_bundle.py)
+                    ready (stage_bundle.py). During a roll-out with the release that it leaves to
+                    the other devices, in a record that gateways of before do not look for
 ``train.relay``     one later stage of a private round, for all devices of the gateway; the reply
                     has theirs (stage_bundle.py)
-``query.gateway``   the release in force and its lineage, for the gateway to serve; the reply is
-                    empty
+``query.gateway``   the release in force and its lineage, for the gateway to serve, and during a
+                    roll-out the other one; the reply is empty
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ def cohort_records(asked: CohortOffer) -> RecordDict:
         records["bases"] = ConfigRecord({"releases": named})
     if asked.secure is not None:
         records["private"] = ConfigRecord({"settings": json.dumps(asked.secure.to_dict())})
+    _add_left(records, asked.left_release)
     return records
 
 
@@ -110,7 +112,8 @@ def read_cohort_offer(message: Message) -> CohortOffer:
         older = message.content.config_records.get("bases")
         bases = {} if older is None else read_bases(_settings(older, "releases"))
         numbers = (found["asked"], found["wanted"], found["seconds"])
-        return CohortOffer(offer, settings, *numbers, secure, bases)  # type: ignore[arg-type]
+        left = _read_left(message)
+        return CohortOffer(offer, settings, *numbers, secure, bases, left)  # type: ignore[arg-type]
     except InvalidInputError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -165,18 +168,21 @@ def read_relay_reply(message: Message) -> RelayReply:
         return RelayReply(None, str(error))
 
 
-def announcement_records(release: bytes, lineage: bytes) -> RecordDict:
-    """A release in force, and its registry's statements, as the content of a message."""
-    return RecordDict(
+def announcement_records(release: bytes, lineage: bytes, left_release: bytes = b"") -> RecordDict:
+    """A release in force, its registry's statements, and the release that a roll-out leaves to
+    the other devices (empty: none runs) as the content of a message."""
+    records = RecordDict(
         {
             "release": ArrayRecord({"release": Array(np.frombuffer(release, np.uint8))}),
             "announcement": ConfigRecord({"lineage": lineage}),
         }
     )
+    _add_left(records, left_release)
+    return records
 
 
-def read_announcement(message: Message) -> tuple[bytes, bytes]:
-    """Release and lineage that :func:`announcement_records` wrote.
+def read_announcement(message: Message) -> tuple[bytes, bytes, bytes]:
+    """Release, lineage and the other release that :func:`announcement_records` wrote.
 
     Raises:
         CorruptArtifactError: it holds none.
@@ -184,8 +190,19 @@ def read_announcement(message: Message) -> tuple[bytes, bytes]:
     try:
         release = array_bytes(message.content.array_records["release"]["release"])
         lineage = message.content.config_records["announcement"]["lineage"]
+        left = _read_left(message)
     except (AttributeError, KeyError, TypeError) as error:
         raise CorruptArtifactError(f"the message announces no release ({error!s:.200})") from error
     if release is None or not isinstance(lineage, bytes):
         raise CorruptArtifactError("the message announces no release of this version")
-    return release, lineage
+    return release, lineage, left
+
+
+def _add_left(records: RecordDict, release: bytes) -> None:
+    if release:
+        records["left"] = ArrayRecord({"left": Array(np.frombuffer(release, np.uint8))})
+
+
+def _read_left(message: Message) -> bytes:
+    array = message.content.array_records.get("left", ArrayRecord()).get("left")
+    return b"" if array is None else array_bytes(array) or b""

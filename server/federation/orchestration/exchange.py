@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from pocketquery.client.device import Offer
 from pocketquery.client.records import Reply, offer_records, read_reply
 from pocketquery.client.secure.transport import MESSAGE_TYPE, SecureReply, read_secure_reply
 from pocketquery.sdk.errors import ArtifactError
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by
 from pocketquery.server.federation.cohorts.records import (
     ANNOUNCE,
     RELAY,
@@ -67,6 +67,8 @@ class Exchange:
         seed: of the choice of devices.
         poll_seconds: between two looks for replies.
         connect_seconds: how long to wait for devices before a round is given up.
+        release: the file of a release by its version, for gateways: during a roll-out they are
+            given the one that it leaves to the other devices. None: they are not.
     """
 
     def __init__(
@@ -77,12 +79,14 @@ class Exchange:
         seed: int = 0,
         poll_seconds: float = 1.0,
         connect_seconds: float = 120.0,
+        release: Callable[[str], bytes] | None = None,
     ) -> None:
         self._grid = grid
         self._clock = clock
         self._seed = seed
         self._poll_seconds = poll_seconds
         self._connect_seconds = connect_seconds
+        self._release = release
         # Whom the messages went to that nobody answered yet: of this round or stage, and before.
         self._waiting: dict[str, int] = {}
         self._stragglers: dict[str, int] = {}
@@ -151,8 +155,9 @@ class Exchange:
     def ask_cohorts(self, asked: Iterable[tuple[int, CohortOffer]], seconds: float) -> None:
         """Send each gateway what is asked of its cohort."""
         found = list(asked)
-        number = str(found[0][1].offer.round) if found else ""
-        contents = ((node, cohort_records(one)) for node, one in found)
+        offer = found[0][1].offer if found else None
+        number, left = ("", b"") if offer is None else (str(offer.round), self._left(offer.lineage))
+        contents = ((node, cohort_records(replace(one, left_release=left))) for node, one in found)
         self._send(contents, TRAIN, number, seconds)
 
     def ask_relays(
@@ -173,8 +178,12 @@ class Exchange:
         self, release: bytes, lineage: bytes, nodes: Iterable[int], seconds: float
     ) -> None:
         """Send gateways the release in force."""
-        content = announcement_records(release, lineage)
+        content = announcement_records(release, lineage, self._left(lineage))
         self._send(((node, content) for node in nodes), ANNOUNCE, "", seconds)
+
+    def _left(self, lineage: bytes) -> bytes:
+        left = left_by(lineage)
+        return b"" if left is None or self._release is None else self._release(left.version)
 
     def _send(
         self,

@@ -58,7 +58,8 @@ def run_rounds(
         ArtifactError: too few devices connect, or the disk fails; call again to go on.
     """
     with Journal.open(folder / JOURNAL, clock=clock.now) as journal:
-        exchange, secure, cohorts = Exchange(grid, clock, seed=options.seed), None, None
+        exchange = Exchange(grid, clock, seed=options.seed, release=publisher.release)
+        secure, cohorts = None, None
         members: Members = DeviceMembers(exchange)
         if options.gateways:
             cohorts = CohortDriver(exchange, journal, clock, options.gateways, show)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from flwr.app import Message, RecordDict
 
 from pocketquery.client import trusted_releases
 from pocketquery.client.device import Answer, Contribution, Declined, Offer
@@ -13,8 +14,14 @@ from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.records import offer_records
 from pocketquery.sdk.bundle import lineage
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.cohorts.records import (
+    ANNOUNCE,
+    read_announcement,
+    read_cohort_offer,
+)
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
+from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.files import SimulationFiles
@@ -84,6 +91,40 @@ def test_devices_follow_and_a_server_that_replays_gets_nothing(
         monkeypatch.setattr(lineage, "_check_not_replayed", lambda *given: None)
         monkeypatch.setattr(trusted_releases, "_check_target", lambda *given: None)
         assert isinstance(device(0).answer(replayed), Contribution)
+
+
+def test_gateways_are_given_what_a_roll_out_leaves_to_the_other_devices(
+    federation: Files, tmp_path: Path
+) -> None:
+    told: list[tuple[bytes, bytes]] = []
+
+    def gateway(message: Message) -> Message:
+        if message.metadata.message_type == ANNOUNCE:
+            release, _, left = read_announcement(message)
+            told.append((release, left))
+            return Message(RecordDict(), reply_to=message)
+        asked = read_cohort_offer(message)
+        told.append((asked.offer.release, asked.left_release))
+        raise ConnectionResetError("its process is gone")
+
+    def through(parts: Parts, rounds: int) -> None:
+        options = replace(parts.options, rounds=rounds, gateways=1)
+        grid = LocalGrid({1: gateway})
+        run_rounds(parts.work, parts.publisher, parts.first, options, grid, VirtualClock())
+
+    with opened(federation, tmp_path, **{"signing-key": KEY}) as parts:
+        registry = parts.publisher.registry
+        through(parts, 1)  # which has no reply
+        publisher = RegistryPublisher(
+            parts.bundle, tmp_path / "releases", None, signing_key=KEY, share=0.1
+        )
+        parts = replace(parts, publisher=publisher)
+        run(parts, 2)
+        through(parts, 3)
+        first, second = (registry.read(version) for version in "12")
+        registry.roll_out("2", 1.0, signing_key=KEY)
+        through(parts, 3)
+    assert told == [(first, b"")] * 2 + [(second, first)] * 2 + [(second, b"")]
 
 
 def test_a_simulation_that_was_signed_goes_on_signed(federation: Files, tmp_path: Path) -> None:

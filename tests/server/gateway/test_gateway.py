@@ -459,6 +459,32 @@ def test_a_release_that_a_roll_out_leaves_to_other_devices_is_kept(small: SmallG
     assert served() == [False, False, True]
 
 
+@pytest.mark.parametrize("told", ["with a round", "between rounds"])
+def test_a_gateway_that_is_new_serves_what_a_roll_out_leaves_to_other_devices(
+    small: SmallGateway, told: str
+) -> None:
+    other, newer = small_release("1"), small_release("2")
+    targets = [Target(str(n), sha256_bytes(one)) for n, one in enumerate((other, newer), 1)]
+    keys = (StatementKey(public_key_of(bytes(32))),)
+    begun = RollOut(100_000, bytes(32), targets[0])
+    statement = Statement(STATE.space_id, STATE.encoder_sha256, 1, keys, targets[1], roll_out=begun)
+    lineage = pack_lineage([statement.signed(bytes(32))])
+    if told == "with a round":
+        asked = asked_for(newer)
+        asked = replace(asked, offer=replace(asked.offer, lineage=lineage), left_release=other)
+        assert small.begin(asked).status_code == 201
+        assert small.begin(replace(asked, left_release=b"")).status_code == 200  # the same round
+    else:
+        said = {"release": newer, "lineage": lineage, "left_release": other}
+        body = json.dumps({name: base64.b64encode(one).decode() for name, one in said.items()})
+        assert small.control.put("/release", content=body).status_code == 204
+    small.clock.now += 8 * 86_400
+    small.control.get("/health")
+    assert small.client.get("/v1/releases/current").json()["version"] == "2"
+    for release, target in zip((other, newer), targets, strict=True):
+        assert small.client.get(f"/v1/releases/{target.sha256}").content == release
+
+
 # Whoever watches it
 
 

@@ -125,6 +125,17 @@ def test_an_offer_says_what_the_remembered_rounds_offered() -> None:
     assert "bases" not in cohort_records(plain)
 
 
+def test_an_offer_carries_the_release_that_a_roll_out_leaves_to_the_other_devices() -> None:
+    plain, made = asked(), asked(left_release=b"other")
+    for one in (plain, made):
+        assert CohortOffer.from_json(one.to_json()) == one
+        assert read_cohort_offer(sent(cohort_records(one))) == one
+    # Without it all is as gateways of before know it, and it makes no other round.
+    assert "left" not in cohort_records(plain)
+    assert b"left_release" not in plain.to_json()
+    assert made.digest == plain.digest
+
+
 def test_gateways_share_the_places_in_which_devices_train() -> None:
     opened = open_round(LAST, replace(BUFFERED, clients_per_round=5, in_flight=12))
     found = cohort_offers(opened, Offer(3, b"release"), [1, 2, 3])
