@@ -343,6 +343,14 @@ def _warnings(found: Plan) -> list[str]:
             "there are. A larger --largest-group lowers it, and raises epsilon against a server "
             "that deviates."
         )
+    if wanted.mode == "devices" and min(found.largest_group, wanted.cohort) > (
+        default := DeviceRules.largest_group
+    ):
+        said.append(
+            f"Devices let a group count as one of {default:,}, unless they are told otherwise: one "
+            f"whose largest-group is below {found.largest_group:,} declines once it has trained, "
+            "and why stands in its own log alone. Set it on every device before the server."
+        )
     if (risk := found.overrun[f"{_COLLUDING[-1]:g}"]) > _LIKELY:
         said.append(
             f"With {_COLLUDING[-1]:.0%} of the devices colluding, some device has more colluding "

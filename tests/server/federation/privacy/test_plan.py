@@ -118,6 +118,12 @@ def test_a_server_that_deviates_is_held_by_the_devices_largest_group() -> None:
     assert large.final_noise == pytest.approx(least.final_noise / 10**0.5, rel=0.01)
     assert any("at least 3.2 times the noise it would need" in text for text in large.warnings)
     assert not any("would need" in text for text in least.warnings)
+    raised = {
+        largest: " ".join(_plan(cohort=10_000, largest_group=largest, adapter="small").warnings)
+        for largest in (1_000, 10_000)
+    }
+    assert "largest-group is below 10,000 declines once it has trained" in raised[10_000]
+    assert "declines" not in raised[1_000]
 
 
 def test_an_epsilon_wanted_is_kept() -> None:
