@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.corpus import GroupList, Kind, ReadOptions, Source
 from pocketquery.server.corpus.readers.reading import open_source, read_all
-from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling import SentenceEncoder, tokenizer_fingerprint
 from pocketquery.server.modeling.cooccurrence import begin_with_cooccurrence
 from pocketquery.server.modeling.presets import PRESETS, new_encoder
 from pocketquery.server.objectives import OBJECTIVES, build_objective
@@ -109,14 +112,14 @@ def _source(paths: Sequence[str], kind: Kind, reading: ReadOptions) -> Source:
 
 
 def make_encoder(
-    arguments: argparse.Namespace, sources: Sequence[Source], place: Path
+    arguments: argparse.Namespace, sources: Sequence[Source], work: Path
 ) -> SentenceEncoder:
     """The encoder to start from: a model, or a new one in a preset's shape.
 
     Args:
         arguments: ``init``, ``tokenizer``, ``vocabulary``, ``table`` and the options of a shape.
         sources: a new vocabulary is trained on the largest.
-        place: where that vocabulary is kept.
+        work: the run's folder, where that vocabulary is kept.
 
     Raises:
         InvalidInputError: options that do not go together.
@@ -125,7 +128,7 @@ def make_encoder(
     if arguments.init in PRESETS:
         return new_encoder(
             arguments.init,
-            _tokenizer(arguments, sources, place),
+            _tokenizer(arguments, sources, work),
             pooling=arguments.pooling or "mean",
             max_length=arguments.max_length,
             share_layers=arguments.share_layers,
@@ -154,7 +157,7 @@ def begin_with_counts(
     encoder: SentenceEncoder,
     parts: Sequence[Part],
     sources: Sequence[Source],
-    kept: Path,
+    work: Path,
 ) -> None:
     """A new encoder begins with what is counted in the largest source, unless it is told not to.
 
@@ -163,32 +166,53 @@ def begin_with_counts(
         encoder: of :func:`make_encoder`; a model is left as it is.
         parts: whose MLM heads get their biases.
         sources: what is trained on.
-        kept: where what was found is kept.
+        work: the run's folder, where what was found is kept.
     """
     if arguments.init not in PRESETS or arguments.table == "random":
         return
     largest = max(sources, key=len)
     texts = (" ".join(largest[row].texts) for row in range(len(largest)))
     heads = [part.objective for part in parts]
+    made_of = {
+        "texts": largest.fingerprint,
+        "tokenizer": tokenizer_fingerprint(encoder.tokenizer),
+        "width": encoder.backbone.get_input_embeddings().weight.shape[1],
+        "seed": arguments.seed,
+    }
+    kept = _kept(work, "table-{}.safetensors", made_of)
     begin_with_cooccurrence(encoder, heads, texts, seed=arguments.seed, kept=kept)
 
 
-def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], place: Path) -> Any:
+def _kept(work: Path, name: str, made_of: Mapping[str, Any]) -> Path:
+    """Where in ``work`` that is kept which was made of just this: a hash of it is in the name.
+
+    A run that goes on finds it again. One with other texts or settings makes its own beside it, and
+    does not take from the first what that could not make again to the same bits elsewhere.
+    """
+    said = json.dumps(made_of, sort_keys=True)
+    return work / name.format(sha256_bytes(said.encode())[:32])
+
+
+def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], work: Path) -> Any:
     from transformers import AutoTokenizer
 
     from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
 
     name = arguments.tokenizer
-    if not name and not (place / "tokenizer.json").is_file():
+    if not name:
         config = TokenizerConfig(
             kind=arguments.vocabulary_kind, vocabulary=arguments.vocabulary, seed=arguments.seed
         )
-        return train_tokenizer(max(sources, key=lambda s: int(s.lengths().sum())), place, config)
+        largest = max(sources, key=lambda s: int(s.lengths().sum()))
+        place = _kept(work, "tokenizer-{}", {"texts": largest.fingerprint, **asdict(config)})
+        if not (place / "tokenizer.json").is_file():
+            return train_tokenizer(largest, place, config)
+        name = place
     try:
-        return AutoTokenizer.from_pretrained(name or place, use_fast=True)
+        return AutoTokenizer.from_pretrained(name, use_fast=True)
     except (OSError, ValueError) as error:
         raise UnknownModelError(
-            f"{name or place} cannot be loaded as a tokenizer ({str(error).splitlines()[0]}); "
+            f"{name} cannot be loaded as a tokenizer ({str(error).splitlines()[0]}); "
             "expected a folder or Hub name, or none to train a vocabulary on the texts"
         ) from error
 

@@ -186,16 +186,15 @@ def _run(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
     sources = open_sources(arguments)
     output = Path(arguments.output)
+    work = work_folder(output)
     processes, device = join_processes(arguments.device)
     with processes.first_goes_ahead():  # it trains the vocabulary, which the others then read
-        vocabulary = work_folder(output) / "tokenizer"
-        encoder = make_encoder(arguments, list(sources.values()), vocabulary)
+        encoder = make_encoder(arguments, list(sources.values()), work)
     parts, held_out = make_parts(
         encoder, sources, weights, options, arguments.held_out, arguments.seed
     )
     with processes.first_goes_ahead():  # it counts
-        kept = work_folder(output) / "table.safetensors"
-        begin_with_counts(arguments, encoder, parts, list(sources.values()), kept)
+        begin_with_counts(arguments, encoder, parts, list(sources.values()), work)
     said = _take_up_heads(arguments.init, parts)
     if said and processes.first:
         print(said, file=sys.stderr)

@@ -145,13 +145,59 @@ def test_a_store_and_turns_of_two_objectives(tmp_path: Path) -> None:
     assert all(len(names) == 1 for names in trained)
 
 
-def test_a_killed_run_takes_the_vocabulary_it_had_trained(tmp_path: Path, documents: str) -> None:
-    work = tmp_path / "model.work" / "tokenizer"
-    bert_teacher().tokenizer.save_pretrained(work)
-    assert (
-        command("--documents", documents, "--output", str(tmp_path / "model"), *SMALL.split()) == 0
+def kill(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    """A run that ends before its first step, when vocabulary and table are made."""
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pocketquery.server.pretraining.training_run.pretrain_to_folder", die)
+        with pytest.raises(KeyboardInterrupt):
+            command(*arguments)
+
+
+def test_a_killed_run_takes_the_vocabulary_and_the_table_it_had_made(
+    tmp_path: Path, documents: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["--documents", documents, "--output", str(tmp_path / "model"), *SMALL.split()]
+    kill(monkeypatch, *arguments)
+    with monkeypatch.context() as patched:  # neither is made again
+        patched.setattr("pocketquery.server.corpus.new_tokenizer.train_tokenizer", None)
+        patched.setattr("pocketquery.server.modeling.cooccurrence.Cooccurrence", None)
+        assert command(*arguments) == 0
+    assert not (tmp_path / "model.work").exists()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ["--documents", "{other}"],
+        ["--vocabulary", "420"],
+        ["--vocabulary-kind", "wordpiece"],
+        ["--seed", "1"],
+        ["--table", "random"],
+    ],
+)
+def test_a_run_of_other_texts_or_settings_takes_nothing_of_a_killed_one(
+    tmp_path: Path, documents: str, changed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.txt"
+    text = Path(documents).read_text(encoding="utf-8")
+    other.write_text(text.replace("water", "wine").replace("rock", "rye"), encoding="utf-8")
+    arguments = ["--documents", documents, *SMALL.split()]
+    kill(monkeypatch, *arguments, "--output", str(tmp_path / "late"))
+    kept = set((tmp_path / "late.work").iterdir())
+    arguments += [word.format(other=other) for word in changed]
+    kill(monkeypatch, *arguments, "--output", str(tmp_path / "late"))
+    assert kept <= set((tmp_path / "late.work").iterdir())  # the first run may still go on
+    for folder in ("late", "fresh"):
+        assert command(*arguments, "--output", str(tmp_path / folder)) == 0
+    late, fresh = (
+        json.loads((tmp_path / folder / "pretraining.json").read_text())["identity"]
+        for folder in ("late", "fresh")
     )
-    assert len(SentenceEncoder.load(tmp_path / "model").tokenizer) == len(bert_teacher().tokenizer)
+    assert late == fresh  # the weights at the start and the vocabulary are in it
 
 
 def test_weights_are_read_and_one_alone_is_one() -> None:
