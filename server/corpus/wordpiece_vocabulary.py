@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.sentencepiece_training import ASCII, run_trainer
 
 __all__ = ["wordpiece_tokenizer"]
@@ -86,7 +87,13 @@ def _vocabulary(model: bytes, size: int, lowercase: bool) -> list[str]:
     characters = [*(ASCII.lower() if lowercase else ASCII), *(p for p in pieces if len(p) == 1)]
     merges = [piece for piece in pieces if len(piece) > 1]
     both = [form for character in characters for form in (character, "##" + character)]
-    return list(dict.fromkeys([*_SPECIALS, *both, *map(_written, merges)]))[:size]
+    spelled = list(dict.fromkeys([*_SPECIALS, *both]))
+    if len(spelled) > size:
+        raise InvalidInputError(
+            f"no vocabulary of {size} pieces can be trained: its specials and characters alone are "
+            f"{len(spelled)}; expected at least so many, or a lower coverage"
+        )
+    return list(dict.fromkeys([*spelled, *map(_written, merges)]))[:size]
 
 
 def _written(piece: str) -> str:

@@ -192,6 +192,24 @@ def test_what_cannot_be_trained(tmp_path: Path, kind: str) -> None:
         train_tokenizer(corpus(), tmp_path, config)  # a model's folder
 
 
+def test_a_vocabulary_too_small_for_its_letters_is_refused_with_the_least_that_does(
+    tmp_path: Path,
+) -> None:
+    def train(size: int) -> Any:
+        config = TokenizerConfig(kind="wordpiece", vocabulary=size, coverage=1.0)
+        return train_tokenizer(corpus(), tmp_path / "t", config)
+
+    with pytest.raises(InvalidInputError, match=r"alone are \d+; expected at least") as caught:
+        train(150)
+    assert not (tmp_path / "t").exists()
+    least = int(str(caught.value).split("alone are ")[1].split(";")[0])
+    with pytest.raises(InvalidInputError, match=f"alone are {least};"):
+        train(least - 1)
+    made = train(least)
+    assert len(made) == least
+    assert made.unk_token_id not in made("地質学校薬, вода и школа! #1 zebra")["input_ids"]
+
+
 def test_sizes_and_settings() -> None:
     sizes = [default_vocabulary(count) for count in (0, 1, 2, 5, 6, 15, 16)]
     assert sizes == [8_000, 8_000, 16_000, 16_000, 32_000, 32_000, 64_000]
