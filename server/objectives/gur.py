@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import nn
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
-from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_document
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
@@ -145,27 +145,40 @@ class GurExample:
     writes_title: bool = False
 
 
-def draw_example(group: Group, rng: random.Random, config: GurConfig) -> GurExample | None:
+def draw_example(
+    group: Group, rng: random.Random, config: GurConfig, *, document: bool = False
+) -> GurExample | None:
     """A pair as it was mined or given; of more texts, a title and a sentence, or two sentences.
 
     Of a document, only a pair that mining would keep (they share a long string, and are not nearly
     equal); a few are tried. The variant ``"no_lcs"`` takes any. ``max_gap`` says how far apart two
     sentences may be; a title goes with any.
+
+    Args:
+        group: a pair or a document.
+        rng: the source of randomness.
+        config: settings.
+        document: whether a title and one text are a document; else they are a pair that was mined.
     """
     texts = group.texts
     if len(texts) < 2:
         return None
     if group.title and rng.random() < config.title_share:
         return GurExample(" ".join(texts[1:]), texts[0], group.id, writes_title=True)
-    if len(texts) == 2:
-        return GurExample(texts[0], texts[1], group.id)
     any_pair = config.variant == "no_lcs"
+    if len(texts) == 2:
+        filtered = document and group.title and not any_pair
+        kept = not filtered or _shares_enough(texts[0], texts[1])
+        return GurExample(texts[0], texts[1], group.id) if kept else None
     for _ in range(1 if any_pair else _TRIES):
         first, second = _candidate(group, rng, config.max_gap)
-        pair = Group("", (first, second))
-        if any_pair or mine_document(pair, LcsConfig(candidates="within")):
+        if any_pair or _shares_enough(first, second):
             return GurExample(first, second, group.id)
     return None
+
+
+def _shares_enough(first: str, second: str) -> bool:
+    return bool(mine_document(Group("", (first, second)), LcsConfig(candidates="within")))
 
 
 def _candidate(group: Group, rng: random.Random, max_gap: int) -> tuple[str, str]:
@@ -247,6 +260,7 @@ class Gur(Objective[GurExample]):
         self.config = config = config or GurConfig()
         max_length = min(config.max_length, encoder.max_length)
         self.pooling = encoder.pooling if config.pooling == "encoder" else config.pooling
+        self.of_documents = False
         self.tokenizer = encoder.tokenizer
         self.before, self.after = before, after = surrounding_specials(encoder.tokenizer)
         if not before or not after:
@@ -273,8 +287,12 @@ class Gur(Objective[GurExample]):
             self.decoder = GurDecoder(shape)
         self.projector = None if config.variant == "no_cl" else _projector(encoder, config)
 
+    def prepare(self, source: Source, tokenizer: Any) -> None:
+        """A group of two texts does not say itself whether it is a document or was mined."""
+        self.of_documents = source.kind == "documents"
+
     def draw(self, group: Group, rng: random.Random) -> GurExample | None:
-        return draw_example(group, rng, self.config)
+        return draw_example(group, rng, self.config, document=self.of_documents)
 
     def collate(self, examples: Sequence[GurExample], rng: np.random.Generator) -> Batch:
         """A batch of n pairs and m titles to write, in rows: n firsts, n seconds, m contents.

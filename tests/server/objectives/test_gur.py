@@ -14,7 +14,8 @@ import torch
 from torch.nn import functional
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.corpus.groups import Group
+from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_document
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.gur import (
@@ -157,6 +158,34 @@ def drawn(group: Group, times: int, **options: Any) -> list[GurExample]:
 def test_a_pair_is_drawn_as_it_is() -> None:
     group = Group("a", ("one", "two"), title=True)
     assert drawn(group, 1, variant="full") == [GurExample("one", "two", "a")]
+
+
+def test_of_documents_a_title_goes_with_its_only_sentence_as_with_one_of_many() -> None:
+    _, gur = objective()
+    far = Group("a", ("Volcanoes", "Bake bread at high heat."), title=True)
+    near = Group("b", ("Volcanoes of Iceland", "Some volcanoes of Iceland sleep."), title=True)
+    expected = {"documents": [False, True], "pairs": [True, True]}  # those were mined
+    for kind, found in expected.items():
+        gur.prepare(GroupList([far, near], kind), gur.tokenizer)  # type: ignore[arg-type]
+        rng, twice = random.Random(0), random.Random(0)
+        assert [gur.draw(group, rng) is not None for group in (far, near)] == found
+        for _ in (far, near):
+            twice.random()  # whether the title is written; the filter draws nothing
+        assert rng.getstate() == twice.getstate()
+    _, anything = objective(variant="no_lcs")
+    anything.prepare(GroupList([far], "documents"), anything.tokenizer)
+    assert anything.draw(far, random.Random(0)) is not None
+
+
+def test_what_was_mined_of_documents_is_kept_among_documents() -> None:
+    letters = random.Random(0)
+    for _ in range(100):
+        texts = [
+            "".join(letters.choices("ab cd水城1", k=letters.randrange(8, 80))) for _ in range(6)
+        ]
+        for pair in mine_document(Group("d", tuple(texts), title=True), LcsConfig()):
+            drawn_again = draw_example(pair, random.Random(0), GurConfig(), document=True)
+            assert drawn_again == GurExample(pair.texts[0], pair.texts[1], "d")
 
 
 def test_without_the_filter_titles_go_with_any_sentence() -> None:
