@@ -94,6 +94,16 @@ class Objective(nn.Module, ABC, Generic[Example]):
     least_examples: int = 2
     rates: Mapping[str, Rate] = MappingProxyType({})
 
+    def check_source(self, source: Source) -> None:
+        """Refuse groups that it cannot learn from. Called where the two are put together.
+
+        Args:
+            source: of one of :attr:`kinds`.
+
+        Raises:
+            InvalidInputError: there is such a group; names it.
+        """
+
     def prepare(self, source: Source, tokenizer: Any) -> None:
         """Take what is needed to know of the whole corpus, say how often each token occurs.
 

@@ -23,7 +23,7 @@ from pocketquery.client.views.views import View
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.augmentation.identity import Identity
-from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.modeling.sentence_encoder import pool
@@ -203,6 +203,16 @@ class QueryBert(Objective[Views]):
             "heavy": [one for plan in self.views.plans for one in plan.heavy],
         }
         return {"views": {kind: [[*Identity.of(one)] for one in by] for kind, by in made.items()}}
+
+    def check_source(self, source: Source) -> None:
+        """A pair with a blank side has one view, and a batch as many views of each example."""
+        alone = np.flatnonzero(source.counts() == 1)
+        if source.kind == "pairs" and len(alone):
+            raise InvalidInputError(
+                f'the pair "{source[int(alone[0])].id}" has one text, the other side is blank '
+                f"({len(alone)} of {len(source)} pairs are so); query_bert expected two texts that "
+                "mean the same. Leave such pairs out, or train on their texts as queries"
+            )
 
     def draw(self, group: Group, rng: random.Random) -> Views | None:
         return self.views.draw(group, rng)

@@ -47,6 +47,7 @@ class Part:
             raise InvalidInputError(
                 f"{self.objective.name} cannot learn from {self.source.kind}; it takes {known}"
             )
+        self.objective.check_source(self.source)
         if not 0 < self.weight < math.inf:
             raise InvalidInputError(
                 f"the weight of {self.objective.name} is {self.weight}; expected above 0 and finite"
