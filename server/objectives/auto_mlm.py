@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from pocketquery.sdk.validation import check, check_fields, number, one_of, whole
-from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
 from pocketquery.server.objectives.mlm import masked_positions
@@ -30,7 +30,7 @@ from pocketquery.server.objectives.shared.losses import (
     same_text_mask,
 )
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
-from pocketquery.server.objectives.shared.text_pairs import TextPair, draw_pair
+from pocketquery.server.objectives.shared.text_pairs import TextPair, check_user_role, draw_pair
 
 __all__ = [
     "AutoMlm",
@@ -60,7 +60,8 @@ class AutoMlmConfig:
             makes lambda about ten times as large.
         bidirectional: the hinge also over columns, averaged.
         pair_policy: ``"any"`` two turns of a session, or ``"adjacent"`` ones.
-        user_role: the role of the user in sessions; empty: found, see ``session_turns``.
+        user_role: the role of the user in sessions; empty: found, see ``session_turns``. A store of
+            sessions knows "user" and "agent" alone.
         batch_language: ``"mixed"``, or ``"mono"``: a batch is of one language.
         mask_rate: share of the tokens that are predicted.
         max_length: tokens of a text, specials included.
@@ -182,6 +183,9 @@ class AutoMlm(Objective[TextPair]):
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
         self.by_language = self.config.batch_language == "mono"
+
+    def check_source(self, source: Source) -> None:
+        check_user_role(source, self.config.user_role)
 
     def draw(self, group: Group, rng: random.Random) -> TextPair | None:
         adjacent = self.config.pair_policy == "adjacent"

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
-from pocketquery.server.corpus.groups import Group, Kind
+from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize, with_head
 from pocketquery.server.objectives.shared.losses import (
@@ -35,7 +35,11 @@ from pocketquery.server.objectives.shared.losses import (
     margin_in_batch,
     same_text_mask,
 )
-from pocketquery.server.objectives.shared.text_pairs import draw_adjacent, draw_pair
+from pocketquery.server.objectives.shared.text_pairs import (
+    check_user_role,
+    draw_adjacent,
+    draw_pair,
+)
 
 __all__ = ["Contrastive", "ContrastiveConfig", "Run", "neighbour_softmax", "neighbours_within"]
 
@@ -155,6 +159,9 @@ class Contrastive(Objective[Run]):
         self.towers = nn.Linear(width, 2 * width) if self.runs else None
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
+
+    def check_source(self, source: Source) -> None:
+        check_user_role(source, self.config.user_role)
 
     def draw(self, group: Group, rng: random.Random) -> Run | None:
         if self.runs:

@@ -85,18 +85,28 @@ def parse_options(settings: Sequence[str], objectives: Sequence[str]) -> dict[st
     return options
 
 
-def open_sources(arguments: argparse.Namespace) -> dict[Kind, Source]:
+def open_sources(
+    arguments: argparse.Namespace, options: Mapping[str, Mapping[str, str]]
+) -> dict[Kind, Source]:
     """The sources that were named, by kind.
+
+    Args:
+        arguments: the places, and how they are read.
+        options: of :func:`parse_options`; a ``user_role`` among them is one of the sessions' own.
 
     Raises:
         InvalidInputError: none was named, or several stores of a kind.
         CorpusError: a file cannot be read.
     """
-    reading = ReadOptions(lang=arguments.lang, sentence_lines=arguments.sentence_lines)
+    reading = ReadOptions(
+        lang=arguments.lang,
+        sentence_lines=arguments.sentence_lines,
+        rename=not any(chosen.get("user_role") for chosen in options.values()),
+    )
     named = {kind: getattr(arguments, kind) for kind in _KINDS if getattr(arguments, kind)}
     if not named:
-        options = ", ".join(f"--{kind}" for kind in _KINDS)
-        raise InvalidInputError(f"nothing to learn from; expected one or more of {options}")
+        known = ", ".join(f"--{kind}" for kind in _KINDS)
+        raise InvalidInputError(f"nothing to learn from; expected one or more of {known}")
     return {kind: _source(paths, kind, reading) for kind, paths in named.items()}
 
 

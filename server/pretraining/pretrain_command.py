@@ -184,7 +184,7 @@ def _run(arguments: argparse.Namespace) -> int:
     weights = parse_objectives(arguments.objective)
     options = parse_options(arguments.set, list(weights))
     config = _config(arguments)
-    sources = open_sources(arguments)
+    sources = open_sources(arguments, options)
     output = Path(arguments.output)
     work = work_folder(output)
     processes, device = join_processes(arguments.device)

@@ -36,6 +36,7 @@ class ReadOptions:
         sentence_lines: plain text has one sentence a line; a blank line ends a document.
         document_ids: beside ``sentence_lines``: a file that names each line's document.
         merge: sessions: neighbouring turns of one role become one.
+        rename: sessions: roles become "user" and "agent"; False keeps their own names.
     """
 
     lang: str = ""
@@ -45,6 +46,7 @@ class ReadOptions:
     sentence_lines: bool = False
     document_ids: Path | str | None = None
     merge: bool = True
+    rename: bool = True
 
     def __post_init__(self) -> None:
         if self.document_ids is not None and not self.sentence_lines:
@@ -130,7 +132,8 @@ def read_groups(
     if kind == "documents":
         return _documents(path, reading)
     if kind == "sessions":
-        return read_sessions(path, lang=reading.lang, merge=reading.merge)
+        merge, rename = reading.merge, reading.rename
+        return read_sessions(path, lang=reading.lang, merge=merge, rename=rename)
     return read_rows(path, kind, reading.columns, lang=reading.lang)
 
 

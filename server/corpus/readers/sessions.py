@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,16 @@ from pocketquery.server.corpus.readers.json_lines import (
 )
 from pocketquery.server.corpus.readers.lines import bad_line
 
-__all__ = ["read_sessions", "roles_of"]
+__all__ = ["KNOWN_ROLES", "read_sessions", "roles_of"]
 
-_KNOWN = {
+KNOWN_ROLES: Mapping[str, str] = {
     "user": "user",
     "u": "user",
+    "usr": "user",
     "customer": "user",
     "client": "user",
     "human": "user",
+    "visitor": "user",
     "agent": "agent",
     "a": "agent",
     "system": "agent",
@@ -32,9 +34,12 @@ _KNOWN = {
     "bot": "agent",
     "operator": "agent",
 }
+"""What a speaker is called, in lower case -> the side that this says."""
 
 
-def read_sessions(path: Path | str, *, lang: str = "", merge: bool = True) -> Iterator[Group]:
+def read_sessions(
+    path: Path | str, *, lang: str = "", merge: bool = True, rename: bool = True
+) -> Iterator[Group]:
     """Yield the sessions of a JSON Lines file, plain or gzip, one in memory at a time.
 
     A line has ``turns``, a list of objects with ``role`` (or ``speaker``) and ``text``, or of
@@ -47,13 +52,14 @@ def read_sessions(path: Path | str, *, lang: str = "", merge: bool = True) -> It
         lang: of sessions that do not say theirs.
         merge: neighbouring turns of one role become one, joined with a blank ("Auto-MLM",
             objective over sessions).
+        rename: False keeps the roles' own names, for who will say which of them is the user.
 
     Raises:
         ArtifactNotFoundError: there is no such file.
         CorpusError: a line is not a session; names file and line.
     """
     for number, entry in json_objects(path):
-        yield _session(path, number, entry, lang, merge)
+        yield _session(path, number, entry, lang, merge, rename)
 
 
 def roles_of(speakers: Sequence[str]) -> list[str]:
@@ -63,20 +69,23 @@ def roles_of(speakers: Sequence[str]) -> list[str]:
     session with any other name (nicks of a chat) whoever speaks first asks and is the user, and
     everybody else is an agent; the names themselves are not kept.
     """
-    known = [_KNOWN.get(speaker.strip().lower()) for speaker in speakers]
+    known = [KNOWN_ROLES.get(speaker.strip().lower()) for speaker in speakers]
     if None not in known:
         return [role or "" for role in known]
     return ["user" if speaker == speakers[0] else "agent" for speaker in speakers]
 
 
-def _session(path: Path | str, number: int, entry: dict[str, Any], lang: str, merge: bool) -> Group:
+def _session(
+    path: Path | str, number: int, entry: dict[str, Any], lang: str, merge: bool, rename: bool
+) -> Group:
     id, own = id_and_language(path, number, entry, lang, ids=("id", "_id"))
     turns = entry[field_name(path, number, entry, "turns")]
     if not isinstance(turns, list):
         raise bad_line(path, number, f"turns is {type(turns).__name__}", "a list")
     said = [_turn(path, number, i, turn) for i, turn in enumerate(turns)]
     said = [(speaker, text) for speaker, text in said if text]
-    roles = roles_of([speaker for speaker, _ in said])
+    speakers = [speaker for speaker, _ in said]
+    roles = roles_of(speakers) if rename else [speaker.strip() for speaker in speakers]
     texts = [text for _, text in said]
     if merge:
         roles, texts = _merged(roles, texts)

@@ -13,20 +13,24 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from pocketquery.server.corpus.groups import Group
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.corpus.groups import Group, Source
+from pocketquery.server.corpus.readers.sessions import KNOWN_ROLES
 from pocketquery.server.objectives.shared.losses import plain_text
 
 __all__ = [
     "Neighbours",
     "TextPair",
     "SessionTurn",
+    "check_user_role",
     "draw_adjacent",
     "draw_neighbours",
     "draw_pair",
     "session_turns",
 ]
 
-_USERS = frozenset({"user", "u", "usr", "customer", "client", "human", "visitor"})
+_USERS = frozenset(name for name, side in KNOWN_ROLES.items() if side == "user")
+_SHOWN = 10  # roles that an error names
 
 
 class TextPair(NamedTuple):
@@ -70,6 +74,26 @@ def session_turns(group: Group, user_role: str = "") -> list[SessionTurn]:
         SessionTurn(by_user, " ".join(turn.text for turn in turns))
         for by_user, turns in groupby(said, key=lambda turn: turn.by_user)
     ]
+
+
+def check_user_role(source: Source, user_role: str) -> None:
+    """Refuse a ``user_role`` that nobody has in all of the sessions.
+
+    Raises:
+        InvalidInputError: it is so; says which roles there are.
+    """
+    if not user_role or source.kind != "sessions":
+        return
+    found: set[str] = set()
+    for row in range(len(source)):
+        found.update(source[row].roles)
+        if user_role in found:
+            return
+    shown = ", ".join(sorted(found)[:_SHOWN])
+    raise InvalidInputError(
+        f'user_role is "{user_role}", which nobody has in the {len(source)} sessions; expected one '
+        f"of their {len(found)} roles: {shown} (a store of sessions has user and agent alone)"
+    )
 
 
 def draw_pair(

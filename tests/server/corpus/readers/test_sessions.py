@@ -47,7 +47,15 @@ def test_who_asks_in_a_chat_is_the_user_and_the_rest_are_agents() -> None:
     assert roles_of(["eva", "tom", "eva", "ann"]) == ["user", "agent", "user", "agent"]
     assert roles_of(["agent", "tom", "agent"]) == ["user", "agent", "user"]  # a nick, then
     assert roles_of(["System", "u"]) == ["agent", "user"]
+    assert roles_of(["agent", "Visitor", "agent"]) == ["agent", "user", "agent"]
+    assert roles_of(["operator", "usr"]) == ["agent", "user"]
     assert roles_of([]) == []
+
+
+def test_roles_may_keep_their_names(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", {"turns": [["eva ", "a"], ["eva", "b"], ["U", "c"]]})
+    (group,) = read_sessions(path, rename=False)
+    assert (group.texts, group.roles) == (("a b", "c"), ("eva", "U"))
 
 
 def test_a_session_of_one_speaker_is_kept(tmp_path: Path) -> None:
