@@ -6,7 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.commands import Integer, add_command
+from pocketquery.sdk.validation import SEED
 
 __all__ = ["adapt_student"]
 
@@ -59,7 +60,13 @@ def adapt_student(subparsers: Any) -> None:
         metavar="N",
         help="pseudo-queries to train on, at most (default: 3000)",
     )
-    add("--seed", type=int, default=0, metavar="N", help="of everything drawn (default: 0)")
+    add(
+        "--seed",
+        type=Integer(SEED),
+        default=0,
+        metavar="N",
+        help="of everything drawn (default: 0)",
+    )
     add("--device", default="cpu", help="torch device (default: cpu)")
     add("--json", action="store_true", help="print the result as one JSON object")
 

@@ -89,10 +89,15 @@ def alignment_data(
     negatives: dict[str, dict[int, None]] = {}
     rows: dict[str, int] = {}
     for place in range(len(source)):
-        query, *found = source[place].texts
+        texts = source[place].texts
+        if not texts:  # a blank query, or a triple without a query or positive
+            continue
+        query, *found = texts
         numbered = [rows.setdefault(text, len(rows)) for text in found]
         positives.setdefault(query, {}).update(dict.fromkeys(numbered[:1]))
         negatives.setdefault(query, {}).update(dict.fromkeys(numbered[1:]))
+    if not positives:
+        raise CorpusError(f"the {len(source)} {source.kind} have no text; expected at least one")
     for text in documents:
         rows.setdefault(text, len(rows))
     own, vectors = (

@@ -7,8 +7,9 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.commands import Integer, add_command
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import SEED, whole
 
 if TYPE_CHECKING:
     from pocketquery.sdk.index.documents import Document
@@ -48,7 +49,12 @@ def distill(subparsers: Any) -> None:
     add("--student", default="3x384", metavar="LxW", help=_SHAPES)
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
     add("--vocabulary", type=int, metavar="N", help="prune to about N subword tokens")
-    add("--max-length", type=int, default=128, help="tokens of a query (default: 128)")
+    add(
+        "--max-length",
+        type=Integer(whole(4)),
+        default=128,
+        help="tokens of a query (default: 128)",
+    )
     add("--typos", type=float, default=0.0, metavar="SHARE", help="share of mistyped texts, 0 to 1")
     add("--typo-rate", type=float, default=0.08, help="errors a letter in those (default: 0.08)")
     add("--steps", type=int, default=1000, help="optimiser steps (default: 1000)")
@@ -61,7 +67,7 @@ def distill(subparsers: Any) -> None:
         metavar="SHARE",
         help="last part of the steps, which computes as the int8 file will (default: 0)",
     )
-    add("--seed", type=int, default=0, help="of everything random (default: 0)")
+    add("--seed", type=Integer(SEED), default=0, help="of everything random (default: 0)")
     add("--device", default="cpu", help="torch device (default: cpu)")
     add(
         "--bfloat16",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from pocketquery.distill.student import StudentConfig, StudentShape, build_stude
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig, train
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import real_path, write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
+from pocketquery.server.training.checkpoints import work_folder
 
 __all__ = ["DistillationReport", "distill"]
 
@@ -78,7 +79,7 @@ def distill(
     if not texts:
         raise InvalidInputError("there are no training texts; expected at least one")
     output = Path(output)
-    work = output.with_name(output.name + ".work")
+    place, work = real_path(output), work_folder(output)  # saving replaces the folder that is "."
     identity = {
         "teacher": teacher.space_id,
         "teacher_max_length": teacher.max_length,  # no part of the space, but of its vectors
@@ -93,11 +94,11 @@ def distill(
         # Workers and checkpoint intervals do not change the weights.
         **{k: v for k, v in asdict(config).items() if k not in ("workers", "checkpoint_every")},
     }
-    finished = _finished(output, identity)
+    finished = _finished(place, identity)
     if finished is not None:
-        _keep_log(work, output)
-        return finished
-    check_model_replaceable(output)
+        _keep_log(work, place)
+        return replace(finished, path=output)
+    check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
     shape = StudentShape.parse(student.shape)
     encoder = build_student(
@@ -153,8 +154,8 @@ def distill(
     if shape.subvector is not None:
         expand_vocabulary(encoder)
     encoder.space |= {"distillation": identity, "report": _plain(report)}
-    encoder.save(output)
-    _keep_log(work, output)
+    encoder.save(place)
+    _keep_log(work, place)
     return report
 
 

@@ -14,6 +14,7 @@ from transformers import AutoModel
 
 from pocketquery.distill.pruning.width_pruning import copy_narrowed, identity_head, kept_dimensions
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.validation import check_fields, whole
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = [
@@ -107,6 +108,9 @@ class StudentConfig:
     vocabulary_coverage: float | None = None
     least_character: int = 0
     max_length: int = 128
+
+    def __post_init__(self) -> None:
+        check_fields(self, max_length=whole(4))
 
 
 def build_student(

@@ -18,7 +18,7 @@ from pocketquery.distill.quantization_noise import quantised_forward
 from pocketquery.distill.targets import Targets
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.progress import Progress
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.validation import SEED, check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.training.autocast import bfloat16_products
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
@@ -88,6 +88,7 @@ class TrainingConfig:
             **dict.fromkeys(("steps", "batch_size", "max_length", "checkpoint_every"), whole()),
             **dict.fromkeys(("random_documents", "workers"), whole(0)),
             nearest=whole(),
+            seed=SEED,
             weight_decay=number(0),
             **dict.fromkeys(("typo_share", "typo_rate", "warmup", "quantised_share"), number(0, 1)),
             **dict.fromkeys(("learning_rate", "temperature", "max_gradient_norm"), number(above=0)),

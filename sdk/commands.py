@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import Rule
 
 if TYPE_CHECKING:
     from pocketquery.sdk.doctor.verification import VerificationReport
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUMMARIES",
+    "Integer",
     "Subparsers",
     "add_action",
     "add_bundle",
@@ -255,6 +257,26 @@ def add_action(
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
     return parser
+
+
+class Integer:
+    """The type of an option whose integers obey a rule: others are a usage error, before any work.
+
+    Args:
+        rule: say ``whole(0)``.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def __call__(self, text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = None
+        if value is None or not self._rule.holds(value):
+            raise argparse.ArgumentTypeError(f'found "{text}", expected {self._rule.expected}')
+        return value
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

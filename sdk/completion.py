@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from pocketquery.sdk.commands import Subparsers, add_command
+from pocketquery.sdk.commands import Integer, Subparsers, add_command
 from pocketquery.sdk.errors import MissingExtraError
 
 __all__ = ["completion"]
@@ -60,4 +60,5 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 def _takes_path(action: argparse.Action) -> bool:
     """Whether a value may be a path: a text for which there is no list of words."""
-    return action.nargs != 0 and action.choices is None and action.type not in _NUMBERS
+    number = action.type in _NUMBERS or isinstance(action.type, Integer)
+    return action.nargs != 0 and action.choices is None and not number

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 
 __all__ = [
+    "SEED",
     "Rule",
     "check",
     "check_count",
@@ -55,6 +56,10 @@ def whole(least: int = 1, most: int | None = None) -> Rule:
         return count is not None and count >= least and (most is None or count <= most)
 
     return Rule(holds, f"a whole number from {least}" + ("" if most is None else f" to {most}"))
+
+
+SEED = whole(0, 2**63 - 1)
+"""What Python's, numpy's and torch's generators all begin from."""
 
 
 def number(

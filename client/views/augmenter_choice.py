@@ -52,10 +52,15 @@ def choose(choice: Choice, plugins: Mapping[str, Maker] | None = None) -> Augmen
         InvalidInputError: an unknown name, a parameter it does not take, or it is unavailable and
             there is no fallback.
     """
+    if not isinstance(choice, str | Mapping):
+        raise InvalidInputError(
+            f"found the augmenter {choice!r}, expected a name, or its name and parameters such as "
+            '{"name": "typo", "rate": 0.2}'
+        )
     settings = {"name": choice} if isinstance(choice, str) else dict(choice)
     name, fallback = settings.pop("name", None), settings.pop("fallback", None)
     makers = {**BUILT_IN, **(plugins or {})}
-    if name not in makers:
+    if not isinstance(name, str) or name not in makers:
         raise InvalidInputError(
             f"found the augmenter {name!r}, expected one of {', '.join(sorted(makers))}"
         )

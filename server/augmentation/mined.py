@@ -76,7 +76,8 @@ class Mined(ModelAugmenter):
     @cached_property
     def _queries(self) -> list[str]:
         source = open_source(self.path, "queries")
-        texts = (source[row].texts[0] for row in range(len(source)))
+        # Of a blank query there is no text.
+        texts = (text for row in range(len(source)) for text in source[row].texts[:1])
         return [text for text in dict.fromkeys(texts) if text.strip()]
 
     @cached_property

@@ -13,6 +13,7 @@ from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.validation import SEED, check_fields
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.corpus.language_sampling import sampled_texts
 from pocketquery.server.corpus.sentencepiece_training import ASCII, run_trainer
@@ -59,6 +60,7 @@ class TokenizerConfig:
                 f"vocabulary is {self.vocabulary} and coverage {self.coverage}; expected a "
                 "positive number, or 0 for the default, and a share above 0 up to 1"
             )
+        check_fields(self, seed=SEED)
 
 
 def default_vocabulary(languages: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,7 +28,9 @@ from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.modeling.resolve import model_name, resolve_model
 from pocketquery.server.modeling.space import space_id, tokenizer_fingerprint, weights_fingerprint
 
-__all__ = ["SentenceEncoder", "pool"]
+__all__ = ["SentenceEncoder", "pool", "to_device"]
+
+OnDevice = TypeVar("OnDevice", torch.Tensor, "SentenceEncoder")
 
 
 _DEFAULT_MAX_LENGTH = 256
@@ -133,13 +135,7 @@ class SentenceEncoder(nn.Module):
             space=layout.pocketquery,
             name=model_name(name_or_path),
         )
-        try:
-            return encoder.to(device)
-        except (RuntimeError, AssertionError) as error:  # torch raises either
-            raise InvalidInputError(
-                f'the device "{device}" cannot be used ({str(error).splitlines()[0]}); expected '
-                '"cpu", or an accelerator that this machine and this build of torch have'
-            ) from error
+        return to_device(encoder, device)
 
     def save(self, path: str | Path) -> None:
         """Write the sentence-transformers layout; an older model there is replaced in one step.
@@ -277,6 +273,21 @@ class SentenceEncoder(nn.Module):
             known = ", ".join(sorted(self.prompts)) or "none"
             raise InvalidInputError(f'unknown prompt_name "{name}"; the model has: {known}')
         return self.prompts[name]
+
+
+def to_device(what: OnDevice, device: str) -> OnDevice:
+    """A module or tensor, on ``device``.
+
+    Raises:
+        InvalidInputError: this machine has no such device.
+    """
+    try:
+        return what.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        raise InvalidInputError(
+            f'the device "{device}" cannot be used ({str(error).splitlines()[0]}); expected '
+            '"cpu", or an accelerator that this machine and this build of torch have'
+        ) from error
 
 
 def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.validation import SEED, check_fields, number, one_of, whole
 
 __all__ = ["PretrainingConfig"]
 
@@ -74,6 +74,7 @@ class PretrainingConfig:
             **dict.fromkeys(switches, whole(0)),
             **dict.fromkeys(("learning_rate", "max_gradient_norm"), number(above=0)),
             warmup=number(0, 1),
+            seed=SEED,
             weight_decay=number(0),
             mixture=one_of(*_MIXTURES),
             schedule=one_of(*_SCHEDULES),

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch import nn
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.modeling.sentence_encoder import to_device
 
 __all__ = ["Processes", "join_processes"]
 
@@ -116,20 +117,24 @@ def join_processes(device: str = "cpu") -> tuple[Processes, str]:
 
     Returns:
         This process, and the device it trains on.
+
+    Raises:
+        InvalidInputError: half of an environment, or this machine has no such device.
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
-        return Processes(), device
-    if "RANK" not in os.environ:
+    if count > 1 and "RANK" not in os.environ:
         raise InvalidInputError(
             f"WORLD_SIZE is {count} and RANK is not set; expected both or neither: start the "
             "processes with torchrun or accelerate launch"
         )
-    if device == "cuda":
-        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-    return Processes(dist.get_rank(), dist.get_world_size()), device
+    own = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if count > 1 and device == "cuda" else device
+    to_device(torch.empty(0), own)
+    if count == 1:
+        return Processes(), own
+    if own != device:
+        torch.cuda.set_device(own)
+    dist.init_process_group("nccl" if own.startswith("cuda") else "gloo")
+    return Processes(dist.get_rank(), dist.get_world_size()), own
 
 
 def _on_processor(module: nn.Module) -> dict[str, Any]:

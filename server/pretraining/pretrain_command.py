@@ -10,7 +10,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.commands import Integer, add_command
+from pocketquery.sdk.validation import whole
 
 if TYPE_CHECKING:
     from pocketquery.server.pretraining.config import PretrainingConfig
@@ -93,7 +94,7 @@ def _add_texts(group: Any) -> None:
     add("--sentence-lines", action="store_true", help="plain text has one sentence a line")
     add(
         "--held-out",
-        type=int,
+        type=Integer(whole(0)),
         default=1000,
         metavar="N",
         help="texts kept from training, to diagnose the vectors on (default: 1000)",
@@ -126,7 +127,12 @@ def _add_encoder(group: Any) -> None:
         "texts (default), which saves thousands of steps, or at random",
     )
     add("--pooling", help="mean (default of new encoders), cls or eos")
-    add("--max-length", type=int, default=128, help="tokens of a text (default: 128)")
+    add(
+        "--max-length",
+        type=Integer(whole(4)),
+        default=128,
+        help="tokens of a text (default: 128)",
+    )
     add("--share-layers", action="store_true", help="all layers have one layer's weights (ALBERT)")
     add("--embedding-width", type=int, metavar="N", help="of a factorised vocabulary table")
     add("--pre-norm", action="store_true", help="normalise before each part, not after it")
@@ -170,6 +176,7 @@ def _add_training(group: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
+    from pocketquery.server.modeling.layout import check_model_replaceable
     from pocketquery.server.pretraining.command_parts import (
         begin_with_counts,
         make_encoder,
@@ -179,15 +186,17 @@ def _run(arguments: argparse.Namespace) -> int:
         parse_options,
     )
     from pocketquery.server.pretraining.distributed import join_processes
-    from pocketquery.server.pretraining.training_run import pretrain_to_folder, work_folder
+    from pocketquery.server.pretraining.training_run import pretrain_to_folder
+    from pocketquery.server.training.checkpoints import work_folder
 
     weights = parse_objectives(arguments.objective)
     options = parse_options(arguments.set, list(weights))
     config = _config(arguments)
-    sources = open_sources(arguments, options)
     output = Path(arguments.output)
     work = work_folder(output)
+    check_model_replaceable(output)
     processes, device = join_processes(arguments.device)
+    sources = open_sources(arguments, options)
     with processes.first_goes_ahead():  # it trains the vocabulary, which the others then read
         encoder = make_encoder(arguments, list(sources.values()), work)
     parts, held_out = make_parts(

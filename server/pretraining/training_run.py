@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import real_path, write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.mlm_head import save_mlm_head
@@ -25,9 +25,10 @@ from pocketquery.server.pretraining.loop import pretrain
 from pocketquery.server.pretraining.mixture import Part, left_out_of
 from pocketquery.server.pretraining.run_report import write_run_report
 from pocketquery.server.pretraining.run_state import run_identity
+from pocketquery.server.training.checkpoints import work_folder
 from pocketquery.server.training.log import read_log
 
-__all__ = ["TrainingReport", "pretrain_to_folder", "work_folder"]
+__all__ = ["TrainingReport", "pretrain_to_folder"]
 
 _ALONE = Processes()
 _NOTHING = HeldOut()
@@ -60,11 +61,6 @@ class TrainingReport:
     resumed: bool
 
 
-def work_folder(output: Path) -> Path:
-    """Where a run to ``output`` keeps what it needs to be resumed."""
-    return output.with_name(output.name + ".work")
-
-
 def pretrain_to_folder(
     encoder: SentenceEncoder,
     parts: Sequence[Part],
@@ -83,11 +79,11 @@ def pretrain_to_folder(
         InvalidInputError: ``output`` holds something else.
         ArtifactError: see ``pretrain``.
     """
-    work = work_folder(output)
+    place, work = real_path(output), work_folder(output)  # saving replaces the folder that is "."
     identity = json.loads(json.dumps(run_identity(encoder, parts, config, processes)))
     if processes.first:
-        check_model_replaceable(output)
-    finished = processes.share(_saved(output).get("identity") == identity)
+        check_model_replaceable(place)
+    finished = processes.share(_saved(place).get("identity") == identity)
     resumed = finished or (work / "checkpoint.pt").exists()
     if not finished:
         shipped = pretrain(
@@ -100,10 +96,10 @@ def pretrain_to_folder(
             show_progress_bar=show_progress_bar,
         ).to("cpu")
         if processes.first:
-            _write(shipped, parts, output, work, identity)
+            _write(shipped, parts, place, work, identity)
     if processes.first:
         shutil.rmtree(work, ignore_errors=True)
-    report = _report(output, resumed=resumed) if processes.first else None
+    report = replace(_report(place, resumed=resumed), path=output) if processes.first else None
     shared: TrainingReport = processes.share(report)  # type: ignore[assignment]  # the first's
     return shared
 

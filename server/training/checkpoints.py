@@ -11,9 +11,15 @@ from typing import Any
 import torch
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import real_path, write_atomic
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
+__all__ = ["load_checkpoint", "save_checkpoint", "work_folder"]
+
+
+def work_folder(output: Path) -> Path:
+    """The folder beside ``output`` where a run keeps what it needs to be resumed."""
+    place = real_path(output)  # "." has no name
+    return place.with_name(place.name + ".work")
 
 
 def save_checkpoint(path: Path, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:

@@ -374,6 +374,14 @@ def test_queries_alone_are_enough_for_the_first_stage_only(tmp_path: Path) -> No
         align(tower(), found, replace(QUICK, loss="align_nce"))
 
 
+def test_groups_without_a_text_are_left_out(tmp_path: Path) -> None:
+    rows = [Group("a", ("how", "so", "never")), Group("b", ()), Group("c", ("why", "hence"))]
+    found = alignment_data(bert_teacher(), GroupList(rows, "triples"), tmp_path)
+    assert found.queries == ("how", "why")
+    with pytest.raises(CorpusError, match="the 1 queries have no text"):
+        alignment_data(bert_teacher(), GroupList([Group("a", ())], "queries"), tmp_path)
+
+
 def test_what_cannot_be_aligned_is_refused(tmp_path: Path, data: AlignmentData) -> None:
     with pytest.raises(CorpusError, match="kind documents"):
         alignment_data(bert_teacher(), GroupList([Group("d", ("a", "b"))], "documents"), tmp_path)

@@ -68,11 +68,40 @@ def test_bad_arguments_are_one_line(
     assert not (tmp_path / "student").exists()
 
 
+@pytest.mark.parametrize("option", ["--seed", "--max-length"])
+def test_integers_out_of_range_are_a_usage_error(
+    option: str, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in ("-5", "x"):
+        with pytest.raises(SystemExit):
+            distil(
+                files, tmp_path / "student", "--texts", str(files / "log.txt.gz"), option, number
+            )
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert f'argument {option}: found "{number}", expected a whole number from' in error
+
+
+def test_a_student_may_go_into_the_folder_one_stands_in(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "student").mkdir()
+    monkeypatch.chdir(tmp_path / "student")
+    assert distil(files, Path(), "--texts", str(files / "log.txt.gz")) == 0
+    assert SentenceEncoder.load(tmp_path / "student").max_length == 48
+    assert not (tmp_path / "student.work").exists()
+
+
+@pytest.mark.parametrize("output", ["../thesis", "."])
 def test_a_folder_of_something_else_is_left_alone(
-    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str,
+    files: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
-    assert distil(files, tmp_path / "thesis", "--texts", str(files / "log.txt.gz")) == 2
+    monkeypatch.chdir(tmp_path / "thesis")
+    assert distil(files, Path(output), "--texts", str(files / "log.txt.gz")) == 2
     assert "it is left alone" in capsys.readouterr().err
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"

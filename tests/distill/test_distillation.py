@@ -145,11 +145,18 @@ def test_no_texts_is_an_error(tmp_path: Path) -> None:
         ("warmup", -1),
         ("random_documents", -1),
         ("max_gradient_norm", 0),
+        ("seed", -1),
     ],
 )
 def test_a_configuration_names_the_field_that_is_wrong(name: str, value: float) -> None:
     with pytest.raises(InvalidInputError, match=name):
         replace(CONFIG, **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("length", [-5, 0, 3])
+def test_a_student_reads_more_than_the_special_tokens(length: int) -> None:
+    with pytest.raises(InvalidInputError, match=f"max_length is {length}, expected"):
+        StudentConfig(max_length=length)
 
 
 def test_batches_are_a_function_of_the_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import shutil
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from pocketquery.sdk.cli import main, whole_parser
+from pocketquery.sdk.commands import Integer
+from pocketquery.sdk.completion import _takes_path
+from pocketquery.sdk.validation import whole
 
 pytest.importorskip("shtab")
 
@@ -75,6 +79,12 @@ def test_options_and_their_values(after_tab: Words, tmp_path: Path) -> None:
     assert after_tab("search", "-k", "my") == set()  # a number is no file
     assert after_tab("verify", "my") == {"my-bundle"}
     assert after_tab("completion", "") == {"bash", "zsh", "fish"}
+
+
+def test_an_integer_with_a_rule_is_no_file_either() -> None:
+    add = argparse.ArgumentParser().add_argument
+    found = [_takes_path(add(f"--{kind}", type=kind)) for kind in (int, Integer(whole()), str)]
+    assert found == [False, False, True]
 
 
 @pytest.mark.parametrize(("shell", "first"), [("zsh", "#compdef pocketquery"), ("fish", "#")])

@@ -154,7 +154,7 @@ def _matched(
 def _last_partners(texts: int, title: bool, config: LcsConfig) -> Int32s:
     """Behind the last partner of each text, int32 (texts,); the first one is the next text."""
     next_one = np.arange(1, texts + 1, dtype=np.int32)
-    last = np.minimum(next_one + config.max_gap, texts).astype(np.int32)
+    last = np.minimum(next_one + min(config.max_gap, texts), texts).astype(np.int32)
     if config.candidates == "title":
         last = next_one.copy()
     if title:

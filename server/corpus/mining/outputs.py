@@ -6,6 +6,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.commands import Integer
+from pocketquery.sdk.validation import SEED
+
 if TYPE_CHECKING:
     from pocketquery.server.corpus.text_store import TextStore
 
@@ -26,7 +29,9 @@ def add_mode(subparsers: Any, name: str, summary: str, epilog: str) -> Any:
 def add_output(parser: Any, run: Any) -> None:
     """What every mode has: where it writes, its seed, and how it reports."""
     parser.add_argument("--output", required=True, metavar="FOLDER", help="where it goes")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+    parser.add_argument(
+        "--seed", type=Integer(SEED), default=0, help="of everything random (default: 0)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 

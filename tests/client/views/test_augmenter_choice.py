@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,11 +38,14 @@ def test_a_plug_in_is_known_by_its_name() -> None:
     [
         ("typos", "found the augmenter 'typos', expected one of crop, dropout_view"),
         ({}, "found the augmenter None"),
+        ({"name": ["typo"]}, r"found the augmenter \['typo'\], expected one of crop"),
+        (1, "found the augmenter 1, expected a name, or its name and parameters"),
+        (None, "found the augmenter None, expected a name"),
         ({"name": "typo", "speed": 3}, "'typo' does not take.*speed"),
         ({"name": "typo", "rate": 3}, "rate is 3"),
     ],
 )
-def test_what_is_no_choice_is_refused(choice: dict[str, int], message: str) -> None:
+def test_what_is_no_choice_is_refused(choice: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         choose(choice)
 

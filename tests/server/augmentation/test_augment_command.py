@@ -71,6 +71,13 @@ def test_an_audit_shows_figures_and_samples(
     assert (report["texts"], len(report["samples"]), report["cosines"]) == (2, 2, [])
 
 
+def test_blank_queries_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "queries.tsv"
+    path.write_text("1\tthe old castle\n2\t\n3\tgeology of rock\n", encoding="utf-8")
+    assert run("--queries", path, "--augmenter", "shuffle", "--audit", "--json") == 0
+    assert printed(capsys)["texts"] == 2
+
+
 def test_a_lexicon_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "queries.tsv"
     words = [f"w{chr(97 + n)}{chr(97 + m)}" for n in range(20) for m in range(20)]
@@ -89,6 +96,7 @@ def test_a_lexicon_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (("--audit",), "--audit without --augmenter"),
         (("--audit", "--augmenter", "no"), "found the augmenter 'no', expected one of back_trans"),
         (("--audit", "--augmenter", '{"name'), "which is not JSON"),
+        (("--audit", "--augmenter", '{"name": ["typo"]}'), r"found the augmenter \['typo'\]"),
         (("--audit", "--augmenter", '{"name": "t5", "model": "absent"}'), "no model folder"),
     ],
 )
@@ -97,6 +105,16 @@ def test_what_cannot_be_done_is_said(
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         run("--queries", queries, *arguments)
+
+
+@pytest.mark.parametrize(("option", "least"), [("--seed", 0), ("--limit", 1)])
+def test_integers_out_of_range_are_a_usage_error(
+    queries: Path, option: str, least: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run("--queries", queries, "--augmenter", "typo", "--audit", option, "-1")
+    said = f'argument {option}: found "-1", expected a whole number from {least}'
+    assert said in capsys.readouterr().err
 
 
 def test_an_absent_file_or_source_is_said(queries: Path, tmp_path: Path) -> None:

@@ -40,6 +40,13 @@ def test_an_empty_band_leaves_the_query(models: Path) -> None:
     assert not mined(models, least=0.999998, most=0.999999).augment(text, random.Random(0)).changed
 
 
+def test_blank_queries_are_left_out(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "queries.tsv").write_text("1\tthe castle\n2\t\n", encoding="utf-8")
+    path, teacher = str(tmp_path / "queries.tsv"), str(models / "teacher")
+    one = Mined(path=path, teacher=teacher, least=-1, most=1)
+    assert one.augment("geology", random.Random(0)).text == "the castle"
+
+
 def test_one_of_the_nearest_is_drawn(models: Path) -> None:
     queries = sentences(60)
     one = mined(models, least=-1, most=1, among=3)

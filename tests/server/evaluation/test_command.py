@@ -96,6 +96,14 @@ def test_unclear_data_is_refused(bundle_folder: Path, options: tuple[str, ...]) 
         run("--bundle", bundle_folder, *options)
 
 
+def test_a_seed_that_is_none_is_a_usage_error(
+    dataset: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run("--teacher", "demo", "--dataset", dataset, "--seed", "-1")
+    assert 'argument --seed: found "-1", expected a whole number from 0' in capsys.readouterr().err
+
+
 def test_with_a_key_an_unsigned_bundle_is_refused(
     bundle_folder: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from pocketquery.server.corpus import Group, GroupList, write_text_store
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead, save_mlm_head
 from pocketquery.server.objectives import OBJECTIVES
+from pocketquery.server.pretraining import Part
 from pocketquery.server.pretraining.command_parts import parse_objectives, parse_options
 from pocketquery.server.pretraining.pretrain_command import pretrain
 from tests.tiny_models import bert_teacher, sentences
@@ -173,10 +176,9 @@ def test_a_killed_run_takes_the_vocabulary_and_the_table_it_had_made(
     "changed",
     [
         ["--documents", "{other}"],
-        ["--vocabulary", "420"],
+        ["--vocabulary", "360"],
         ["--vocabulary-kind", "wordpiece"],
         ["--seed", "1"],
-        ["--table", "random"],
     ],
 )
 def test_a_run_of_other_texts_or_settings_takes_nothing_of_a_killed_one(
@@ -259,6 +261,107 @@ def test_what_cannot_be_done_is_refused(
     with pytest.raises(InvalidInputError, match=message):
         command(*filled, *shape, *output)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--seed -1", "seed is -1, expected a whole number from 0"),
+        ("--device cuda:99", 'the device "cuda:99" cannot be used'),
+        ("--device abacus", 'the device "abacus" cannot be used'),
+        ("--output .", "exists and is not a sentence-transformers folder; it is left alone"),
+        ("--objective query_bert --set query_bert.light=[1]", "found the augmenter 1, expected a"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_the_work(
+    tmp_path: Path,
+    documents: str,
+    arguments: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bert_teacher(layers=1, width=64).save("start")
+    shape = ["--init", "start" if "query_bert" in arguments else "nano"]
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidInputError, match=message):
+        command("--documents", documents, *shape, "--output", "model", *arguments.split())
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not tmp_path.with_name(f"{tmp_path.name}.work").exists()
+
+
+@pytest.mark.parametrize("option", ["--max-length 2", "--held-out -4", "--max-length x"])
+def test_integers_out_of_range_are_a_usage_error(
+    documents: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, number = option.split()
+    with pytest.raises(SystemExit):
+        command("--documents", documents, "--output", "model", name, number)
+    said = f'argument {name}: found "{number}", expected a whole number from'
+    assert said in capsys.readouterr().err
+
+
+def test_a_model_may_go_into_the_folder_one_stands_in(
+    tmp_path: Path, documents: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bert_teacher(layers=1, width=16).save(tmp_path / "start")
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path / "model")
+    arguments = ["--init", "../start", "--documents", documents, "--steps", "1"]
+    assert command(*arguments, "--batch-size", "4", "--output", ".") == 0
+    assert SentenceEncoder.load(tmp_path / "model").dimension == 16
+    assert not (tmp_path / "model.work").exists()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> str:
+    """Sessions that the shop opens, with names that no table has."""
+    found = sentences(80)
+    lines = [
+        {"id": str(i), "turns": [["shop", f"hello {found[2 * i]}"], ["shopper", found[2 * i + 1]]]}
+        for i in range(40)
+    ]
+    path = tmp_path / "sessions.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def test_the_user_of_sessions_may_be_named(
+    tmp_path: Path, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Part] = []
+
+    def take(encoder: object, parts: list[Part], *_: object, **__: object) -> None:
+        taken.extend(parts)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pocketquery.server.pretraining.training_run.pretrain_to_folder", take)
+    bert_teacher(layers=1, width=16).save(tmp_path / "start")
+    arguments = ["--init", str(tmp_path / "start"), "--sessions", shop]
+    for objective in ("auto_mlm", "contrastive"):
+        given = [*arguments, "--objective", objective, "--output", str(tmp_path / "model")]
+        with pytest.raises(KeyboardInterrupt):
+            command(*given, "--set", f"{objective}.user_role=shopper")
+        part = taken.pop()
+        drawn: Any = part.objective.draw(part.source[0], random.Random(0))
+        texts = (drawn.agent, drawn.user) if objective == "auto_mlm" else drawn.texts
+        assert [text.startswith("hello") for text in texts] == [True, False]
+        with pytest.raises(
+            InvalidInputError, match=r'"buyer".*one of their 2 roles: shop, shopper'
+        ):
+            command(*given, "--set", f"{objective}.user_role=buyer")
+
+
+def test_a_pair_with_a_blank_side_is_named_before_query_bert_learns(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    rows = [f"{text} a\t{text} b" for text in sentences(20)]
+    pairs.write_text("\n".join([*rows[:7], "how to reset\t", *rows[7:]]), encoding="utf-8")
+    bert_teacher(layers=1, width=64).save(tmp_path / "start")
+    arguments = ["--init", str(tmp_path / "start"), "--pairs", str(pairs), "--held-out", "0"]
+    arguments += ["--steps", "1", "--batch-size", "21", "--output", str(tmp_path / "model")]
+    with pytest.raises(InvalidInputError, match=r'the pair "8" has one text.*\(1 of 21 pairs'):
+        command(*arguments, "--objective", "query_bert")
+    assert command(*arguments, "--objective", "auto_mlm") == 0  # which learns from a text alone
 
 
 def test_a_tokenizer_that_is_not_there_is_said_so(tmp_path: Path, documents: str) -> None:

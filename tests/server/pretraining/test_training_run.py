@@ -15,11 +15,8 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.mlm import Mlm
 from pocketquery.server.pretraining import HeldOut, Part
 from pocketquery.server.pretraining.loop import pretrain
-from pocketquery.server.pretraining.training_run import (
-    TrainingReport,
-    pretrain_to_folder,
-    work_folder,
-)
+from pocketquery.server.pretraining.training_run import TrainingReport, pretrain_to_folder
+from pocketquery.server.training.checkpoints import work_folder
 from pocketquery.server.training.log import read_log
 from tests.server.pretraining.small_run import CONFIG, Killed, losses, make_encoder, make_parts
 from tests.tiny_models import sentences

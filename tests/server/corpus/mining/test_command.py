@@ -205,6 +205,15 @@ def test_mistakes_are_explained(arguments: tuple[str, ...], expected: str, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", ["store", "pairs", "triples", "tokenizer"])
+def test_a_seed_that_is_none_is_a_usage_error(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(mode, "--output", tmp_path / "out", "--seed", "-1")
+    assert 'argument --seed: found "-1", expected a whole number from 0' in capsys.readouterr().err
+
+
 def test_an_output_that_is_something_else_is_left_alone(articles: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")

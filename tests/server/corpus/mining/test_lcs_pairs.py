@@ -139,6 +139,13 @@ def test_only_the_first_characters_are_compared() -> None:
     assert mined(a, b, config=replace(EVERY, characters=200)) != []
 
 
+@pytest.mark.parametrize("gap", [2**31 - 1, 2**40])
+def test_a_gap_wider_than_any_document_is_no_bound(gap: int) -> None:
+    document = random_document(random.Random(0), 40)
+    found = mine_document(document, LcsConfig(max_gap=gap))
+    assert found == mine_document(document, LcsConfig(max_gap=40))
+
+
 def test_a_pair_carries_its_document_and_whether_it_begins_with_the_title() -> None:
     texts = ("The Government", "a government", "it is the government")
     pairs = mine_document(Group("d7", texts, lang="en", title=True), EVERY)
