@@ -1,6 +1,7 @@
 """Write conformance/store: what happens to a query store, and what Python's holds after each step.
 
-The clock jumps, stands still and is not set; queries are added, opened, forgotten and expire.
+The clock jumps, stands still and is not set; queries are added, opened, forgotten and expire. In
+``set_back.json.gz`` it is years ahead when a store is made, and put right later.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import gzip
 import json
 import random
 import tempfile
+from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from pocketquery.client.store.store import QueryStore
 TARGET = Path(__file__).parents[2] / "conformance" / "store"
 START = 1_780_000_000.0  # in 2026
 DAY = 86_400.0
+AHEAD = START + 5000 * DAY
 QUERIES = ["oil crisis", "Oil  Crisis?", "how do plants make sugar", "Zürich", "東京", " ", "?!"]
 LIMITS = {"max_rows": 6, "max_age_days": 30.0, "max_bytes": 220}
 
@@ -26,9 +29,11 @@ LIMITS = {"max_rows": 6, "max_age_days": 30.0, "max_bytes": 220}
 def main() -> None:
     """Write everything anew."""
     TARGET.mkdir(parents=True, exist_ok=True)
-    found = {"limits": LIMITS, "lives": [life(seed) for seed in range(12)], "ages": ages()}
-    text = json.dumps(found, ensure_ascii=True, separators=(",", ":"))
-    (TARGET / "store.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    for name, start, clock in (("store", START, _ticked), ("set_back", AHEAD, _set_back)):
+        lives = [life(seed, start, clock) for seed in range(12)]
+        found = {"limits": LIMITS, "lives": lives, "ages": ages(start, clock)}
+        text = json.dumps(found, ensure_ascii=True, separators=(",", ":"))
+        (TARGET / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _ticked(now: float, draw: random.Random) -> float:
@@ -37,23 +42,29 @@ def _ticked(now: float, draw: random.Random) -> float:
     return draw.choice((*[now + step] * 9, START, 0.0, 1000.0, START + 400 * DAY, 2e10))
 
 
-def ages() -> list[Any]:
+def _set_back(now: float, draw: random.Random) -> float:
+    """What a clock that was ahead shows next: it is put right, and seldom wrong again."""
+    step = draw.choice((0.0, 30.0, 70.0, 3600.0, DAY / 2, DAY, 3 * DAY, -50.0))
+    return draw.choice((*[now + step] * 16, START, START + 20 * DAY, 0.0, AHEAD))
+
+
+def ages(start: float, clock: Callable[[float, random.Random], float]) -> list[Any]:
     """Readings of a clock, each with the counter after it."""
     draw, found = random.Random(1), []
     for _ in range(40):
-        age, now, readings = Age(), START, []
+        age, now, readings = Age(), start, []
         for _ in range(25):
-            now, opening = _ticked(now, draw), draw.random() < 0.2
+            now, opening = clock(now, draw), draw.random() < 0.2
             age = age.at(now, 15 * DAY, opening=opening)
             readings.append([now, opening, [*astuple(age), age.stamp]])
         found.append(readings)
     return found
 
 
-def life(seed: int) -> list[Any]:
+def life(seed: int, start: float, clock: Callable[[float, random.Random], float]) -> list[Any]:
     """Steps, each with what came back and with what is kept after it."""
     draw, steps = random.Random(seed), []
-    now = START
+    now = start
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"
 
@@ -64,7 +75,7 @@ def life(seed: int) -> list[Any]:
 
         store = opened()
         for _ in range(80):
-            now = _ticked(now, draw)
+            now = clock(now, draw)
             name = draw.choice(("add",) * 8 + ("opened",) * 3 + ("forget", "reopen", "other"))
             query = draw.choice(QUERIES)
             shown = [f"d{draw.randrange(4)}" for _ in range(draw.randrange(4))]

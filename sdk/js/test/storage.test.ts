@@ -16,9 +16,10 @@ interface Step {
   kept: unknown[];
 }
 
-const { lives } = JSON.parse(
-  gunzipSync(readFileSync(join(CONFORMANCE, "store", "store.json.gz"))).toString("utf8"),
-) as { lives: Step[][] };
+const LIVES = ["store", "set_back"].map((name) => {
+  const found = gunzipSync(readFileSync(join(CONFORMANCE, "store", `${name}.json.gz`)));
+  return (JSON.parse(found.toString("utf8")) as { lives: Step[][] }).lives;
+});
 
 async function quota(page: Page, quotaSize: number): Promise<void> {
   const devtools = await page.context().newCDPSession(page);
@@ -33,10 +34,10 @@ async function reloaded(page: Page): Promise<void> {
 test("what a page keeps in IndexedDB", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async (t) => {
   await inPage("storage.html", async (page) => {
     await t.test("a store lives as Python's does", async () => {
-      for (const i of [1, 3, 5]) {
-        const steps = lives[i] ?? [];
+      for (const [file, i] of [[0, 1], [0, 3], [0, 5], [1, 8]] as const) {
+        const steps = LIVES[file]?.[i] ?? [];
         const limits = { maxRows: 6, maxAgeDays: 30, maxBytes: 220 };
-        const found = await call<Step[]>(page, "lived", `life ${i}`, steps, limits);
+        const found = await call<Step[]>(page, "lived", `life ${file} ${i}`, steps, limits);
         const expected = steps.map(({ result, consent, renewed, kept }) => ({
           ...(result !== undefined && { result }), consent, renewed, kept,
         }));

@@ -2,13 +2,15 @@
  * How old a kept query is, on devices whose clock jumps, stands still or was never set: Python's
  * `client/store/expiry.py`.
  *
- * Age is a counter of our own, which never shrinks, by three rules:
+ * Age is a counter of our own, which never shrinks, by four rules:
  *
  * 1. Every reading that is later than the last one counts, at most an hour of it. An opening of the
  *    store at which the clock does not even do that counts an hour.
  * 2. Where a clock that is set is up to a day ahead of what was counted, it is believed at once.
  * 3. Where it is further ahead, what it leapt to is believed once it is read again a day later or
  *    more, half a query's lifetime at a time; where it goes back before, not at all.
+ * 4. Where it is more than a day before what it showed when the counter began, it was wrong then or
+ *    is now. Read so again a day later or more, it is believed from then on, which adds nothing.
  */
 
 // 2025-01-01 and 2500-01-01 (UTC): a clock outside has not been set, whatever it shows.
@@ -25,7 +27,10 @@ export interface Age {
   readonly seen: number | null;
   /** What a right clock showed when `seconds` was 0; null where none was ever set. */
   readonly origin: number | null;
-  /** What the clock showed when it leapt further ahead than is believed at once. */
+  /**
+   * What the clock showed when it leapt further ahead than is believed at once, or to before
+   * `origin`; null where it did neither.
+   */
   readonly landed: number | null;
 }
 
@@ -44,12 +49,18 @@ export function ageAt(age: Age, now: number, most: number, opening = false): Age
   let seconds = age.seconds + Math.min(Math.max(step, 0), HOUR);
   if (opening && age.seen !== null && (step === 0 || (step < 0 && !isSet(now)))) seconds += HOUR;
   if (!isSet(now)) return { ...age, seconds, seen: now };
-  // 2. It is about where we think.
   const origin = age.origin ?? now - seconds;
+  const { landed } = age;
+  // 4. It is before the beginning.
+  if (now < origin - DAY) {
+    if (landed === null || now < landed) return { seconds, seen: now, origin, landed: now };
+    if (now - landed < DAY) return { seconds, seen: now, origin, landed };
+    return { seconds, seen: now, origin: now - seconds, landed: null };
+  }
+  // 2. It is about where we think.
   let ahead = now - origin - seconds;
   if (ahead <= DAY) return { seconds: seconds + Math.max(ahead, 0), seen: now, origin, landed: null };
   // 3. It leapt.
-  const { landed } = age;
   if (landed === null || now < landed) return { seconds, seen: now, origin, landed: now };
   if (now - landed < DAY) return { seconds, seen: now, origin, landed };
   seconds += Math.min(Math.max(landed - origin - seconds, 0), most);
