@@ -90,6 +90,7 @@ export class Participation {
    */
   async takePart(device: Answering | (() => Promise<Answering>)): Promise<Outcome> {
     const made = async (): Promise<Answering> => (typeof device === "function" ? device() : device);
+    if (typeof device !== "function" && isPrivate(device)) await device.standing(); // forgets what is over
     const begun = await unfinished(this.#place);
     if (begun !== null) {
       const outcome = await this.#private(await made(), begun, (round) => round.goOn());
@@ -203,7 +204,10 @@ export class Participation {
       if (declined !== null) return this.#decline(number, declined.declined);
       return { what: "accepted", detail: "", round: number, retryAfter: 0 };
     };
-    return this.#told(number, told, over);
+    return this.#told(number, told, async () => {
+      await device.giveUp(number); // first: where it fails, the next call goes on to here
+      await over();
+    });
   }
 
   #decline(round: number, reason: string): Promise<Outcome> {

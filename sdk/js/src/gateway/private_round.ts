@@ -27,7 +27,7 @@ export interface Standing {
 
 /** What can take part in private rounds: a `Participant` of pocketquery/secure. */
 export interface PrivateAnswering extends Answering {
-  /** Where this device stands; null: in no round. */
+  /** Where this device stands; null: in no round. One that is over by its own clock and store is forgotten. */
   standing(): Promise<Standing | null>;
   /** The reply to a stage's message; what is offered comes with the first. */
   answerStage(
@@ -35,6 +35,8 @@ export interface PrivateAnswering extends Answering {
     body: Uint8Array,
     offered?: { readonly offer: Offer; readonly release: Uint8Array },
   ): Promise<Uint8Array | Declined>;
+  /** Forget this round, which is over at the gateway; another one stays. */
+  giveUp(round: number): Promise<void>;
 }
 
 /** Whether `device` takes part in private rounds. */
@@ -96,7 +98,7 @@ export class PrivateRound {
    */
   async goOn(): Promise<Declined | null> {
     const standing = await this.#device.standing();
-    if (standing?.round !== this.#round) return { declined: GONE };
+    if (standing?.round !== this.#round) return this.#givenUp(GONE);
     try {
       await this.#send(standing.stage, standing.reply); // which perhaps it was stopped before
     } catch (error) {
@@ -111,16 +113,21 @@ export class PrivateRound {
       const { status, body, stage, retryAfter } = await this.#connection.ask("GET", this.#path());
       if (status === 204 || stage <= answered) {
         // Erased, or too old, it has nothing to answer with.
-        if ((await this.#device.standing())?.round !== this.#round) return { declined: GONE };
+        if ((await this.#device.standing())?.round !== this.#round) return this.#givenUp(GONE);
         await this.#connection.wait(Math.min(LONGEST_WAIT, retryAfter || 1));
         continue;
       }
       const reply = await this.#device.answerStage(stage, body);
-      if ("declined" in reply) return reply;
+      if ("declined" in reply) return this.#givenUp(reply.declined);
       await this.#send(stage, reply);
       answered = stage;
     }
     return null;
+  }
+
+  async #givenUp(declined: string): Promise<Declined> {
+    await this.#device.giveUp(this.#round);
+    return { declined };
   }
 
   async #send(stage: number, body: Uint8Array): Promise<void> {

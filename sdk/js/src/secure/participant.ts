@@ -106,12 +106,24 @@ export class Participant implements PrivateAnswering {
     return this.#options.device.answer(offer, release);
   }
 
-  /** Where this device stands: the round, the last stage that it answered, and how; null: in none. */
+  /**
+   * Where this device stands: the round, the last stage that it answered, and how; null: in none. A
+   * round that expired, or whose queries the user erased, is forgotten.
+   */
   async standing(): Promise<Standing | null> {
-    const state = await this.#file.load();
-    if (state === null || (await this.#over(state)) !== null) return null;
-    const { progress: stage, trained, replies } = state;
-    return { round: trained.round, stage, reply: replies.get(stage) as Uint8Array };
+    return this.#exclusively(async () => {
+      const state = await this.#file.load();
+      if (state === null || (await this.#over(state)) !== null) return null;
+      const { progress: stage, trained, replies } = state;
+      return { round: trained.round, stage, reply: replies.get(stage) as Uint8Array };
+    });
+  }
+
+  /** Forget `round`, for which no more comes; another one stays. */
+  async giveUp(round: number): Promise<void> {
+    await this.#exclusively(async () => {
+      if ((await this.#file.load())?.trained.round === round) await this.#forget();
+    });
   }
 
   /**
@@ -124,11 +136,15 @@ export class Participant implements PrivateAnswering {
     offered: { readonly offer: Offer; readonly release: Uint8Array } | null = null,
   ): Promise<Uint8Array | Declined> {
     try {
-      return await exclusively(this.#options.place.name, () => this.#answer(stage, body, offered));
+      return await this.#exclusively(() => this.#answer(stage, body, offered));
     } catch (error) {
       if (error instanceof PocketQueryError) return { declined: error.message };
       throw error;
     }
+  }
+
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    return exclusively(this.#options.place.name, work);
   }
 
   async #answer(

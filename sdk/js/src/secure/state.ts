@@ -18,7 +18,7 @@ import { CorruptArtifactError, PocketQueryError } from "../errors.js";
 import { Fields } from "../fields.js";
 import { concatenated } from "../files/bytes.js";
 import { KEY_BYTES } from "../gateway/agreement.js";
-import type { QueryStore } from "../store/store.js";
+import { type QueryStore, SECURE } from "../store/store.js";
 import { bytesOf } from "../training/transforms.js";
 import { encodeUtf8 } from "../utf8.js";
 import { type Binding, bytesOfHex, FEDERATION_BYTES, parseBinding } from "./binding.js";
@@ -27,9 +27,6 @@ import { STAGE } from "./messages.js";
 import type { Trained } from "./rules.js";
 import { SHARE_BYTES } from "./sharing.js";
 import type { Held } from "./stages.js";
-
-/** Its name among what a query store keeps. */
-export const SECURE = "secure";
 
 const FORMAT = "pocketquery-secure-state";
 const VERSION = "1";

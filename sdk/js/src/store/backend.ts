@@ -26,6 +26,8 @@ export interface StoreState extends Age {
   readonly consent: boolean;
   /** A name, made at random, for what is kept; another one once any of it was erased. */
   readonly epoch: string;
+  /** The clock when a private round's state was kept; absent where none was, or an earlier release did. */
+  readonly roundKept?: number;
 }
 
 /** All that is kept. */

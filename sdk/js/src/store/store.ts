@@ -26,6 +26,9 @@ const DAY = 86_400;
 const MINUTE = 60;
 const MOST_DAYS = 36_525;
 
+/** The name of what is kept of a private round, for a day at most. */
+export const SECURE = "secure";
+
 /** How much is kept, and by which clock. */
 export interface StoreOptions {
   /** How many queries are kept; of more, the oldest go. */
@@ -91,7 +94,7 @@ export class QueryStore {
     const store = new QueryStore(place, limits, options.clock ?? (() => Date.now() / 1000));
     await store.#read((kept) => kept.state); // damage is an error, whatever comes of the next
     try {
-      await store.#transact((kept) => ({ result: undefined, ...store.#due(kept, true) }));
+      await store.#transact((kept) => ({ result: undefined, ...store.#due(kept, true), ...store.#left(kept) }));
     } catch (error) {
       if (!(error instanceof ArtifactError)) throw error; // no space: what is due is not given out anyway
     }
@@ -214,7 +217,8 @@ export class QueryStore {
     });
     return this.#transact(({ state }): Change<boolean> => {
       if (!state.consent || state.epoch !== epoch) return { result: false };
-      return { result: true, made: new Map(copies) };
+      const noted = Object.hasOwn(made, SECURE) && { state: { ...state, roundKept: this.#clock() } };
+      return { result: true, ...noted, made: new Map(copies) };
     });
   }
 
@@ -265,6 +269,12 @@ export class QueryStore {
       throw new InvalidInputError(`${this.#backend.name} is closed; open it again`);
     }
     return this.#backend.transact(work);
+  }
+
+  /** What is left of a private round that nobody went on with for a day goes, whatever device is opened. */
+  #left({ state, made }: Kept): Pick<Change<unknown>, "made"> {
+    const isNew = Math.abs(this.#clock() - (state.roundKept ?? Number.NaN)) < DAY;
+    return made.has(SECURE) && !isNew ? { made: new Map([[SECURE, null]]) } : {};
   }
 
   /** The age now, noted where a minute has passed or more, what of it is new, and what is due. */

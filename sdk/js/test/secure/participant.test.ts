@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { CorruptArtifactError, InvalidInputError } from "pocketquery";
 import { DEVICE_RULES, deviceRules, Ledger, Participant } from "pocketquery/secure";
 import { parseBinding } from "../../dist/secure/binding.js";
+import { exclusively } from "../../dist/secure/exclusively.js";
 import { STAGE } from "../../dist/secure/messages.js";
 import { StateFile } from "../../dist/secure/state.js";
 import { FOUND, fromHex, type Member, memberOf, offerOf, packed, unpacked } from "./data.js";
@@ -108,6 +109,31 @@ test("two tabs that answer at once say the same, and are charged once", async ()
   assert.deepEqual(sent(one), sent(two));
   const { federation } = parseBinding(Buffer.from(ROUND.binding));
   assert.equal((await new Ledger(member.place).account(federation)).participations, 1);
+});
+
+test("a round that is given up goes, and another one stays, also where it begins meanwhile", async () => {
+  const member = await memberOf(ROUND, 0);
+  await upTo(2, member);
+  await member.participant.giveUp(ROUND.round - 1);
+  assert.equal((await member.participant.standing())?.round, ROUND.round);
+  await member.participant.giveUp(ROUND.round);
+  assert.equal(await member.store.kept("secure"), null);
+  await member.participant.giveUp(ROUND.round);
+  // One tab finds the round expired, while another keeps where it is in the next one.
+  await upTo(2, member);
+  const late = await Participant.open({ ...member.options, clock: () => ROUND.now + 86_400 });
+  const { store, place } = member;
+  const [kept, epoch, next] = [store.kept.bind(store), await store.epoch(), Uint8Array.of(1)];
+  let keeping: Promise<unknown> = Promise.resolve();
+  store.kept = async (name) => {
+    const found = await kept(name);
+    keeping = exclusively(place.name, () => store.keep({ secure: next }, epoch));
+    await new Promise(setImmediate);
+    return found;
+  };
+  assert.equal(await late.standing(), null);
+  await keeping;
+  assert.deepEqual(await kept("secure"), next);
 });
 
 test("it declines what is of another round, stage or time", async () => {

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { GatewayConnection, MemoryPlace, Participation } from "pocketquery/gateway";
-import { FOUND, memberOf, packed, unpacked } from "./data.js";
+import { Participant } from "pocketquery/secure";
+import { FOUND, type Member, memberOf, offerOf, packed, unpacked } from "./data.js";
 
 const ROUND = (FOUND["rounds"] ?? [])[1] ?? assert.fail("no round");
 const RELEASE = unpacked(ROUND.release);
@@ -86,6 +87,11 @@ async function device(gateway: Scripted) {
   return { participation: new Participation(connection, place), pauses, place };
 }
 
+/** The device of `member`, later. */
+async function memberAt({ options }: Member, now: number) {
+  return { participant: await Participant.open({ ...options, clock: () => now }) };
+}
+
 function wholeRound({ replies }: Scripted): void {
   assert.deepEqual([...replies.keys()], [1, 2, 3, 4, 5]);
   for (const { stage, up } of ROUND.stages) assert.equal(replies.get(stage), up[0], `stage ${stage}`);
@@ -139,17 +145,58 @@ test("it stops where the round is over, where its reply does not count, and wher
     const gateway = new Scripted();
     gateway.trouble.set(request, [status, code]);
     const { participation, place } = await device(gateway);
-    const { participant } = await memberOf(ROUND, 0);
+    const { participant, store } = await memberOf(ROUND, 0);
+    const epoch = await store.epoch();
     assert.equal((await participation.takePart(participant)).what, what, request);
     assert.equal(await place.read("private-round.json"), null);
+    assert.deepEqual([await store.kept("secure"), await store.epoch()], [null, epoch], request);
   }
   // A rule is broken; it says so, and not why.
   const gateway = new Scripted();
   const { participation } = await device(gateway);
-  const { participant } = await memberOf(ROUND, 0, { rules: { privacy: "any", least: 3, leastNoisy: 8, neighbours: 4 } });
+  const { participant, store } = await memberOf(ROUND, 0, { rules: { privacy: "any", least: 3, leastNoisy: 8, neighbours: 4 } });
   const outcome = await participation.takePart(participant);
+  assert.equal(await store.kept("secure"), null);
   assert.deepEqual([outcome.what, outcome.detail], ["declined", "the group has 7 devices, expected at least 8"]);
   assert.equal(gateway.asked.at(-1), "PUT /v1/rounds/7/declined");
+  // A stage is left out, which it keeps its state in: nothing of the round comes any more.
+  const hasty = new Scripted();
+  hasty.onAsk = () => void (hasty.replies.has(2) && (hasty.stage = 4));
+  const other = await memberOf(ROUND, 0);
+  const { what, detail } = await (await device(hasty)).participation.takePart(other.participant);
+  assert.deepEqual([what, detail], ["declined", "stage 4 came, but this device is shared"]);
+  assert.equal(await other.store.kept("secure"), null);
+});
+
+test("a round that was over while the page was closed leaves nothing, without another message", async () => {
+  for (const end of ["over", "expired"] as const) {
+    const gateway = new Scripted();
+    const { participation, place } = await device(gateway);
+    const member = await memberOf(ROUND, 0);
+    gateway.onAsk = (request) => {
+      if (request === "PUT /v1/rounds/7/secure/2") throw Object.assign(new Error("closed"), { name: "Closed" });
+    };
+    const connection = new GatewayConnection("http://127.0.0.1:1", await place.signer(), {
+      fetch: gateway.fetch.bind(gateway), sleep: async () => {}, attempts: 1,
+    });
+    await assert.rejects(new Participation(connection, place).takePart(member.participant));
+    assert.notEqual(await member.store.kept("secure"), null);
+    gateway.onAsk = () => {};
+    if (end === "over") gateway.trouble.set("PUT /v1/rounds/7/secure/2", [409, "round_over"]);
+    if (end === "over") gateway.trouble.set("GET /v1/rounds/7/secure", [409, "round_over"]);
+    const { participant } = end === "over" ? member : await memberAt(member, ROUND.now + 86_400);
+    assert.equal((await participation.takePart(participant)).what, end === "over" ? "idle" : "declined");
+    assert.equal(await member.store.kept("secure"), null);
+    assert.equal(await place.read("private-round.json"), null);
+  }
+  // One that the page knows nothing of any more goes by the device's own clock.
+  const { participation } = await device(Object.assign(new Scripted(), { stage: 2 }));
+  const member = await memberOf(ROUND, 0);
+  const offered = offerOf(ROUND);
+  await member.participant.answerStage(1, offered.offer.announcement, offered);
+  const { participant } = await memberAt(member, ROUND.now + 86_400);
+  assert.equal((await participation.takePart(participant)).what, "idle");
+  assert.equal(await member.store.kept("secure"), null);
 });
 
 test("what is erased while it waits is not waited for", async () => {

@@ -137,6 +137,27 @@ test("what was made of the queries goes with them", async () => {
   assert.equal(await store.kept("adapter"), null);
 });
 
+test("what is left of a private round goes a day later, when the store is opened", async () => {
+  for (const place of [new MemoryBackend(), new FileBackend(join(FOLDER, "round"))]) {
+    let now = 1_800_000_000;
+    const open = () => QueryStore.open(place, { clock: () => now });
+    const store = await open();
+    await store.giveConsent();
+    const keep = async () => store.keep({ secure: Uint8Array.of(1), rounds: Uint8Array.of(2) }, await store.epoch());
+    for (const [later, stays] of [[86_399, true], [86_400, false], [-86_399, true], [-86_400, false]] as const) {
+      await keep();
+      now += later;
+      const opened = await open();
+      assert.equal((await opened.kept("secure")) !== null, stays, String(later));
+      assert.deepEqual(await opened.kept("rounds"), Uint8Array.of(2));
+    }
+    // An earlier release did not note when.
+    await keep();
+    await place.transact(({ state: { roundKept, ...state } }) => ({ result: roundKept, state }));
+    assert.equal(await (await open()).kept("secure"), null);
+  }
+});
+
 test("a query is forgotten in whichever case it was typed", async () => {
   const store = await QueryStore.open();
   await store.giveConsent();
