@@ -27,6 +27,7 @@ export class Learner {
   #bound = false; // whether an improvement is in force
   #improving = false; // what is bound meanwhile is on trial, and kept by nobody
   #base = null; // what the publisher released since; null: the bundle's own adapter
+  #last = Promise.resolve(); // of what changes the adapter: one at a time
 
   static async open(encoder, index, onnxruntime, key) {
     const learner = new Learner();
@@ -55,16 +56,18 @@ export class Learner {
 
   /**
    * From now on the publisher's encoder is the one with this release, an improvement over it or not;
-   * how far it moves texts of all kinds, the mean of 1 - cos.
+   * how far it moves texts of all kinds, the mean of 1 - cos. While it is being improved, afterwards.
    */
-  async rebase(release) {
-    await this.#encoder.swapAdapter(null);
-    const before = await this.#golden(FEW);
-    this.#base = release;
-    await this.#unbind();
-    const after = await this.#golden(FEW);
-    await this.#takeUp();
-    return 1 - mean(after.map((vector, i) => cosine(vector, before[i])));
+  rebase(release) {
+    return this.#inTurn(async () => {
+      await this.#encoder.swapAdapter(null);
+      const before = await this.#golden(FEW);
+      this.#base = release;
+      await this.#unbind();
+      const after = await this.#golden(FEW);
+      await this.#takeUp();
+      return 1 - mean(after.map((vector, i) => cosine(vector, before[i])));
+    });
   }
 
   /** What the page shows. */
@@ -73,7 +76,9 @@ export class Learner {
     const improving = this.#improving; // before what is read: by its end the improvement is kept
     const [consent, examples] = [await this.#store.consent(), await this.#store.examples()];
     const figures = await this.#store.kept(FIGURES);
-    if (figures === null && this.#bound && !improving) await this.#unbind(); // erased in another tab
+    if (figures === null && this.#bound && !improving) {
+      await this.#inTurn(async () => (await this.#store.kept(FIGURES)) ?? this.#unbind()); // erased in another tab
+    }
     return {
       available: true,
       consent,
@@ -104,22 +109,21 @@ export class Learner {
 
   async forget(query) {
     await this.#store.forget(query);
-    await this.#unbind();
+    await this.#inTurn(() => this.#unbind());
   }
 
   async erase() {
     await this.#store.eraseAll();
-    await this.#unbind();
+    await this.#inTurn(() => this.#unbind());
   }
 
   async withdraw() {
     await this.#store.withdrawConsent();
-    await this.#unbind();
+    await this.#inTurn(() => this.#unbind());
   }
 
-  async undo() {
-    await this.#store.dropKept(ADAPTER, FIGURES); // what rounds left stays
-    await this.#unbind();
+  undo() {
+    return this.#inTurn(() => this.#undo());
   }
 
   /** Train on what was opened; `{ kept, reason }`. What does not find more is not kept. Once at a time. */
@@ -127,7 +131,7 @@ export class Learner {
     if (this.#improving) return { kept: false, reason: "it is being improved already" };
     this.#improving = true;
     try {
-      return await this.#improve(onStep);
+      return await this.#inTurn(() => this.#improve(onStep));
     } finally {
       this.#improving = false;
     }
@@ -183,8 +187,20 @@ export class Learner {
     try {
       await this.#bind(bytes);
     } catch {
-      await this.undo(); // of an encoder that the publisher replaced since
+      await this.#undo(); // of an encoder that the publisher replaced since
     }
+  }
+
+  async #undo() {
+    await this.#store.dropKept(ADAPTER, FIGURES); // what rounds left stays
+    await this.#unbind();
+  }
+
+  /** Once what was begun before is done: what changes the adapter measures or trains it, too. */
+  #inTurn(work) {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => undefined);
+    return turn;
   }
 
   /** As tensors: the device signs nothing, so a publisher's key does not apply to what it made. */

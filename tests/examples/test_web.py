@@ -393,6 +393,17 @@ def test_one_improvement_at_a_time(modules: Any) -> None:
     assert modules["again"] == {"kept": False, "reason": "it is being improved already"}
 
 
+def test_a_release_that_comes_while_it_is_improved_waits_and_is_waited_for(modules: Any) -> None:
+    during, before = modules["rebased"]
+    assert during == {
+        "kept": True,
+        "done": ["improved", "rebased"],
+        "versions": ["1", "1+local"],
+    }
+    assert before["done"] == ["rebased", "improved"]
+    assert before["versions"] == ["2", "1+local"]  # it begins from the release
+
+
 def test_the_gateway_that_cannot_be_told_is_not_left(modules: Any) -> None:
     assert modules["left"] == [
         ["joined", True, 1],

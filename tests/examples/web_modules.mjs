@@ -37,16 +37,18 @@ for (const [name, text] of Object.entries(MODULES)) writeFileSync(join("sdk", na
 writeFileSync("package.json", '{"type": "module"}');
 
 const onnxruntime = (await import(pathToFileURL(runtime).href)).default;
+const { packAdapter } = await import(built("training.js"));
+const { readAdapter } = await import(built("main.js"));
 const { openIndex } = await import(built("index/index.js"));
 const { FetchSource, load } = await here("sdk/web.js");
 const { Learner } = await here("learner.js");
 
-/** What comes of improving, where `meanwhile` is done whenever it measures. */
-async function improved(meanwhile) {
+/** What comes of improving, where `meanwhile` is done whenever it measures, `first` before it begins and `last` after it. */
+async function improved(meanwhile, first, last) {
   const encoder = await load("bundle");
   const index = await openIndex(new FetchSource("index"), { encoder });
   const search = async (...asked) => {
-    await meanwhile?.(learner);
+    await meanwhile?.(learner, encoder);
     return index.search(...asked);
   };
   const looked = { search, vectors: () => index.vectors(), get: (id) => index.get(id) };
@@ -56,7 +58,9 @@ async function improved(meanwhile) {
     const shown = (await index.search(query, { mode: "dense", k: 10 })).map(({ id }) => id);
     await learner.opened(query, shown, shown[2 + (i % 4)]);
   }
+  first?.(learner);
   const outcome = await learner.improve(() => undefined);
+  await last?.();
   const told = (await learner.state()).improved !== null;
   const found = { ...outcome, version: encoder.version, told };
   await encoder.close();
@@ -68,6 +72,35 @@ found.looked = await improved((learner) => learner.state()); // as the page does
 let asked = null;
 await improved(async (learner) => void (await (asked ??= learner.improve(() => undefined))));
 found.again = await asked;
+
+/** The publisher's adapter, a little changed, as rounds release it. */
+async function released() {
+  const encoder = await load("bundle");
+  const { adapter, manifest } = encoder;
+  for (const { data } of adapter.values()) data.forEach((value, i) => (data[i] = 0.9 * value));
+  const bytes = await packAdapter(adapter, { manifest, version: "2" });
+  await encoder.close();
+  return readAdapter(bytes, manifest);
+}
+
+/**
+ * A release that comes while it is being improved, or just before: what was done first, and the
+ * versions that the improvement was measured with.
+ */
+async function rebased(before) {
+  const release = await released();
+  const [done, versions] = [[], new Set()];
+  let rebasing = null;
+  const rebase = (learner) => (rebasing ??= learner.rebase(release).then(() => done.push("rebased")));
+  const note = (learner, { version }) => {
+    versions.add(version);
+    if (!before) rebase(learner);
+  };
+  const { kept } = await improved(note, before ? rebase : null, () => (done.push("improved"), rebasing));
+  return { kept, done, versions: [...versions] };
+}
+
+found.rebased = [await rebased(false), await rebased(true)];
 
 /** Whether it says that it takes part, and the keys at the gateway, after joining and each leaving. */
 async function left() {
