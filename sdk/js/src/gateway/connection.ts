@@ -218,11 +218,12 @@ async function bodyOf(response: Response): Promise<Uint8Array> {
   for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
     pieces.push(read.value);
     size += read.value.length;
-    if (size <= LARGEST_ANSWER) continue;
-    await reader?.cancel();
-    throw new CorruptArtifactError(`the gateway answered more than ${LARGEST_ANSWER} bytes`);
+    if (size > LARGEST_ANSWER) break;
   }
-  return concatenated(pieces);
+  const body = concatenated(pieces);
+  if (body.length <= LARGEST_ANSWER) return body;
+  await reader?.cancel();
+  throw new CorruptArtifactError(`the gateway answered more than ${LARGEST_ANSWER} bytes`);
 }
 
 function refusal(status: number, body: Uint8Array, wait: number): RefusedError {

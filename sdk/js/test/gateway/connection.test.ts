@@ -51,6 +51,15 @@ test("what is busy is asked again, later each time, and signed anew", async () =
   assert.ok(first >= 1 && first <= 1.5 && second >= 30 && second <= 45 && third >= 4 && third <= 6);
 });
 
+test("an answer that is too large is refused, also where the platform has no streams", async () => {
+  const large = new ArrayBuffer((2 << 20) + 1);
+  const whole = { status: 200, headers: new Headers(), body: null, arrayBuffer: async () => large } as Response;
+  for (const answer of [new Response(large), whole]) {
+    const asked = against([], async (connection) => void (await connection.ask("GET", "/v1/offer")), { fetch: async () => answer });
+    await assert.rejects(asked, /^CorruptArtifactError: the gateway answered more than 2097152 bytes/);
+  }
+});
+
 test("a device whose clock is off goes by the gateway's", async () => {
   const there = "Thu, 01 Jan 2026 00:00:00 GMT";
   const { requests } = await against(
