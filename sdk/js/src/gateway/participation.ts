@@ -21,7 +21,7 @@ import { type Asked, type GatewayConnection, RefusedError } from "./connection.j
 import type { Answering, Declined } from "./device.js";
 import { type Offer, readOfferMessage, UnusableOfferError } from "./offer.js";
 import { type DevicePlace, RELEASE } from "./place.js";
-import { isPrivate, noteUnfinished, PrivateRound, unfinished } from "./private_round.js";
+import { isPrivate, noteOver, PrivateRound, unfinished } from "./private_round.js";
 import { fromBase64 } from "./signing.js";
 import type { TrustedReleases } from "./trusted_releases.js";
 
@@ -192,7 +192,7 @@ export class Participation {
     number: number,
     work: (round: PrivateRound) => Promise<Declined | null>,
   ): Promise<Outcome> {
-    const over = (): Promise<void> => noteUnfinished(this.#place, null);
+    const over = (): Promise<void> => noteOver(this.#place, number);
     if (!isPrivate(device)) {
       await over();
       return this.#decline(number, PRIVATE);

@@ -57,11 +57,21 @@ export async function unfinished(place: DevicePlace): Promise<number | null> {
   }
 }
 
-/** Remember that the device at `place` is in this round; null: in none. */
-export async function noteUnfinished(place: DevicePlace, round: number | null): Promise<void> {
-  const data = round === null ? null : encodeUtf8(JSON.stringify({ round }));
+/** Remember that the device at `place` is in this round. */
+export function noteUnfinished(place: DevicePlace, round: number): Promise<void> {
+  return note(place, encodeUtf8(JSON.stringify({ round })));
+}
+
+/** Remember that it is in this round no more; another one, of another tab say, stays noted. */
+export function noteOver(place: DevicePlace, round: number): Promise<void> {
+  return note(place, null, round);
+}
+
+async function note(place: DevicePlace, data: Uint8Array | null, only?: number): Promise<void> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    if (await place.replace(PRIVATE_ROUND, await place.read(PRIVATE_ROUND), data)) return;
+    const before = await place.read(PRIVATE_ROUND);
+    if (only !== undefined && (await unfinished(place)) !== only) return;
+    if (await place.replace(PRIVATE_ROUND, before, data)) return;
   }
   throw new ArtifactError(`${place.name}: others write it all the time; try again`);
 }

@@ -20,12 +20,12 @@ class Scripted {
   #empty = false;
   /** Answers that come first, whatever is asked: status and code. */
   readonly trouble = new Map<string, [status: number, code: string]>();
-  onAsk: (request: string) => void = () => {};
+  onAsk: (request: string) => void | Promise<void> = () => {};
 
   async fetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
     const request = `${init?.method} ${new URL(String(input)).pathname}`;
     this.asked.push(request);
-    this.onAsk(request);
+    await this.onAsk(request);
     const trouble = this.trouble.get(request);
     if (trouble) {
       this.trouble.delete(request);
@@ -166,6 +166,20 @@ test("it stops where the round is over, where its reply does not count, and wher
   const { what, detail } = await (await device(hasty)).participation.takePart(other.participant);
   assert.deepEqual([what, detail], ["declined", "stage 4 came, but this device is shared"]);
   assert.equal(await other.store.kept("secure"), null);
+});
+
+test("a tab that is late with the end of a round leaves the one that another tab is in", async () => {
+  const gateway = new Scripted();
+  const { participation, place } = await device(gateway);
+  const { participant } = await memberOf(ROUND, 0);
+  const next = new TextEncoder().encode('{"round":8}');
+  gateway.trouble.set("PUT /v1/rounds/7/secure/2", [409, "round_over"]);
+  gateway.onAsk = async (request) => {
+    if (request !== "PUT /v1/rounds/7/secure/2") return;
+    assert.ok(await place.replace("private-round.json", await place.read("private-round.json"), next));
+  };
+  assert.equal((await participation.takePart(participant)).what, "over");
+  assert.deepEqual(await place.read("private-round.json"), next);
 });
 
 test("a round that was over while the page was closed leaves nothing, without another message", async () => {
