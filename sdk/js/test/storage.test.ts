@@ -106,3 +106,21 @@ test("without space nothing is changed, and erasing works", { skip: !existsSync(
     assert.ok(changes.same && changes.grew);
   });
 });
+
+test("who erases without space loses nothing else, and nobody brings it back", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async () => {
+  interface Found { problem: string; rounds: number[] | null; secure: unknown; consent: boolean; queries: string[] }
+  const stays: [order: string[], Omit<Found, "problem" | "secure">][] = [
+    [["drop"], { rounds: [7], consent: true, queries: ["a secret", "another"] }],
+    [["forget"], { rounds: null, consent: true, queries: ["another"] }],
+    ...[["forget", "withdraw"], ["withdraw", "forget"], ["drop", "withdraw"], ["withdraw", "drop"]].map(
+      (order): (typeof stays)[number] => [order, { rounds: null, consent: false, queries: [] }],
+    ),
+  ];
+  await inPage("storage.html", async (page) => {
+    for (const [order, expected] of stays) {
+      const { problem, secure, ...found } = await call<Found>(page, "erasedWithoutSpace", order);
+      assert.match(problem, /there is no space left for it; nothing was changed/);
+      assert.deepEqual([secure, found], [null, expected], String(order));
+    }
+  });
+});

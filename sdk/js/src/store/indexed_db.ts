@@ -35,11 +35,12 @@ export class IndexedDbBackend implements StoreBackend {
     } catch (error) {
       const tried = last as { kept: Kept; change: Change<T> } | null;
       if (!tried?.change.erases || !isFull(error)) throw error;
-      return this.#eraseWithoutSpace(tried.kept, tried.change);
+      return this.#eraseWithoutSpace(work, tried.kept, tried.change);
     }
   }
 
-  async #transact<T>(work: (kept: Kept) => Change<T>): Promise<T> {
+  /** `work` is told, too, whether the store is new. */
+  async #transact<T>(work: (kept: Kept, isNew: boolean) => Change<T>): Promise<T> {
     const database = await this.#connection.opened();
     const transaction = begun(this.name, database, TABLES, "readwrite");
     const over = ended(this.name, transaction);
@@ -56,7 +57,7 @@ export class IndexedDbBackend implements StoreBackend {
       ]);
       const known = new Map(names.map((name, i) => [String(name), values[i] as Uint8Array]));
       const kept = checkKept({ state: state ?? newState(), rows, made: known }, this.name);
-      const change = work(kept);
+      const change = work(kept, state === undefined);
       if (changes(change)) {
         states.put(change.state ?? kept.state, ONE);
         for (const number of change.remove ?? []) queries.delete(number);
@@ -81,18 +82,22 @@ export class IndexedDbBackend implements StoreBackend {
 
   /**
    * A browser without space refuses every transaction that writes, and forgetting takes one. So the
-   * database is removed, which needs no space, and what stays is written anew; where even that
-   * cannot be, the store is empty and without consent: who erases would rather lose than keep.
+   * database is removed, which needs no space, and what stays is written anew, or `work` done on what
+   * another tab, which may have erased too, made of it meanwhile; where even that cannot be, the
+   * store is empty and without consent: who erases would rather lose than keep.
    */
-  async #eraseWithoutSpace<T>(kept: Kept, change: Change<T>): Promise<T> {
+  async #eraseWithoutSpace<T>(work: (kept: Kept) => Change<T>, kept: Kept, change: Change<T>): Promise<T> {
     await this.destroy();
-    const { state, rows } = changed(kept, change);
+    const { state, rows, made } = changed(kept, change);
     try {
-      await this.#transact(() => ({ result: undefined, state, put: rows }));
+      return await this.#transact((found, isNew) => {
+        return isNew ? { result: change.result, state, put: rows, made } : work(found);
+      });
     } catch (error) {
       if (!isFull(error)) throw error;
+      await this.destroy();
+      return change.result;
     }
-    return change.result;
   }
 
   async destroy(): Promise<void> {
