@@ -17,7 +17,7 @@ export class FileBackend implements StoreBackend {
       const { kept, isThere } = await this.#read();
       const change = work(kept);
       if (change.erases) await this.#explained(() => removeLeft(this.name));
-      if (!isThere || changes(change)) await this.#write(changed(kept, change));
+      if (!isThere || changes(change)) await this.#replace(changed(kept, change), change.erases);
       return change.result;
     });
   }
@@ -42,6 +42,22 @@ export class FileBackend implements StoreBackend {
     return { kept: checkKept(parsed(text), this.name), isThere: true };
   }
 
+  /**
+   * The file anew. Where there is no space for it beside the old one, whoever erases has that removed
+   * first; where even that is too little, the store is empty and without consent.
+   */
+  async #replace(kept: Kept, erases = false): Promise<void> {
+    try {
+      await this.#write(kept);
+    } catch (error) {
+      if (!erases || !isFull(error)) throw error;
+      await this.#explained(() => eraseFile(this.name));
+      await this.#write(kept).catch((again: unknown) => {
+        if (!isFull(again)) throw again;
+      });
+    }
+  }
+
   async #write({ state, rows, made }: Kept): Promise<void> {
     const values = [...made].map(([name, bytes]) => [name, Buffer.from(bytes).toString("base64")]);
     const text = JSON.stringify({ state, rows, made: Object.fromEntries(values) });
@@ -60,6 +76,12 @@ export class FileBackend implements StoreBackend {
       );
     }
   }
+}
+
+/** Whether there was no space: by what `#explained` made of it. */
+function isFull(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+  return code === "ENOSPC" || code === "EDQUOT";
 }
 
 /** What is in a file; with rows and state of any kind, which `checkKept` looks at. */

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import promises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -230,6 +232,44 @@ test("whoever erases erases what a killed program left beside the file", async (
     await store.giveConsent();
     await erase();
     assert.deepEqual(readdirSync(folder).filter((name) => name !== "store").sort(), others);
+  }
+});
+
+test("without space nothing is changed, and erasing works", async () => {
+  const path = join(FOLDER, "full");
+  const store = await QueryStore.open(new FileBackend(path));
+  await store.giveConsent();
+  await store.add("a secret question");
+  await store.add("another");
+  const { open, rm } = promises;
+  let [isFull, freed] = [true, false];
+  promises.open = async (...given: Parameters<typeof open>) => {
+    const file = await open(...given);
+    if (!isFull || !String(given[0]).endsWith(".tmp")) return file;
+    const write = (): never => {
+      throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+    };
+    return Object.assign(file, { write });
+  };
+  promises.rm = async (...given: Parameters<typeof rm>) => {
+    await rm(...given);
+    if (given[0] === path) isFull = !freed;
+  };
+  syncBuiltinESMExports();
+  try {
+    await assert.rejects(store.add("one more"), /no space left on device.*nothing was changed/);
+    assert.equal(await store.size(), 2);
+    freed = true; // what the old file took is enough for the new one
+    await store.forget("a secret question");
+    assert.deepEqual([await store.consent(), (await store.examples()).map(({ query }) => query)], [true, ["another"]]);
+    [isFull, freed] = [true, false]; // it is not
+    await store.forget("never asked");
+    assert.ok(!existsSync(path));
+    isFull = false;
+    assert.deepEqual([await store.consent(), await store.size()], [false, 0]);
+  } finally {
+    Object.assign(promises, { open, rm });
+    syncBuiltinESMExports();
   }
 });
 
