@@ -241,3 +241,16 @@ def test_the_light_encoder_searches_what_it_encoded(tmp_path: Path) -> None:
     build_encoded_index(tmp_path / "out", tmp_path / "index")
     with sdk.open_index(tmp_path / "index", encoder=sdk.load()) as index:
         assert "railway" in index.search("a king's railway")[0].metadata["title"]
+
+
+def test_the_demo_teacher_is_no_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pocketquery.server.corpus.shards.document_encoder import EncoderSource
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("demo", "teacher"):  # `pocketquery demo` leaves the first
+        (tmp_path / name).mkdir()
+    assert EncoderSource().absolute() == EncoderSource()
+    assert EncoderSource("./demo").absolute().teacher == str(tmp_path / "demo")
+    assert EncoderSource("teacher").absolute().teacher == str(tmp_path / "teacher")
