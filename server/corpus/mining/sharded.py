@@ -79,8 +79,10 @@ def mined_groups(
     kind, paths = named_input(arguments)
     reading = named_reading(arguments)
     shards = list_shards(paths)
-    work = _Mining(kind, reading, len(shards) == 1, mine, made)
-    with open_parts(output, shards, {"made": made, "of": repr((kind, reading, settings))}) as parts:
+    alone = len(shards) == 1  # its groups keep their ids
+    work = _Mining(kind, reading, alone, mine, made)
+    of = repr((kind, reading, alone, settings))
+    with open_parts(output, shards, {"made": made, "of": of}) as parts:
         run_parts(parts, work, engine, "mine", show=True)
         stores = (TextStore.open(part.folder) for part in parts)
         yield (store[row] for store in stores for row in range(len(store)))

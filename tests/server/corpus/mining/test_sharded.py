@@ -69,6 +69,17 @@ def test_sessions_in_one_shard_keep_their_ids(tmp_path: Path) -> None:
     assert TextStore.open(tmp_path / "once")[0].id == "s"
 
 
+def test_a_shard_that_stays_alone_keeps_its_ids_too(articles: Path, tmp_path: Path) -> None:
+    first, bad = articles / "0.jsonl", articles / "1.jsonl"
+    bad.write_text("{nonsense\n")
+    command = ("store", "--engine", "local", "--output", tmp_path / "out", "--documents", first)
+    with pytest.raises(CorpusError, match=r"1\.jsonl, line 1"):
+        run(*command, bad)
+    run(*command)
+    run("store", "--output", tmp_path / "once", "--documents", first)
+    assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "once")
+
+
 def test_what_was_made_is_kept_and_other_settings_begin_anew(
     articles: Path, tmp_path: Path
 ) -> None:
