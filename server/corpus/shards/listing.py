@@ -20,9 +20,10 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".parquet")
 def list_shards(paths: Sequence[Path | str]) -> list[str]:
     """The files that ``paths`` name, absolute, each once.
 
-    A path or URL is a file, a pattern (``corpus/*.parquet``, ``s3://bucket/part-*.jsonl.gz``) or a
-    folder, whose JSON Lines and Parquet files are taken; these two come in the order of their
-    names. A text store is one shard; a chain of fsspec (``zip://a.jsonl::s3://...``) is one file.
+    A path or URL is a file, a pattern (``corpus/*.parquet``, ``s3://bucket/part-*.jsonl.gz``;
+    ``**`` is any number of folders) or a folder, whose JSON Lines and Parquet files are taken;
+    these two come in the order of their names. A text store is one shard; a chain of fsspec
+    (``zip://a.jsonl::s3://...``) is one file.
 
     Raises:
         ArtifactNotFoundError: a path or pattern names no file.
@@ -69,8 +70,9 @@ def _of_path(path: str) -> list[str]:
         return _shards_of(path, [str(one) for one in place.iterdir() if one.is_file()])
     if not glob.has_magic(path):
         raise ArtifactNotFoundError(f"{path}: there is no such file")
-    matching = glob.iglob(str(place))  # noqa: PTH207 - pathlib's wants a folder to begin at
-    return _matching(path, [one for one in matching if Path(one).is_file()])
+    matching = glob.iglob(path, recursive=True)  # noqa: PTH207 - pathlib's wants a folder
+    found = {str(Path(one).absolute()) for one in matching if Path(one).is_file()}
+    return _matching(path, list(found))
 
 
 def _of_url(url: str) -> list[str]:

@@ -112,6 +112,22 @@ def test_shards_are_patterns_folders_and_urls(tmp_path: Path) -> None:
             encode_corpus(bad, toy, tmp_path / "bad")
 
 
+def test_a_pattern_means_the_same_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "[2024]"  # which is no pattern
+    names = [write_shards(here / name, (1,)) / "0.jsonl" for name in ("a", "a/b", "a/b/c")]
+    monkeypatch.chdir(here)
+    assert list_shards(["a/*.jsonl"]) == [str(names[0])]
+    assert list_shards(["a/**/*.jsonl"]) == [str(one) for one in names]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "[2024]").rename(tmp_path / "2024")
+    for pattern in ("2024/**/0.jsonl", "2024/**/**/0.jsonl"):
+        urls = list_shards([f"file://{tmp_path}/{pattern}"])
+        assert [f"file://{one}" for one in list_shards([pattern])] == urls
+        assert len(urls) == 3
+
+
 def test_a_bad_shard_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     corpus = write_shards(tmp_path / "corpus", (20, 20, 20))
     good = (corpus / "1.jsonl").read_text()
