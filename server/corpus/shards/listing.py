@@ -16,6 +16,8 @@ __all__ = ["fingerprint", "list_shards"]
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".parquet")
 """Which files of a folder are its shards."""
 
+_CHANGING = ("size", "ETag", "Last-Modified")
+
 
 def list_shards(paths: Sequence[Path | str]) -> list[str]:
     """The files that ``paths`` name, absolute, each once.
@@ -49,7 +51,9 @@ def fingerprint(shard: str) -> str:
     if is_url(shard):
         system, place = _system(shard)
         try:
-            return str(system.ukey(place))
+            info = system.info(place)
+            # To fsspec a page of the web never changes, whatever its server says of it.
+            return str([system.ukey(place), *(info.get(name) for name in _CHANGING)])
         except FileNotFoundError as error:
             raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
     path = Path(shard)

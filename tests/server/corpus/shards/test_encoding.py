@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ from pocketquery.server.corpus import read_documents
 from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine
-from pocketquery.server.corpus.shards.listing import list_shards
+from pocketquery.server.corpus.shards.listing import fingerprint, list_shards
 from tests.kills import by_fork, killed
 from tests.server.corpus.shards.small_corpus import bytes_of, documents, write_shards
 
@@ -175,6 +178,30 @@ def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> N
     assert run() == 40
     (corpus / "0.jsonl").write_text(json.dumps({"_id": "new", "text": "y"}) + "\n")
     assert run() == 1
+
+
+def test_a_shard_that_changed_on_the_web_is_another(tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp", reason="needs aiohttp, which fsspec opens http:// with")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *words: object) -> None:
+            """Nothing."""
+
+    corpus = write_shards(tmp_path / "corpus", (3,))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(corpus)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/0.jsonl"
+        before = fingerprint(url)
+        assert fingerprint(url) == before
+        with (corpus / "0.jsonl").open("a") as file:
+            file.write(json.dumps({"_id": "new", "text": "y"}) + "\n")
+        assert fingerprint(url) != before
+        with pytest.raises(ArtifactNotFoundError, match="no such file"):
+            fingerprint(f"{url}.gone")
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @by_fork
