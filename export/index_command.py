@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import shutil
 import sys
 from collections.abc import Iterable
 from itertools import chain
@@ -95,7 +94,7 @@ def _index(arguments: argparse.Namespace) -> int:
 
 def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
     from pocketquery.export.indexing import build_encoded_index, build_index
-    from pocketquery.server.corpus.shards.encoding import encode_corpus
+    from pocketquery.server.corpus.shards.encoding import encoded_parts
     from pocketquery.server.corpus.shards.listing import list_shards
 
     engine = chosen_engine(arguments)
@@ -108,17 +107,15 @@ def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
     if engine is not None:
         place = real_path(arguments.output)
         encoded = place.parent / f".{place.name}.encoded"
-        encode_corpus(
+        with encoded_parts(
             arguments.corpus,
             source.absolute().open,
             encoded,
             batch_size=arguments.batch_size,
             engine=engine,
             show_progress_bar=True,
-        )
-        report = build_encoded_index(encoded, arguments.output, **rest)
-        shutil.rmtree(encoded, ignore_errors=True)
-        return report
+        ) as (folder, _):  # kept until the index is built: encoding takes longer
+            return build_encoded_index(folder, arguments.output, **rest)
     documents: Iterable[Document]
     if arguments.documents is not None:
         from pocketquery.sdk.index.text_folder import read_folder

@@ -6,6 +6,7 @@ length within them. So it does not matter which process made it, nor after which
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,14 @@ from pocketquery.server.corpus.shards.listing import list_shards
 from pocketquery.server.corpus.shards.parts import ShardPart, finish_parts, open_parts
 from pocketquery.server.corpus.shards.vector_table import VectorTable, read_vector_table
 
-__all__ = ["INFO", "EncodedCorpus", "EncodingReport", "encode_corpus", "encode_documents"]
+__all__ = [
+    "INFO",
+    "EncodedCorpus",
+    "EncodingReport",
+    "encode_corpus",
+    "encode_documents",
+    "encoded_parts",
+]
 
 INFO = "encoded.json"
 _FORMAT, _VERSION = "pocketquery-encoded-corpus", 1
@@ -197,9 +205,36 @@ def encode_corpus(
         ArtifactError: another process works on the same output.
         MissingExtraError: pyarrow, fsspec or Ray is needed and not installed.
     """
+    check_replaceable(Path(output), INFO, "an encoded corpus")
+    with encoded_parts(
+        corpus,
+        open_encoder,
+        output,
+        batch_size=batch_size,
+        engine=engine,
+        show_progress_bar=show_progress_bar,
+    ) as (folder, report):
+        publish_folder(folder, Path(output))
+    return report
+
+
+@contextlib.contextmanager
+def encoded_parts(
+    corpus: Sequence[Path | str],
+    open_encoder: Callable[[], OpenedEncoder],
+    output: Path | str,
+    *,
+    batch_size: int = 64,
+    engine: Engine | None = None,
+    show_progress_bar: bool = False,
+) -> Iterator[tuple[Path, EncodingReport]]:
+    """Yield the encoded corpus, complete, where its parts are made: beside ``output``.
+
+    Left without an error it is removed, where nobody has published it; left through one, or by a
+    kill, its parts stay for the next run. Arguments and errors as :func:`encode_corpus`.
+    """
     if batch_size < 1:
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
-    check_replaceable(Path(output), INFO, "an encoded corpus")
     start = time.perf_counter()
     shards = list_shards(corpus)
     encoder = open_encoder()
@@ -220,17 +255,17 @@ def encode_corpus(
         )
         folder = parts[0].folder.parent
         documents = _seal(folder, parts, encoder)
-        publish_folder(folder, Path(output))
-    return EncodingReport(
-        path=str(output),
-        documents=documents,
-        shards=len(shards),
-        resumed=resumed,
-        space_id=encoder.space_id,
-        dimension=encoder.dimension,
-        bytes=sum(one.stat().st_size for one in Path(output).rglob("*") if one.is_file()),
-        seconds=time.perf_counter() - start,
-    )
+        report = EncodingReport(
+            path=str(output),
+            documents=documents,
+            shards=len(shards),
+            resumed=resumed,
+            space_id=encoder.space_id,
+            dimension=encoder.dimension,
+            bytes=sum(one.stat().st_size for one in folder.rglob("*") if one.is_file()),
+            seconds=time.perf_counter() - start,
+        )
+        yield folder, report
 
 
 def _seal(folder: Path, parts: Sequence[ShardPart], encoder: OpenedEncoder) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pocketquery import sdk
 from pocketquery.export.indexing import build_encoded_index, build_index
+from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     ArtifactError,
     ArtifactNotFoundError,
@@ -28,7 +29,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.files import hold_folder, let_go
 from pocketquery.server.corpus import read_documents
-from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
+from pocketquery.server.corpus.shards.document_encoder import EncoderSource, OpenedEncoder
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine
 from pocketquery.server.corpus.shards.listing import fingerprint, list_shards
@@ -256,6 +257,24 @@ def test_ids_that_two_shards_share_are_refused_by_the_index(tmp_path: Path) -> N
         build_encoded_index(tmp_path / "out", tmp_path / "index")
 
 
+def test_what_is_encoded_is_kept_until_its_index_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EncoderSource, "open", lambda _: toy())
+    corpus = write_shards(tmp_path / "corpus", (5, 6))
+    (corpus / "2.jsonl").write_text(json.dumps(documents(0, 1)[0]) + "\n")
+    words = ["index", "--corpus", str(corpus), "--engine", "local", "--output"]
+    words.append(str(tmp_path / "index"))
+    encoded_count()
+    assert (main(words), encoded_count()) == (2, 12)  # an id comes twice
+    (corpus / "2.jsonl").write_text(json.dumps({"_id": "new", "text": "y"}) + "\n")
+    assert (main(words), encoded_count()) == (0, 1)
+    encode_corpus([corpus], toy, tmp_path / "encoded")
+    build_encoded_index(tmp_path / "encoded", tmp_path / "fresh")
+    assert bytes_of(tmp_path / "index") == bytes_of(tmp_path / "fresh")
+    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(".")]
+
+
 def test_two_at_once_and_other_folders_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,8 +296,6 @@ def test_two_at_once_and_other_folders_are_refused(
 
 
 def test_the_light_encoder_searches_what_it_encoded(tmp_path: Path) -> None:
-    from pocketquery.server.corpus.shards.document_encoder import EncoderSource
-
     corpus = write_shards(tmp_path / "corpus", (30,))
     encode_corpus([corpus], EncoderSource(symmetric=True).absolute().open, tmp_path / "out")
     build_encoded_index(tmp_path / "out", tmp_path / "index")
@@ -289,8 +306,6 @@ def test_the_light_encoder_searches_what_it_encoded(tmp_path: Path) -> None:
 def test_the_demo_teacher_is_no_folder_of_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pocketquery.server.corpus.shards.document_encoder import EncoderSource
-
     monkeypatch.chdir(tmp_path)
     for name in ("demo", "teacher"):  # `pocketquery demo` leaves the first
         (tmp_path / name).mkdir()
