@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ def open_parts(
     recover_folder(real)
     folder = real.parent / f".{real.name}.parts"
     lock = hold_folder(folder)
+    ours = folder.stat()
     try:
         run = {"settings": settings, "shards": [[one, fingerprint(one)] for one in shards]}
         run = json.loads(json.dumps(run))  # as it is read again
@@ -99,8 +101,10 @@ def open_parts(
         yield [
             ShardPart(number, shard, folder / _name(number)) for number, shard in enumerate(shards)
         ]
-        shutil.rmtree(folder, ignore_errors=True)
-        remove_file(record)
+        # Where ours is published, another process may have begun the next.
+        if not folder.exists() or os.path.samestat(folder.stat(), ours):
+            shutil.rmtree(folder, ignore_errors=True)
+            remove_file(record)
     finally:
         let_go(lock)
 

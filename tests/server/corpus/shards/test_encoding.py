@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -27,12 +28,14 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     MissingExtraError,
 )
-from pocketquery.sdk.files import hold_folder, let_go
+from pocketquery.sdk.files import hold_folder, let_go, publish_folder
 from pocketquery.server.corpus import read_documents
+from pocketquery.server.corpus.shards import encoding
 from pocketquery.server.corpus.shards.document_encoder import EncoderSource, OpenedEncoder
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine
 from pocketquery.server.corpus.shards.listing import fingerprint, list_shards
+from pocketquery.server.corpus.shards.parts import open_parts
 from tests.kills import by_fork, killed
 from tests.server.corpus.shards.small_corpus import bytes_of, documents, write_shards
 
@@ -293,6 +296,24 @@ def test_two_at_once_and_other_folders_are_refused(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pocketquery\[shards\]"):
         encode_corpus([corpus], toy, tmp_path / "out")
+
+
+def test_who_begins_while_another_ends_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = write_shards(tmp_path / "corpus", (5,))
+    with contextlib.ExitStack() as stack:
+
+        def publish(finished: Path, path: Path) -> None:
+            publish_folder(finished, path)
+            (part,) = stack.enter_context(open_parts(path, [str(corpus / "0.jsonl")], {}))
+            part.folder.mkdir()
+
+        monkeypatch.setattr(encoding, "publish_folder", publish)
+        encode_corpus([corpus], toy, tmp_path / "out")
+        assert (tmp_path / ".out.parts" / "part-000000").is_dir()
+        assert (tmp_path / ".out.json").is_file()
+    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(".")]
 
 
 def test_the_light_encoder_searches_what_it_encoded(tmp_path: Path) -> None:
