@@ -102,6 +102,12 @@ def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
         raise InvalidInputError("--engine is given without --corpus, whose shards it encodes")
     rest = {"show_progress_bar": True, "signing_key": arguments.signing_key}
     if arguments.encoded is not None:
+        for name in ("teacher", "symmetric", "bundle", "public_key"):
+            if getattr(arguments, name):
+                raise InvalidInputError(
+                    f"--{name.replace('_', '-')} is given with --encoded, whose vectors are made; "
+                    "give it to encode-corpus, and leave it out here"
+                )
         return build_encoded_index(arguments.encoded, arguments.output, **rest)
     source = chosen_encoder(arguments)
     if engine is not None:

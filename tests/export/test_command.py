@@ -245,6 +245,7 @@ def test_a_build_is_not_resumed_with_another_encoder(tmp_path: Path) -> None:
     [
         (["--documents", "absent", "--symmetric"], "absent: found nothing there"),
         (["--documents", ".", "--symmetric", "--teacher", "x"], "expected one of them"),
+        (["--encoded", "absent"], "--bundle is given with --encoded"),
     ],
 )
 def test_what_cannot_be_indexed_says_why(
