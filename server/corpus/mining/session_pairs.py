@@ -9,7 +9,7 @@ these are for objectives that read pairs only.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pocketquery.sdk.errors import InvalidInputError
@@ -64,10 +64,19 @@ def mine_session(session: Group, config: SessionPairsConfig) -> list[Group]:
     asked = [place for place, (role, _) in enumerate(turns) if role == config.user]
     answered = [place for place, (role, _) in enumerate(turns) if role != config.user]
     if config.policy == "adjacent":
-        both = [(u, a) for u in asked for a in (u - 1, u + 1) if a in set(answered)]
-    else:
-        both = [(u, a) for u in asked for a in answered]
-    if len(both) > config.pairs:
-        rng = random.Random(named_seed(f"{config.seed}/{session.id}"))
-        both = sorted(rng.sample(both, config.pairs))
-    return [Group(session.id, (turns[u][1], turns[a][1]), lang=session.lang) for u, a in both]
+        answers = set(answered)
+        both = [(u, a) for u in asked for a in (u - 1, u + 1) if a in answers]
+        chosen = _chosen(len(both), session.id, config)
+        pairs = [both[place] for place in chosen]
+    else:  # by number: all of them are as many as the square of the turns
+        chosen = _chosen(len(asked) * len(answered), session.id, config)
+        pairs = [(asked[n // len(answered)], answered[n % len(answered)]) for n in chosen]
+    return [Group(session.id, (turns[u][1], turns[a][1]), lang=session.lang) for u, a in pairs]
+
+
+def _chosen(count: int, id: str, config: SessionPairsConfig) -> Sequence[int]:
+    """Which of ``count`` pairs are taken, rising."""
+    if count <= config.pairs:
+        return range(count)
+    rng = random.Random(named_seed(f"{config.seed}/{id}"))
+    return sorted(rng.sample(range(count), config.pairs))
