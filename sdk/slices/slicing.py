@@ -93,8 +93,8 @@ def slice_index(
             digits or a PEM file.
 
     Raises:
-        InvalidInputError: no filter, no documents, or ``output`` holds something else or is
-            ``index`` itself.
+        InvalidInputError: no filter, no documents, or ``output`` holds something else, is
+            ``index`` itself or lies in it.
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError, SignatureError: the
             index cannot be used.
         ArtifactError: the disk is full, or another process builds the same slice.
@@ -157,9 +157,11 @@ def slice_index_by(
 
 
 def _place(index: Path | str, output: Path) -> Path:
-    if real_path(output) == real_path(index):
+    place = real_path(output)
+    if real_path(index) in (place, *place.parents):  # whose next version would replace it
         raise InvalidInputError(
-            f"{output} is the index that is cut from; a slice needs a folder of its own"
+            f"{output} is the index that is cut from, or lies in it; a slice needs a folder "
+            "elsewhere"
         )
     check_replaceable(output, INFO, "an index")
     return output
