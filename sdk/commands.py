@@ -352,7 +352,7 @@ def _stdin_lines() -> list[str]:
 def _json_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError('expected a JSON object, say {"lang": "en"}')

@@ -218,7 +218,12 @@ def test_a_tampered_bundle_fails_verification(tmp_path: Path) -> None:
 
 def test_a_filter_that_is_no_object_is_refused_before_anything_is_opened() -> None:
     base = ["search", "--bundle", "b", "--index", "i", "q", "--filter"]
-    for value, message in (("[1]", "expected a JSON object"), ("{", "not valid JSON")):
+    deep = '{"$not":' * 10_000
+    for value, message in (
+        ("[1]", "expected a JSON object"),
+        ("{", "not valid JSON"),
+        (deep, "not valid JSON"),
+    ):
         result = run([*base, value])
         assert result.returncode == 2
         assert message in result.stderr
