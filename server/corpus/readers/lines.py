@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pocketquery.sdk.errors import (
     CorpusError,
     InvalidInputError,
     MissingExtraError,
+    PocketQueryError,
 )
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "is_url",
     "numbered_lines",
     "open_bytes",
+    "url_errors",
 ]
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -43,21 +46,43 @@ def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
     Raises:
         ArtifactNotFoundError: there is no such file.
-        CorpusError: the bytes are not UTF-8, or the gzip stream is cut or damaged.
+        CorpusError: the bytes are not UTF-8, the gzip stream is cut or damaged, or a URL's server
+            gives an error.
     """
     number = 0
-    try:
-        with _open(path) as file:
-            for number, raw in enumerate(file, start=1):
-                yield number, _decode(path, number, raw)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        found = f"a damaged or truncated gzip stream after this line ({error})"
-        raise bad_line(path, number, found, "a whole gzip file; copy it again") from error
+    with url_errors(path):
+        try:
+            with _open(path) as file:
+                for number, raw in enumerate(file, start=1):
+                    yield number, _decode(path, number, raw)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            found = f"a damaged or truncated gzip stream after this line ({error})"
+            raise bad_line(path, number, found, "a whole gzip file; copy it again") from error
 
 
 def is_url(path: Path | str) -> bool:
     """Whether ``path`` is for fsspec: ``s3://bucket/corpus.jsonl``, ``file:///corpus.jsonl``."""
     return isinstance(path, str) and "://" in path
+
+
+@contextlib.contextmanager
+def url_errors(path: Path | str) -> Iterator[None]:
+    """Give one class to the errors with which fsspec's file systems end, where ``path`` is a URL.
+
+    Raises:
+        CorpusError: for any of them that is not ours.
+    """
+    try:
+        yield
+    except PocketQueryError:
+        raise
+    except Exception as error:
+        if not is_url(path):
+            raise
+        raise CorpusError(
+            f"{path} cannot be read: found {type(error).__name__} ({error}); expected a file that "
+            "fsspec opens: look at the address, and at its server"
+        ) from error
 
 
 def open_bytes(path: Path | str) -> BinaryIO:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import CorpusError, MissingExtraError
-from pocketquery.server.corpus.readers.lines import open_bytes
+from pocketquery.server.corpus.readers.lines import open_bytes, url_errors
 
 __all__ = ["is_parquet", "parquet_objects"]
 
@@ -21,7 +21,7 @@ def is_parquet(path: Path | str) -> bool:
     Raises:
         ArtifactNotFoundError: there is no such file.
     """
-    with open_bytes(path) as file:
+    with url_errors(path), open_bytes(path) as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
@@ -32,7 +32,7 @@ def parquet_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Raises:
         ArtifactNotFoundError: there is no such file.
-        CorpusError: it is damaged.
+        CorpusError: it is damaged, or a URL's server gives an error.
         MissingExtraError: pyarrow is not installed (extra "shards").
     """
     try:
@@ -41,7 +41,7 @@ def parquet_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
     except ModuleNotFoundError as error:
         raise MissingExtraError.of("pyarrow", "shards") from error
     number = 0
-    with open_bytes(path) as file:
+    with url_errors(path), open_bytes(path) as file:
         try:
             for batch in pyarrow.parquet.ParquetFile(file).iter_batches(_AT_A_TIME):
                 for row in batch.to_pylist():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, MissingExtraError
-from pocketquery.server.corpus.readers.lines import is_url
+from pocketquery.server.corpus.readers.lines import is_url, url_errors
 from pocketquery.server.corpus.text_store import MANIFEST
 
 __all__ = ["fingerprint", "list_shards"]
@@ -30,6 +30,7 @@ def list_shards(paths: Sequence[Path | str]) -> list[str]:
     Raises:
         ArtifactNotFoundError: a path or pattern names no file.
         InvalidInputError: a file is named twice, a folder has no shard, or a URL cannot be used.
+        CorpusError: a URL's server gives an error.
         MissingExtraError: fsspec is needed and not installed.
     """
     found = [one for path in paths for one in (_of_url if is_url(path) else _of_path)(str(path))]
@@ -46,16 +47,17 @@ def fingerprint(shard: str) -> str:
 
     Raises:
         ArtifactNotFoundError: it is not there.
-        InvalidInputError, MissingExtraError: as :func:`list_shards`.
+        CorpusError, InvalidInputError, MissingExtraError: as :func:`list_shards`.
     """
     if is_url(shard):
-        system, place = _system(shard)
-        try:
-            info = system.info(place)
-            # To fsspec a page of the web never changes, whatever its server says of it.
-            return str([system.ukey(place), *(info.get(name) for name in _CHANGING)])
-        except FileNotFoundError as error:
-            raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
+        with url_errors(shard):
+            system, place = _system(shard)
+            try:
+                info = system.info(place)
+                # To fsspec a page of the web never changes, whatever its server says of it.
+                return str([system.ukey(place), *(info.get(name) for name in _CHANGING)])
+            except FileNotFoundError as error:
+                raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
     path = Path(shard)
     if path.is_dir():
         path = path / MANIFEST
@@ -82,13 +84,14 @@ def _of_path(path: str) -> list[str]:
 def _of_url(url: str) -> list[str]:
     if "::" in url:
         return [url]
-    system, place = _system(url)
-    if glob.has_magic(url):
-        return [system.unstrip_protocol(one) for one in _matching(url, system.glob(place))]
-    if system.isdir(place):
-        names = _shards_of(url, list(system.ls(place, detail=False)))
-        return [system.unstrip_protocol(one) for one in names]
-    return [url]
+    with url_errors(url):
+        system, place = _system(url)
+        if glob.has_magic(url):
+            return [system.unstrip_protocol(one) for one in _matching(url, system.glob(place))]
+        if system.isdir(place):
+            names = _shards_of(url, list(system.ls(place, detail=False)))
+            return [system.unstrip_protocol(one) for one in names]
+        return [url]
 
 
 def _matching(pattern: str, names: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import zipfile
+from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -184,28 +185,58 @@ def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> N
     assert run() == 1
 
 
-def test_a_shard_that_changed_on_the_web_is_another(tmp_path: Path) -> None:
+class _Website(SimpleHTTPRequestHandler):
+    """Files, /refused.jsonl, and /cut.jsonl, which has fewer bytes than it says."""
+
+    def do_GET(self) -> None:
+        if self.path == "/cut.jsonl":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"_id": "a", "text": "b"}\n')
+        elif self.path == "/refused.jsonl":
+            self.send_error(403)
+        else:
+            super().do_GET()
+
+    def log_message(self, *words: object) -> None:
+        """Nothing."""
+
+
+@contextlib.contextmanager
+def website(folder: Path) -> Iterator[str]:
+    """The address of ``folder``."""
     pytest.importorskip("aiohttp", reason="needs aiohttp, which fsspec opens http:// with")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Website, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *words: object) -> None:
-            """Nothing."""
 
+def test_a_shard_that_changed_on_the_web_is_another(tmp_path: Path) -> None:
     corpus = write_shards(tmp_path / "corpus", (3,))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(corpus)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        url = f"http://127.0.0.1:{server.server_port}/0.jsonl"
-        before = fingerprint(url)
-        assert fingerprint(url) == before
+    with website(corpus) as address:
+        before = fingerprint(f"{address}/0.jsonl")
+        assert fingerprint(f"{address}/0.jsonl") == before
         with (corpus / "0.jsonl").open("a") as file:
             file.write(json.dumps({"_id": "new", "text": "y"}) + "\n")
-        assert fingerprint(url) != before
-        with pytest.raises(ArtifactNotFoundError, match="no such file"):
-            fingerprint(f"{url}.gone")
-    finally:
-        server.shutdown()
-        server.server_close()
+        assert fingerprint(f"{address}/0.jsonl") != before
+
+
+def test_what_a_server_refuses_or_cuts_is_named(tmp_path: Path) -> None:
+    (tmp_path / "no.zip").write_text("no zip")
+    with website(tmp_path) as address:
+        for url, error, words in (
+            (f"{address}/refused.jsonl", CorpusError, r"refused\.jsonl cannot be read: .*\(403"),
+            (f"{address}/cut.jsonl", CorpusError, r"cut\.jsonl cannot be read: found "),
+            (f"{address}/gone.jsonl", ArtifactNotFoundError, r"gone\.jsonl: there is no such file"),
+            ("http://[bad", CorpusError, "bad cannot be read: found "),
+            (f"zip://a.jsonl::{tmp_path}/no.zip", CorpusError, "found BadZipFile"),
+        ):
+            with pytest.raises(error, match=words):
+                encode_corpus([url], toy, tmp_path / "out")
 
 
 @by_fork
