@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import MissingExtraError, SpaceMismatchError
+from pocketquery.sdk.files import sha256_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,12 +26,14 @@ class OpenedEncoder:
         dimension: of its vectors.
         encode: texts to float (n, dimension).
         name: where it is not the encoder that the space is named after.
+        digest: beside a name, what tells two encoders of one name, version and space apart.
     """
 
     space_id: str
     dimension: int
     encode: Callable[[list[str]], NDArray[Any]]
     name: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,10 @@ class EncoderSource:
 
         encoder = load(self.bundle, public_key=self.public_key)
         name = f"{encoder.name} {encoder.version}"
-        return OpenedEncoder(encoder.space_id, encoder.dimension, encoder.encode_document, name)
+        digest = sha256_bytes(encoder.manifest.to_json())  # which names every file's hash
+        return OpenedEncoder(
+            encoder.space_id, encoder.dimension, encoder.encode_document, name, digest
+        )
 
     def _heavy(self) -> OpenedEncoder:
         from pocketquery.sdk.bundle.bundle import Bundle

@@ -242,7 +242,7 @@ def encoded_parts(
     settings = {
         "format": [_FORMAT, _VERSION],
         "space": [encoder.space_id, encoder.dimension],
-        "encoded_by": encoder.name,
+        "encoded_by": [encoder.name, encoder.digest],
         "batch_size": batch_size,
     }
     with open_parts(output, shards, settings) as parts:

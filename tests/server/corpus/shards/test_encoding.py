@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 import threading
 import zipfile
@@ -38,6 +39,7 @@ from pocketquery.server.corpus.shards.engine import Engine
 from pocketquery.server.corpus.shards.listing import fingerprint, list_shards
 from pocketquery.server.corpus.shards.parts import open_parts
 from tests.kills import by_fork, killed
+from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.corpus.shards.small_corpus import bytes_of, documents, write_shards
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (extra shards)")
@@ -201,6 +203,22 @@ class _Website(SimpleHTTPRequestHandler):
 
     def log_message(self, *words: object) -> None:
         """Nothing."""
+
+
+def test_another_bundle_of_the_same_name_and_version_begins_anew(tmp_path: Path) -> None:
+    first = write_tiny_bundle(tmp_path / "first")
+    second = write_tiny_bundle(tmp_path / "second", max_length=4)  # "student", version "1", again
+    corpus = write_shards(tmp_path / "corpus", (5, 5))
+    (corpus / "1.jsonl").write_text("nonsense")
+    with pytest.raises(CorpusError):
+        encode_corpus(
+            [corpus], EncoderSource(symmetric=True, bundle=str(first)).open, tmp_path / "out"
+        )
+    shutil.copyfile(corpus / "0.jsonl", corpus / "1.jsonl")
+    for place in ("out", "fresh"):
+        source = EncoderSource(symmetric=True, bundle=str(second))
+        encode_corpus([corpus], source.open, tmp_path / place)
+    assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "fresh")
 
 
 @contextlib.contextmanager
