@@ -80,7 +80,7 @@ def made_by_ray(
                 if row["error"]:
                     raise getattr(errors, row["error"])(row["message"])
                 yield int(row["number"])
-        except ray.exceptions.RayError as error:
+        except (ray.exceptions.RayError, RuntimeError) as error:  # Ray Data raises the latter
             raise PocketQueryError(
                 f"Ray ended with {type(error).__name__}: {str(error).strip()[-500:]}; what was "
                 "finished is kept, and the same command goes on with the rest"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     InvalidInputError,
     MissingExtraError,
+    PocketQueryError,
 )
 from pocketquery.sdk.files import hold_folder, let_go, publish_folder
 from pocketquery.server.corpus import read_documents
@@ -363,6 +365,39 @@ def test_who_begins_while_another_ends_loses_nothing(
         assert (tmp_path / ".out.parts" / "part-000000").is_dir()
         assert (tmp_path / ".out.json").is_file()
     assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(".")]
+
+
+def test_what_ray_data_ends_with_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine too busy to start Ray's own actors; a stand-in, for Ray takes minutes."""
+
+    def rows() -> Iterator[object]:
+        raise RuntimeError("Failed to get allocated resources")
+        yield
+
+    context = SimpleNamespace(enable_progress_bars=True)
+    data = SimpleNamespace(
+        DataContext=SimpleNamespace(get_current=lambda: context),
+        ActorPoolStrategy=lambda size: None,
+        from_items=lambda *_, **__: SimpleNamespace(
+            map_batches=lambda *_, **__: SimpleNamespace(iter_rows=rows)
+        ),
+    )
+    ray = SimpleNamespace(
+        data=data,
+        is_initialized=lambda: True,
+        exceptions=SimpleNamespace(RayError=type("RayError", (Exception,), {})),
+    )
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_DEDUP_LOGS", "RAY_BACKEND_LOG_LEVEL"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", data)
+    corpus = write_shards(tmp_path / "corpus", (5,))
+    with pytest.raises(PocketQueryError, match="Ray ended with RuntimeError: Failed to get"):
+        encode_corpus([corpus], toy, tmp_path / "out", engine=Engine("ray", 1))
 
 
 def test_the_light_encoder_searches_what_it_encoded(tmp_path: Path) -> None:
