@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Spoilt:
                 os.kill(os.getpid(), signal.SIGKILL)
             return plain.encode(texts)
 
-        return OpenedEncoder(plain.space_id, plain.dimension, encode, plain.name)
+        return replace(plain, encode=encode)
 
 
 def main(mode: str, corpus: str, output: Path) -> None:
