@@ -36,12 +36,18 @@ def check_bundle(path: Path | str, name: str, public_key: str | None) -> Finding
 
 
 def check_index(
-    path: Path | str, encoder: Encoder, query: str, public_key: str | None
+    path: Path | str, load: Callable[[], Encoder], query: str, public_key: str | None
 ) -> Iterator[Finding]:
     """The index whole, its space beside the encoder's, and a query over both, timed.
 
+    Args:
+        path: the index.
+        load: gives the encoder; called once the index was found sound, which it is without one.
+        query: what to search for.
+        public_key: of the index's signature, or None.
+
     Raises:
-        ArtifactError: it is not sound; see :func:`pocketquery.sdk.verify`.
+        ArtifactError: it is not sound; see :func:`pocketquery.sdk.verify`; or as ``load`` does.
         SpaceMismatchError: the encoder is of another space.
     """
     from pocketquery.sdk.doctor.verification import verify
@@ -51,6 +57,7 @@ def check_index(
     found = f"{report.documents} documents, {report.bytes / 1e6:.1f} MB, {report.space_id}"
     found += f"; signed by {report.signed_by}" if report.signed_by else ""
     yield Finding("index", "files", Severity.OK, found, "", report.to_dict())
+    encoder = load()
     with open_index(path, encoder=encoder) as index:
         hits = index.search(query, _HITS)
         encode = _median([_timed(lambda: encoder.encode_query(query)) for _ in range(_RUNS)])

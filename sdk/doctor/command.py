@@ -22,6 +22,7 @@ from pocketquery.sdk.commands import (
     print_json,
 )
 from pocketquery.sdk.doctor.findings import Finding, Report, Severity, guarded
+from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["check_environment", "doctor", "examine"]
 
@@ -60,6 +61,8 @@ Exit code 0: nothing is broken (warnings may be). 1: something is; each line say
 
 
 def _run(options: argparse.Namespace) -> int:
+    if not options.query.strip():
+        raise InvalidInputError("the query is blank; expected some text")
     report = Report(tuple(examine(options, os.environ)))
     if options.json:
         print_json(report.to_dict())
@@ -152,7 +155,7 @@ def _index(options: argparse.Namespace, key: str | None) -> Iterator[Finding]:
         "name the bundle the index was made for (--bundle), or build the index again",
         lambda: check_index(
             options.index,
-            load(options.bundle, public_key=key),
+            partial(load, options.bundle, public_key=key),
             options.query,
             options.index_public_key,
         ),

@@ -112,6 +112,7 @@ def make_delta(
     """
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
     _check_replaceable(Path(output))
+    Path(output).parent.mkdir(parents=True, exist_ok=True)
     with read_source(old) as before, read_source(new) as after:
         _check_pair(before, after, signer)
         was, becomes = before.contents(), after.contents()

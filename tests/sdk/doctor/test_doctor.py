@@ -89,6 +89,22 @@ def test_a_tampered_bundle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "encoder.onnx has SHA-256" in found
 
 
+def test_an_index_is_looked_at_where_the_bundle_is_broken(
+    capsys: pytest.CaptureFixture[str], tiny_index: Path, tmp_path: Path
+) -> None:
+    code, report = run(capsys, "--bundle", tmp_path / "absent", "--index", tiny_index)
+    assert code == 1
+    assert details(report, "index", "files")["documents"] == 3
+    assert "absent" in broken(report)["index", "index"]
+
+
+def test_a_blank_query_is_not_the_index_s_fault(
+    capsys: pytest.CaptureFixture[str], tiny_index: Path
+) -> None:
+    assert main(["doctor", "--index", str(tiny_index), "--query", " "]) == 2
+    assert "the query is blank" in capsys.readouterr().err
+
+
 def test_a_signature(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -340,8 +340,10 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
 def test_the_shell_makes_shows_and_applies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old, new, delta = map(str, pair(tmp_path))
+    old, new, made = map(str, pair(tmp_path))
+    delta = str(tmp_path / "made" / "delta")
     assert main(["delta", "make", "--old", old, "--new", new, "--output", delta]) == 0
+    assert Path(delta).read_bytes() == Path(made).read_bytes()
     assert "7 documents go, 4 come, 3 change, 57 then" in capsys.readouterr().out
     assert main(["delta", "show", delta]) == 0
     assert "7 go, 4 come, 3 change" in capsys.readouterr().out
