@@ -81,7 +81,7 @@ def distill(
     output = Path(output)
     place, work = real_path(output), work_folder(output)  # saving replaces the folder that is "."
     identity = {
-        "teacher": teacher.space_id,
+        "teacher": teacher.content_id,  # a student may teach, too: its space names another
         "teacher_max_length": teacher.max_length,  # no part of the space, but of its vectors
         "texts": texts_sha256(texts),
         "documents": texts_sha256(documents),

@@ -181,8 +181,17 @@ class SentenceEncoder(nn.Module):
         """The space the vectors live in: a student's teacher's, else computed from content."""
         return str(self.space["space_id"]) if self.space else self._own_space_id
 
+    @property
+    def content_id(self) -> str:
+        """Names what computes the vectors: a teacher's own space id, but for a student, which
+        names its teacher's space, a hash of what it is itself."""
+        return self._hashed() if self.space else self._own_space_id
+
     @cached_property
     def _own_space_id(self) -> str:
+        return self._hashed()
+
+    def _hashed(self) -> str:
         return space_id(
             weights_sha256=weights_fingerprint(self.state_dict()),
             dimension=self.dimension,

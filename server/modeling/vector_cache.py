@@ -32,9 +32,9 @@ def cached_vectors(
 ) -> Floats:
     """Vectors of ``texts``, float32 (texts, dim); one file for each 2,048 of them in ``cache``.
 
-    A file is named by a hash of the space id, the length texts are truncated to, the prompt, the
-    precision and every text, so it is found again only for the same encoder and texts; one that
-    cannot be read is written anew.
+    A file is named by a hash of the encoder's content, the length texts are truncated to, the
+    prompt, the precision and every text, so it is found again only for the same encoder and texts,
+    not for another of the same space; one that cannot be read is written anew.
 
     Args:
         encoder: the frozen encoder.
@@ -51,11 +51,12 @@ def cached_vectors(
     batch_size = 64 if encoder.device.type == "cpu" else 512
     vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
     label = f"teacher, {role}"
+    content_id = encoder.content_id
     with Progress(len(texts), label, "text", show=show_progress_bar) as shown:
         for start in range(0, len(texts), _PART):
             part = texts[start : start + _PART]
-            # The space id does not know the length, which one may set on a loaded model.
-            made_by = f"{encoder.space_id}/{encoder.max_length}/{prompt}/{bfloat16}"
+            # The content does not know the length, which one may set on a loaded model.
+            made_by = f"{content_id}/{encoder.max_length}/{prompt}/{bfloat16}"
             identity = f"{made_by}/{texts_sha256(part)}"
             path = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npy"
             found = _read(path, (len(part), encoder.dimension))

@@ -95,6 +95,16 @@ def test_a_finished_run_returns_at_once_and_another_is_made_anew(tmp_path: Path)
     assert run(tmp_path / "s", replace(CONFIG, seed=1)) != first
 
 
+def test_a_student_that_teaches_is_told_from_another_of_its_space(tmp_path: Path) -> None:
+    config, found = replace(CONFIG, steps=2), []
+    for seed in (0, 1):
+        teacher = bert_teacher(seed=seed, space={"space_id": "space-of-their-teacher"})
+        options = {"student": StudentConfig("2x64"), "config": config}
+        distill(teacher, sentences(), tmp_path / "s", **options)
+        found.append(SentenceEncoder.load(tmp_path / "s").state_dict())
+    assert weights_fingerprint(found[0]) != weights_fingerprint(found[1])
+
+
 def test_a_work_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.work").mkdir()
     from pocketquery.server.training.checkpoints import save_checkpoint
@@ -245,11 +255,9 @@ def test_targets_without_documents_rank_the_other_texts(tmp_path: Path) -> None:
     assert not any(row in nearest for row, nearest in enumerate(targets.nearest))
 
 
-def test_targets_are_encoded_once(tmp_path: Path) -> None:
+def test_targets_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     teacher = bert_teacher()
     first = prepare_targets(teacher, sentences(50), sentences(9), tmp_path, nearest=3)
-    teacher.backbone = None  # a second encoding would fail
-    teacher.space = {"space_id": bert_teacher().space_id}
-    teacher.head = torch.nn.Sequential(torch.nn.Linear(64, 64))
+    monkeypatch.delattr(SentenceEncoder, "encode")  # a second encoding would fail
     again = prepare_targets(teacher, sentences(50), sentences(9), tmp_path, nearest=3)
     np.testing.assert_array_equal(first.vectors, again.vectors)

@@ -41,6 +41,13 @@ def test_another_length_is_another_entry(tmp_path: Path) -> None:
     assert not np.allclose(whole, cut)
 
 
+def test_another_encoder_of_the_same_space_is_another_entry(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        student = bert_teacher(seed=seed, space={"space_id": "space-of-their-teacher"})
+        found = encode_documents(student, DOCUMENTS, cache=tmp_path)
+        np.testing.assert_array_equal(found, encode_documents(student, DOCUMENTS))
+
+
 @pytest.mark.parametrize("damage", [b"", b"no array", "truncated", "shape", "nan"])
 def test_a_damaged_entry_is_written_anew(
     teacher: SentenceEncoder, tmp_path: Path, damage: bytes | str
