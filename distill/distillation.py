@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,12 +13,12 @@ from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary
 from pocketquery.distill.student import StudentConfig, StudentShape, build_student
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig, train
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import real_path, write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
-from pocketquery.server.training.checkpoints import work_folder
+from pocketquery.server.training.checkpoints import clear_work, load_checkpoint, work_folder
 
 __all__ = ["DistillationReport", "distill"]
 
@@ -96,7 +95,8 @@ def distill(
     }
     finished = _finished(place, identity)
     if finished is not None:
-        _keep_log(work, place)
+        if _is_of(work, identity):
+            _keep_log(work, place)
         return replace(finished, path=output)
     check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
@@ -163,7 +163,16 @@ def _keep_log(work: Path, output: Path) -> None:
     """Move the log into the student, then remove what was only needed to resume."""
     if (work / "log.jsonl").is_file():
         write_atomic(output / "distillation.jsonl", (work / "log.jsonl").read_bytes())
-    shutil.rmtree(work, ignore_errors=True)
+    clear_work(work)
+
+
+def _is_of(work: Path, identity: dict[str, Any]) -> bool:
+    """Whether a finished run left ``work``; one with other settings may wait there to go on."""
+    try:
+        known = load_checkpoint(work / "checkpoint.pt", identity) is not None
+    except ArtifactError:
+        return False
+    return known or (work / "log.jsonl").is_file()
 
 
 def _finished(output: Path, identity: dict[str, Any]) -> DistillationReport | None:

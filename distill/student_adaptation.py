@@ -12,7 +12,6 @@ and the space stay as they are. ``client/adaptation`` does the same to an adapte
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,6 +32,7 @@ from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
+from pocketquery.server.training.checkpoints import clear_work
 
 __all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student", "interpolate"]
 
@@ -178,7 +178,7 @@ def adapt_student(
     if verdict.accepted:
         student.space |= {"adaptation": identity}
         student.save(output)
-    shutil.rmtree(work)
+    clear_work(work)
     return StudentAdaptation(
         output if verdict.accepted else None, verdict, len(taught), len(kept_aside)
     )

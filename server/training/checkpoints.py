@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,10 @@ import torch
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
 from pocketquery.sdk.files import real_path, write_atomic
 
-__all__ = ["load_checkpoint", "save_checkpoint", "work_folder"]
+__all__ = ["clear_work", "load_checkpoint", "save_checkpoint", "work_folder"]
+
+_FILE = r"checkpoint\.pt|log\.jsonl|[0-9a-f]{32}\.npy"
+_OF_A_RUN = re.compile(rf"(?:{_FILE})|\.(?:{_FILE})\.[0-9a-f]{{8}}\.tmp")
 
 
 def work_folder(output: Path) -> Path:
@@ -65,3 +70,16 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] |
         )
     state: dict[str, Any] = saved["state"]
     return state
+
+
+def clear_work(folder: Path) -> None:
+    """Remove what a run keeps in ``folder`` to be resumed: checkpoint, log and vectors.
+
+    What else lies there stays, and the folder with it. The checkpoint goes last, so that a kill on
+    the way leaves a folder that still says whose it is.
+    """
+    with contextlib.suppress(OSError):  # what cannot be removed is in nobody's way
+        files = [file for file in folder.iterdir() if _OF_A_RUN.fullmatch(file.name)]
+        for file in sorted(files, key=lambda file: file.name == "checkpoint.pt"):
+            file.unlink()
+        folder.rmdir()

@@ -13,6 +13,7 @@ from pocketquery.distill.batches import BatchStream
 from pocketquery.distill.targets import nearest_documents, prepare_targets
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
+from pocketquery.server.training.checkpoints import save_checkpoint
 from tests.kills import killed_process
 from tests.tiny_models import bert_teacher, sentences
 
@@ -107,8 +108,6 @@ def test_a_student_that_teaches_is_told_from_another_of_its_space(tmp_path: Path
 
 def test_a_work_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.work").mkdir()
-    from pocketquery.server.training.checkpoints import save_checkpoint
-
     save_checkpoint(tmp_path / "s.work" / "checkpoint.pt", {"seed": 9}, {"step": 1})
     with pytest.raises(ArtifactError, match="belongs to another run"):
         run(tmp_path / "s")
@@ -229,6 +228,26 @@ def test_a_log_that_a_kill_left_behind_joins_the_finished_student(tmp_path: Path
     run(tmp_path / "s")
     assert (tmp_path / "s" / "distillation.jsonl").is_file()
     assert not (tmp_path / "s.work").exists()
+
+
+def test_a_killed_run_with_other_settings_is_left_to_go_on(tmp_path: Path) -> None:
+    run(tmp_path / "s")
+    log = (tmp_path / "s" / "distillation.jsonl").read_text()
+    other = tmp_path / "s.work"
+    other.mkdir()
+    save_checkpoint(other / "checkpoint.pt", {"seed": 9}, {"step": 1})
+    (other / "log.jsonl").write_text("{}")
+    run(tmp_path / "s")  # says that it is finished
+    assert {path.name for path in other.iterdir()} == {"checkpoint.pt", "log.jsonl"}
+    assert (tmp_path / "s" / "distillation.jsonl").read_text() == log
+
+
+def test_what_else_lies_in_the_work_folder_stays(tmp_path: Path) -> None:
+    notes = tmp_path / "s.work" / "notes.npy"
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    run(tmp_path / "s")
+    assert list(notes.parent.iterdir()) == [notes]
 
 
 def test_one_text_is_enough(tmp_path: Path) -> None:
