@@ -89,7 +89,7 @@ class TrainingConfig:
             **dict.fromkeys(("random_documents", "workers"), whole(0)),
             nearest=whole(),
             seed=SEED,
-            weight_decay=number(0),
+            **dict.fromkeys(("weight_decay", "cosine_weight", "ranking_weight"), number(0)),
             **dict.fromkeys(("typo_share", "typo_rate", "warmup", "quantised_share"), number(0, 1)),
             **dict.fromkeys(("learning_rate", "temperature", "max_gradient_norm"), number(above=0)),
         )
@@ -121,8 +121,8 @@ def train(
         on_step: called with the number of steps done after each one.
 
     Raises:
-        ArtifactError: the checkpoint is another run's, or the loss became NaN or infinite (the
-            last good checkpoint is kept).
+        ArtifactError: the checkpoint is another run's, or the loss or the weights became NaN or
+            infinite (the last good checkpoint is kept).
     """
     device = student.device
     # 1. State: optimiser, and whatever an earlier, interrupted call left behind.
@@ -258,10 +258,13 @@ def _checkpoint(
     log: Path | None,
 ) -> None:
     now = _figures(meter)
-    if not all(math.isfinite(value) for value in now.values()):
+    known = all(math.isfinite(value) for value in now.values())
+    # The losses are those before the last update, which may have spoilt the weights.
+    if not known or not all(torch.isfinite(values).all() for values in student.parameters()):
         raise ArtifactError(
-            f"the loss is not finite by step {done} ({now}); the last good checkpoint is kept in "
-            f"{path}. Lower learning_rate or raise temperature and run again"
+            f"the {'weights are' if known else 'loss is'} not finite by step {done} ({now}); the "
+            f"last good checkpoint is kept in {path}. Lower learning_rate or raise temperature and "
+            "run again"
         )
     state = {"step": done, "student": student.state_dict(), "optimizer": optimizer.state_dict()}
     save_checkpoint(path, identity, state)

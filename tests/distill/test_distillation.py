@@ -10,6 +10,7 @@ import torch
 
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
 from pocketquery.distill.batches import BatchStream
+from pocketquery.distill.losses import cosine_loss
 from pocketquery.distill.targets import nearest_documents, prepare_targets
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
@@ -128,6 +129,19 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
+def test_weights_that_the_last_step_spoils_are_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_steep(online: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        online.register_hook(lambda gradient: gradient * float("inf"))
+        return cosine_loss(online, target)
+
+    monkeypatch.setattr("pocketquery.distill.training.cosine_loss", too_steep)
+    with pytest.raises(ArtifactError, match="the weights are not finite by step 1"):
+        run(tmp_path / "s", replace(CONFIG, steps=1))
+    assert not (tmp_path / "s").exists()
+
+
 def test_pruned_vocabulary_through_the_whole_run(tmp_path: Path) -> None:
     report = distill(
         bert_teacher(),
@@ -155,6 +169,8 @@ def test_no_texts_is_an_error(tmp_path: Path) -> None:
         ("random_documents", -1),
         ("max_gradient_norm", 0),
         ("seed", -1),
+        ("cosine_weight", float("nan")),
+        ("ranking_weight", -1.0),
     ],
 )
 def test_a_configuration_names_the_field_that_is_wrong(name: str, value: float) -> None:
