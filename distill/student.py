@@ -136,8 +136,8 @@ def build_student(
         layers: teacher layers to keep; default evenly spaced, first and last among them.
 
     Raises:
-        InvalidInputError: more layers than the teacher has, a layer it does not have, or a shape
-            wider than the teacher.
+        InvalidInputError: more layers than the teacher has, a layer it does not have, a shape
+            wider than the teacher, or a table that the dimensions of a byte do not divide.
         UnknownModelError: an architecture that cannot be exported.
     """
     _check_shape(teacher, shape)
@@ -191,6 +191,19 @@ def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:
         raise InvalidInputError(
             f"the student is {shape.width} wide and its teacher {teacher.hidden_size}; expected a "
             "student that is no wider"
+        )
+    config = teacher.backbone.config
+    if (shape.intermediate or 0) > config.intermediate_size:
+        raise InvalidInputError(
+            f"the student's FFN is {shape.intermediate} wide and its teacher's "
+            f"{config.intermediate_size}; expected one that is no wider"
+        )
+    table = getattr(config, "embedding_size", teacher.hidden_size)  # ELECTRA's may be narrower
+    table = shape.width if table == teacher.hidden_size else table
+    if shape.subvector and table % shape.subvector:
+        raise InvalidInputError(
+            f"the student's vocabulary table has {table} dimensions, no multiple of the "
+            f"{shape.subvector} that are to share a byte"
         )
 
 

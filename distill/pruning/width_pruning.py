@@ -105,7 +105,7 @@ def _kept_units(
     written = weight("attention.self.value").view(-1, size, teacher.hidden_size).norm(dim=(1, 2))
     read = weight("attention.output.dense").view(teacher.hidden_size, -1, size).norm(dim=(0, 2))
     heads = (written * read).topk(student.num_attention_heads).indices.sort().values
-    rows = (heads[:, None] * size + torch.arange(size)).flatten()
+    rows = (heads[:, None] * size + torch.arange(size, device=heads.device)).flatten()
     units = weight("intermediate.dense").norm(dim=1) * weight("output.dense").norm(dim=0)
     return rows, units.topk(student.intermediate_size).indices.sort().values
 
@@ -123,7 +123,8 @@ def identity_head(head: nn.Sequential, dimensions: torch.Tensor) -> None:
     linear = [module for module in head if isinstance(module, nn.Linear)]
     first, last = linear[0], linear[-1]
     width = len(dimensions)
-    place = torch.arange(width)
+    device = last.weight.device  # the teacher, and with it the dimensions, may be on another
+    dimensions, place = dimensions.to(device), torch.arange(width, device=device)
     with torch.no_grad():
         for module in linear:
             assert module.bias is not None

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from pocketquery.distill.pruning.width_pruning import identity_head, kept_dimensions
+from pocketquery.distill.pruning.width_pruning import (
+    copy_narrowed,
+    identity_head,
+    kept_dimensions,
+)
 from pocketquery.distill.student import StudentShape, alignment_head, build_student
 from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
 
@@ -63,6 +67,14 @@ def test_every_architecture_can_be_narrowed(tmp_path: Path) -> None:
     for teacher in (bert_teacher(), electra_teacher(), xlmr_teacher(tmp_path)):
         student = build_student(teacher, StudentShape(2, 32), max_length=48, seed=0)
         assert student.encode(["castle"]).shape == (1, teacher.dimension)
+
+
+def test_a_teacher_on_an_accelerator_gives_a_start() -> None:
+    """Tensors of "meta" mix with the processor's no more than those of an accelerator do."""
+    teacher, student = bert_teacher().to("meta"), bert_teacher(layers=2).to("meta")
+    dimensions = kept_dimensions(teacher.backbone, [0, 2], 64)
+    copy_narrowed(teacher.backbone, student.backbone, [0, 2], dimensions)
+    identity_head(alignment_head(64, 64).to("meta"), torch.arange(64))
 
 
 def test_a_narrow_student_may_have_more_layers_than_its_teacher() -> None:
