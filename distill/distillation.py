@@ -70,7 +70,7 @@ def distill(
 
     Raises:
         InvalidInputError: no texts, settings that do not fit the teacher, or ``output`` is a
-            folder that holds something else.
+            folder that holds something else, the teacher, or that student as it was adapted later.
         UnknownModelError: a teacher whose architecture or vocabulary no device reads.
         ArtifactError: ``<output>.work`` holds another run.
     """
@@ -98,6 +98,7 @@ def distill(
         if _is_of(work, identity):
             _keep_log(work, place)
         return replace(finished, path=output)
+    teacher.check_kept(place)
     check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
     shape = StudentShape.parse(student.shape)
@@ -181,8 +182,13 @@ def _finished(output: Path, identity: dict[str, Any]) -> DistillationReport | No
         saved = json.loads((output / "pocketquery.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if saved.get("distillation") != json.loads(json.dumps(identity)):
+    if not isinstance(saved, dict) or saved.get("distillation") != json.loads(json.dumps(identity)):
         return None
+    if "adaptation" in saved:
+        raise InvalidInputError(
+            f"{output} holds this student as it was adapted later; name another place for the one "
+            "that was not, or remove it"
+        )
     return DistillationReport(path=output, **saved["report"])
 
 

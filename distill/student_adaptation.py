@@ -128,12 +128,14 @@ def adapt_student(
     Raises:
         SpaceMismatchError: index, student and teacher are not of one space.
         InvalidInputError: the index has too few documents with text to learn from and be judged by;
-            ``output`` is a folder that holds something else.
+            ``output`` is a folder that holds something else, or the teacher.
         ArtifactError: ``<output>.work`` holds another run.
     """
     config = config or StudentAdaptationConfig()
     output = Path(output)
     check_model_replaceable(output)
+    if teacher is not None:
+        teacher.check_kept(output)
     teacher = teacher or student
     for source, space in (("index", index.space_id), ("teacher", teacher.space_id)):
         if space != student.space_id:

@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.files import real_path, replace_folder
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.layout import (
     CALIBRATION,
@@ -159,6 +159,19 @@ class SentenceEncoder(nn.Module):
                 pocketquery=self.space,
             )
             write_layout(folder, layout, self.hidden_size)
+
+    def check_kept(self, path: str | Path) -> None:
+        """Make sure that what is about to be written to ``path`` does not replace this encoder.
+
+        Raises:
+            InvalidInputError: it was loaded from there.
+        """
+        origin = self.backbone.name_or_path
+        if origin and real_path(path) in (real_path(origin), *real_path(origin).parents):
+            raise InvalidInputError(
+                f"{path} holds {self.name}, which is only read; name another place for what comes "
+                "of it"
+            )
 
     @property
     def hidden_size(self) -> int:

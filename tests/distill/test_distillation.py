@@ -73,6 +73,24 @@ def test_the_teacher_is_only_read(tmp_path: Path) -> None:
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
+def test_a_teacher_is_not_replaced_by_its_student(tmp_path: Path) -> None:
+    bert_teacher().save(tmp_path / "t")
+    teacher = SentenceEncoder.load(tmp_path / "t")
+    (tmp_path / "link").symlink_to("t")
+    with pytest.raises(InvalidInputError, match="link holds t, which is only read"):
+        distill(teacher, sentences(), tmp_path / "link", student=StudentConfig("2x64"))
+    assert SentenceEncoder.load(tmp_path / "t").space_id == teacher.space_id
+
+
+def test_an_adapted_student_does_not_pass_for_the_distilled_one(tmp_path: Path) -> None:
+    run(tmp_path / "s", replace(CONFIG, steps=1))
+    student = SentenceEncoder.load(tmp_path / "s")
+    student.space |= {"adaptation": {}}  # as adapt_student does
+    student.save(tmp_path / "s")
+    with pytest.raises(InvalidInputError, match="as it was adapted later"):
+        run(tmp_path / "s", replace(CONFIG, steps=1))
+
+
 def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole")
     script = (

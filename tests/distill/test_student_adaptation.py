@@ -204,6 +204,11 @@ def test_a_work_folder_of_another_run_is_refused(folder: Path, tmp_path: Path) -
         adapted(folder, tmp_path / "s")
 
 
+def test_the_teacher_is_not_replaced(folder: Path) -> None:
+    with pytest.raises(InvalidInputError, match="teacher holds teacher, which is only read"):
+        adapted(folder, folder / "teacher")
+
+
 @pytest.mark.parametrize("which", ["index", "teacher"])
 def test_another_space_is_refused(folder: Path, tmp_path: Path, which: str) -> None:
     student, other = SentenceEncoder.load(folder / "student"), bert_teacher(seed=5)
