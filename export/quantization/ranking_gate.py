@@ -20,6 +20,7 @@ from pocketquery.export.parity import row_cosines
 from pocketquery.export.sessions import GraphSession
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.validation import check_fields, number
 from pocketquery.server.corpus import Judgements, Query
 from pocketquery.server.evaluation.metrics import score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly
@@ -44,7 +45,8 @@ class GateThresholds:
     """What int8 must keep.
 
     Attributes:
-        overlap: least mean share of the float student's ten best documents.
+        overlap: least mean share of the float student's ten best documents; of the better half
+            where there are fewer than twenty, for all of them are among the ten best of ten.
         ndcg_loss: most that nDCG@10 may fall below the float student's, in absolute terms.
     """
 
@@ -52,8 +54,7 @@ class GateThresholds:
     ndcg_loss: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0 <= self.overlap <= 1:
-            raise InvalidInputError(f"overlap is {self.overlap}; expected 0 to 1")
+        check_fields(self, overlap=number(0, 1), ndcg_loss=number())
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class _Judge:
 
     def __init__(self, expected: Floats, data: GateData) -> None:
         self._data = data
+        self._best = min(_DEPTH, max(1, len(data.document_ids) // 2))
         self._vectors = expected
         if self._vectors.shape[1] != data.document_vectors.shape[1]:
             raise InvalidInputError(
@@ -230,8 +232,9 @@ class _Judge:
         return rank_exactly(vectors, self._data.document_vectors, self._data.document_ids, _DEPTH)
 
     def _overlap(self, rankings: Sequence[Sequence[str]]) -> float:
+        best = self._best
         pairs = zip(rankings, self._rankings, strict=False)  # a sample is the first queries
-        return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
+        return float(np.mean([len(set(a[:best]) & set(b[:best])) / best for a, b in pairs]))
 
     def _ndcg(self, rankings: Sequence[Sequence[str]]) -> float | None:
         if self._data.judgements is None:

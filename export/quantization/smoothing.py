@@ -16,6 +16,7 @@ read the tensor before the division and are not touched.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -73,7 +74,9 @@ def smooth(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     editor = GraphEditor(copy)
-    for tensor, matmuls in _readers(editor).items():
+    readers = _readers(editor)
+    shared = Counter(node.input[1] for matmuls in readers.values() for node in matmuls)
+    for tensor, matmuls in readers.items():
         weights = np.concatenate([editor.array(node.input[1]) for node in matmuls], axis=1)
         factors = _factors(ranges[tensor], np.abs(weights).max(axis=1), alpha)
         name = f"smoothed.{matmuls[0].name.strip('/')}"
@@ -81,7 +84,9 @@ def smooth(
         for node in matmuls:
             node.input[0] = divided
             weight = editor.array(node.input[1]) * factors[:, None]
-            node.input[1] = editor.store(f"{node.input[1]}.smoothed", weight)
+            # Layers with equal weights share them; each has factors of its own.
+            owner = node.input[1] if shared[node.input[1]] == 1 else node.name.strip("/")
+            node.input[1] = editor.store(f"{owner}.smoothed", weight)
     return editor.finish()
 
 

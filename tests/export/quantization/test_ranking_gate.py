@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 from pocketquery.export.graph_editing import GraphEditor
+from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
 from pocketquery.export.quantization.ranking_gate import (
     GateData,
@@ -17,7 +18,7 @@ from pocketquery.export.quantization.ranking_gate import (
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.corpus import Query
 from pocketquery.server.modeling import SentenceEncoder
-from tests.tiny_models import sentences
+from tests.tiny_models import bert_teacher, sentences
 
 LOOSE = GateThresholds(overlap=0.5, ndcg_loss=0.5)
 
@@ -112,6 +113,17 @@ def test_without_judgements_the_overlap_decides(
     assert report.last.ndcg is None
 
 
+def test_few_documents_are_ranked_too(
+    float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
+) -> None:
+    few = GateData(data.queries, data.document_ids[:10], data.document_vectors[:10])
+    other = build_graph(bert_teacher(layers=2, seed=9))
+    with pytest.raises(ArtifactError, match="the ranking gate fails"):
+        pass_gate(float_model, lambda excluded: other, [], few, token_ids)
+    _, report = pass_gate(float_model, lambda excluded: float_model, [], few, token_ids)
+    assert report.last.overlap == 1
+
+
 def test_bad_data_is_refused(
     float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
 ) -> None:
@@ -124,6 +136,8 @@ def test_bad_data_is_refused(
         GateData(data.queries, data.document_ids, vectors, {"other": {"d0": 1}})
     with pytest.raises(InvalidInputError, match=r"overlap is 1\.5"):
         GateThresholds(overlap=1.5)
+    with pytest.raises(InvalidInputError, match="ndcg_loss is nan"):
+        GateThresholds(ndcg_loss=float("nan"))
     narrow = GateData(data.queries, data.document_ids, vectors[:, :32])
     with pytest.raises(InvalidInputError, match="32 dimensions, the student's 64"):
         pass_gate(float_model, lambda excluded: float_model, [], narrow, token_ids)

@@ -11,7 +11,7 @@ from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.quantization.smoothing import _factors, activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
 from pocketquery.server.modeling import SentenceEncoder
-from tests.tiny_models import bert_teacher
+from tests.tiny_models import bert_teacher, sentences
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.75, 1.0])
@@ -30,6 +30,17 @@ def test_exact_with_an_adapter_which_reads_the_tensor_before_the_division(
     adapter = {"adapter.layers.1.value.up": np.full((64, 8), 0.3, np.float32)}
     expected = GraphSession(float_model, adapter).encode(token_ids)
     assert np.abs(GraphSession(smoothed, adapter).encode(token_ids) - expected).max() < 1e-5
+
+
+def test_exact_where_layers_share_their_weights() -> None:
+    student = bert_teacher(layers=2)
+    first, second = student.backbone.encoder.layer
+    second.load_state_dict(first.state_dict())
+    model = build_graph(student)
+    ids = student.tokenizer(sentences(20))["input_ids"]
+    smoothed = smooth(model, activation_ranges(model, ids))
+    expected, found = GraphSession(model).encode(ids), GraphSession(smoothed).encode(ids)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_one_division_for_query_key_and_value(
