@@ -60,7 +60,7 @@ from pocketquery.sdk.bundle.manifest import (
 )
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import check_replaceable, sha256_bytes
+from pocketquery.sdk.files import check_replaceable, real_path, sha256_bytes
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
@@ -182,7 +182,8 @@ def export_bundle(
         UnknownModelError: an architecture, head or tokenizer that cannot be exported.
         ArtifactError: a graph or the tokenizer does not compute what the student does, or the
             ranking gate fails. Nothing is written.
-        InvalidInputError: no texts, a bad key, or ``output`` holds something else.
+        InvalidInputError: no texts, a bad key, ``output`` holds something else, or it and
+            ``sentence_transformers`` lie in one another.
         MissingExtraError: the packages of the extra "export" (or "sign", "mobile") are not
             installed.
         OSError: the disk is full or not writable; ``output`` is as it was before.
@@ -192,6 +193,7 @@ def export_bundle(
     output = Path(output)
     _check_arguments(output, calibration_texts, signing_key)
     if sentence_transformers is not None:
+        _check_apart(output, Path(sentence_transformers))
         check_model_replaceable(Path(sentence_transformers))
     if not isinstance(student, SentenceEncoder):
         student = SentenceEncoder.load(student)
@@ -205,7 +207,8 @@ def export_bundle(
     prompt = student.prompts.get(_QUERY, "")
     calibration = [prompt + text for text in _spread(calibration_texts, options.calibration_texts)]
     probes = [*DIVERSE_TEXTS, *_spread(calibration, options.parity_texts)]
-    check_tokenizer(student, tokenizer, [*DIVERSE_TEXTS, *calibration])
+    long = " ".join(DIVERSE_TEXTS * (student.max_length // 100 + 1))  # over a hundred words each
+    check_tokenizer(student, tokenizer, [*DIVERSE_TEXTS, long, *calibration])
 
     # 2. The float graph, equal to torch.
     say("building the graph")
@@ -273,6 +276,16 @@ def _check_arguments(output: Path, texts: Sequence[str], signing_key: Key | None
         raise InvalidInputError(
             f"{output} exists and is not a bundle; it is left alone. Name another place or "
             "remove it"
+        )
+
+
+def _check_apart(output: Path, folder: Path) -> None:
+    """Each replaces all of its folder, and would take the other one with it."""
+    one, other = real_path(output), real_path(folder)
+    if one == other or one in other.parents or other in one.parents:
+        raise InvalidInputError(
+            f"the bundle goes to {output} and the sentence-transformers layout to {folder}; "
+            "expected two folders, neither in the other"
         )
 
 

@@ -12,7 +12,6 @@ import onnx
 
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.trunk import STATES
-from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["FLOAT_FILE", "INT8_FILE", "write_onnx_files"]
@@ -27,17 +26,18 @@ def write_onnx_files(
     int8_model: onnx.ModelProto,
     folder: Path | str,
 ) -> None:
-    """Save ``student`` in ``folder`` with both graphs under ``onnx/``; one is replaced.
+    """Save ``student`` in ``folder`` with both graphs under ``onnx/``; one is replaced in one step.
 
     Raises:
         InvalidInputError: ``folder`` holds something that is not such a folder.
         OSError: the disk is full or the folder not writable.
     """
-    folder = Path(folder)
-    student.save(folder)
-    (folder / "onnx").mkdir(exist_ok=True)
-    for name, model in ((FLOAT_FILE, float_model), (INT8_FILE, int8_model)):
-        write_atomic(folder / name, _states_only(model).SerializeToString(deterministic=True))
+    models = {FLOAT_FILE: float_model, INT8_FILE: int8_model}
+    files = {
+        name: _states_only(model).SerializeToString(deterministic=True)
+        for name, model in models.items()
+    }
+    student.save(folder, more=files)
 
 
 def _states_only(model: onnx.ModelProto) -> onnx.ModelProto:

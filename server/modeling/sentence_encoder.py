@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -137,8 +138,12 @@ class SentenceEncoder(nn.Module):
         )
         return to_device(encoder, device)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, more: Mapping[str, bytes] = MappingProxyType({})) -> None:
         """Write the sentence-transformers layout; an older model there is replaced in one step.
+
+        Args:
+            path: the folder.
+            more: further files by their place in it.
 
         Raises:
             InvalidInputError: ``path`` holds something that is not such a model.
@@ -159,6 +164,9 @@ class SentenceEncoder(nn.Module):
                 pocketquery=self.space,
             )
             write_layout(folder, layout, self.hidden_size)
+            for name, data in more.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(data)
 
     def check_kept(self, path: str | Path) -> None:
         """Make sure that what is about to be written to ``path`` does not replace this encoder.

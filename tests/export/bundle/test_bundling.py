@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import errno
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from pocketquery import sdk
 from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
@@ -139,6 +142,27 @@ def test_a_full_disk_leaves_the_old_bundle(
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
+def test_a_text_that_is_cut_elsewhere_is_found(student: SentenceEncoder, tmp_path: Path) -> None:
+    """Whole words of the public texts, so that none of them alone is longer than 128 tokens."""
+    document = json.loads(student.tokenizer.backend_tokenizer.to_str())
+    vocabulary = document["model"]["vocab"]
+    for word in "quick brown fox jumps over lazy dog".split():
+        vocabulary[word] = len(vocabulary)
+    tokenizer = BertTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(document)), truncation_side="left"
+    )
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+    )
+    long = SentenceEncoder(BertModel(config), tokenizer, max_length=128)
+    with pytest.raises(ArtifactError, match="the device's tokenizer gives"):
+        _export(long, tmp_path / "b")
+
+
 def test_mistakes_are_found_before_the_work(student: SentenceEncoder, tmp_path: Path) -> None:
     def unreachable(line: str) -> None:
         raise AssertionError(f"work began: {line}")
@@ -161,6 +185,14 @@ def test_mistakes_are_found_before_the_work(student: SentenceEncoder, tmp_path: 
             sentence_transformers=tmp_path / "thesis",
             progress=unreachable,
         )
+    for place in ("b", "b/st", "."):
+        with pytest.raises(InvalidInputError, match="expected two folders"):
+            _export(
+                student,
+                tmp_path / "b",
+                sentence_transformers=tmp_path / place,
+                progress=unreachable,
+            )
     with pytest.raises(InvalidInputError, match="parity_texts"):
         ExportOptions(parity_texts=0)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from sentence_transformers import SentenceTransformer
 
 from pocketquery import sdk
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-from pocketquery.export.bundle.sentence_transformers_layout import FLOAT_FILE, INT8_FILE
+from pocketquery.export.bundle.sentence_transformers_layout import (
+    FLOAT_FILE,
+    INT8_FILE,
+    write_onnx_files,
+)
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import sentences
 
@@ -46,6 +52,23 @@ def test_int8_file_gives_the_token_states_of_the_bundle(exported: tuple[Path, Pa
     for text in TEXTS:
         cosine = float(model.encode(text) @ encoder.encode(text, prompt=""))
         assert cosine > 0.995
+
+
+def test_a_kill_never_leaves_the_folder_without_its_graphs(
+    student: SentenceEncoder,
+    float_model: onnx.ModelProto,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save, found = SentenceEncoder.save, []
+
+    def saved(encoder: SentenceEncoder, path: Path, **options: Any) -> None:
+        save(encoder, path, **options)
+        found.append({file.name for file in (path / "onnx").glob("*")})
+
+    monkeypatch.setattr(SentenceEncoder, "save", saved)
+    write_onnx_files(student, float_model, float_model, tmp_path / "st")
+    assert found == [{Path(FLOAT_FILE).name, Path(INT8_FILE).name}]
 
 
 def test_without_a_head_int8_equals_the_bundle(student: SentenceEncoder, tmp_path: Path) -> None:
