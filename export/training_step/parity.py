@@ -9,6 +9,7 @@ lost epsilon divides zero by zero.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +98,10 @@ def step_session(model: bytes) -> onnxruntime.InferenceSession:
 
 def _batch(shape: StepShape, student: SentenceEncoder, step: int) -> dict[str, npt.NDArray[Any]]:
     vocabulary = int(student.backbone.config.vocab_size)
-    sizes = SIZES[step % len(SIZES)]
+    sizes, most = SIZES[step % len(SIZES)], student.max_length
+    sizes = dataclasses.replace(  # a student has no positions beyond its maximum length
+        sizes, length=min(sizes.length, most), target_length=min(sizes.target_length, most)
+    )
     batch = random_batch(shape, student.dimension, vocabulary, sizes, seed=step)
     batch["step"] = np.array(step + 1, np.float32)
     if step == 0 and "prototypes" in batch:  # one document and no other term: nothing to learn

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from pocketquery.distill.pruning.pruned_student import _cut_positions
 from pocketquery.export.training_step.function import StepShape
 from pocketquery.export.training_step.model import EncoderShape
 from pocketquery.export.training_step.parity import LARGEST_ERROR, check_training_step
@@ -63,6 +64,17 @@ def test_the_step_as_built_passes(
     assert agreement.state_error <= LARGEST_ERROR
     assert agreement.loss_error <= LARGEST_ERROR
     assert agreement.unmoved == 1  # the first step had nothing to learn
+
+
+def test_a_student_of_few_positions_is_compared_within_them(
+    bundle: Bundle, shape: StepShape
+) -> None:
+    student = tiny_student()
+    student.max_length = 8
+    _cut_positions(student)
+    tensors = divide(student, bundle_adapter(bundle), "index_byol", "adapter")
+    agreement = check_training_step(bundle.read(TRAINING_STEP_FILE), student, shape, tensors)
+    assert agreement.state_error <= LARGEST_ERROR
 
 
 def test_a_lost_epsilon_is_found(model: onnx.ModelProto, check: Check) -> None:
