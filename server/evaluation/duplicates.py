@@ -89,15 +89,17 @@ def score_duplicates(
     threshold = best_threshold(scores, labels)
     scores, labels = _checked("test", test_scores, test_labels)
     rate = float(labels.mean())
+    trivial = 2 * rate / (1 + rate)
     return DuplicateReport(
         threshold=threshold,
         f1=f1(scores, labels, threshold),
-        oracle_f1=f1(scores, labels, best_threshold(scores, labels)),
+        # Below all scores is a threshold, too, which best_threshold takes of equal ones alone.
+        oracle_f1=max(f1(scores, labels, best_threshold(scores, labels)), trivial),
         accuracy=float(((scores > threshold) == labels).mean()),
         auc=roc_auc(scores, labels),
         average_precision=average_precision(scores, labels),
         positive_rate=rate,
-        trivial_f1=2 * rate / (1 + rate),
+        trivial_f1=trivial,
     )
 
 

@@ -65,6 +65,13 @@ def test_the_threshold_does_not_know_the_test_labels() -> None:
     assert report.accuracy == pytest.approx(((scores > report.threshold) == labels).mean())
 
 
+def test_the_oracle_bounds_a_threshold_that_calls_everything_a_duplicate() -> None:
+    dev, test = [0.1, 0.6, 0.7], [0.9, 0.8, 0.7, 0.6]
+    report = score_duplicates(dev, [False, True, True], test, [False, False, True, True])
+    assert report.threshold < min(test)
+    assert report.f1 == report.oracle_f1 == pytest.approx(2 / 3)
+
+
 def test_on_a_balanced_set_the_trivial_f1_is_two_thirds() -> None:
     labels = np.array([True, False] * 10)
     constant = np.ones(20)
