@@ -26,8 +26,8 @@ examples:
   pip install ./acme-search
   pocketquery encode --bundle acme-search "how do I get a refund"
 """
+_OURS = "pocketquery"  # what the package depends on
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_LICENSE = re.compile(r"[A-Za-z0-9.+-]+")  # an SPDX identifier, not a sentence
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.(post|dev)\d+)?")
 _PROJECT = """\
 [build-system]
@@ -104,20 +104,20 @@ def write_package(
             something else.
         CorruptArtifactError: a file of the bundle is not as described.
     """
-    if not _NAME.fullmatch(name) or name == DEFAULT:
+    if not _NAME.fullmatch(name) or name in (DEFAULT, _OURS):
         raise InvalidInputError(
             f"the package's name is {name!r}; expected lower-case words joined by hyphens, such as "
-            f"acme-search, and not {DEFAULT!r}"
+            f"acme-search, and neither {DEFAULT!r} nor {_OURS!r}"
         )
     if not _VERSION.fullmatch(version):
         raise InvalidInputError(f"the package's version is {version!r}; expected one such as 1.0")
     output, module = Path(output), name.replace("-", "_")
-    if output.exists() and any(output.iterdir()) and not (output / module / "bundle").is_dir():
+    ours = output.is_dir() and (not any(output.iterdir()) or (output / module / "bundle").is_dir())
+    if output.exists() and not ours:
         raise InvalidInputError(
             f"{output} exists and is not the package {name}; it is left alone. Name another place"
         )
     manifest = bundle.manifest
-    known = _LICENSE.fullmatch(manifest.license) is not None
     values = {
         "name": name,
         "module": module,
@@ -128,7 +128,7 @@ def write_package(
         "space": manifest.space.id,
         "dimension": manifest.space.dimension,
         "license": manifest.license,
-        "license_line": f'license = "{manifest.license}"\n' if known else "",
+        "license_line": _license_line(manifest.license),
         "description": json.dumps(
             f"A query encoder for pocketquery: {manifest.name}", ensure_ascii=False
         ),
@@ -148,6 +148,18 @@ def write_package(
         (folder / "pyproject.toml").write_text(_PROJECT.format(**values), encoding="utf-8")
         (folder / "README.md").write_text(_README.format(**values), encoding="utf-8")
     return {"name": name, "module": module, "version": version, "path": str(output)}
+
+
+def _license_line(license: str) -> str:
+    """The project's licence, where it is an SPDX expression: a build takes no other one."""
+    try:
+        from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+    except ImportError:  # the README says it anyway
+        return ""
+    try:
+        return f'license = "{canonicalize_license_expression(license)}"\n'
+    except InvalidLicenseExpression:
+        return ""
 
 
 def _package(arguments: argparse.Namespace) -> int:

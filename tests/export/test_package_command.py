@@ -57,12 +57,31 @@ def test_the_project_says_what_it_carries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("license", "written"),
+    [("MIT", "MIT"), ("LicenseRef-acme", "LicenseRef-acme"), ("Proprietary", None)],
+)
+def test_a_licence_that_no_build_takes_is_left_to_the_page(
+    tmp_path: Path, license: str, written: str | None
+) -> None:
+    from pocketquery.export import write_package
+
+    bundle = Bundle.open(write_tiny_bundle(tmp_path / "bundle"))
+    bundle = replace(bundle, manifest=replace(bundle.manifest, license=license))
+    write_package(bundle, tmp_path / "project", name="acme")
+    project = tomllib.loads((tmp_path / "project" / "pyproject.toml").read_text())["project"]
+    assert project.get("license") == written
+    assert f"licence {license}" in (tmp_path / "project" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"--name": "Acme"}, "expected lower-case words joined by hyphens"),
         ({"--name": "default"}, "expected lower-case words joined by hyphens"),
+        ({"--name": "pocketquery"}, "expected lower-case words joined by hyphens"),
         ({"--version": "one"}, "expected one such as 1.0"),
         ({"--output": "taken"}, "is left alone"),
+        ({"--output": "taken/mine.txt"}, "is left alone"),
         ({"--bundle": "absent"}, "absent: found nothing there"),
     ],
 )
@@ -78,7 +97,7 @@ def test_what_cannot_be_packed_says_why(
         "--output": str(tmp_path / "project"),
     } | change
     if change.get("--output"):
-        values["--output"] = str(tmp_path / "taken")
+        values["--output"] = str(tmp_path / change["--output"])
     assert main(["package", *[word for pair in values.items() for word in pair]]) == 2
     assert message in capsys.readouterr().err
     assert (tmp_path / "taken" / "mine.txt").read_text() == "mine"
