@@ -119,8 +119,8 @@ def test_a_student_that_teaches_is_told_from_another_of_its_space(tmp_path: Path
     config, found = replace(CONFIG, steps=2), []
     for seed in (0, 1):
         teacher = bert_teacher(seed=seed, space={"space_id": "space-of-their-teacher"})
-        options = {"student": StudentConfig("2x64"), "config": config}
-        distill(teacher, sentences(), tmp_path / "s", **options)
+        shape = StudentConfig("2x64")
+        distill(teacher, sentences(), tmp_path / "s", student=shape, config=config)
         found.append(SentenceEncoder.load(tmp_path / "s").state_dict())
     assert weights_fingerprint(found[0]) != weights_fingerprint(found[1])
 
@@ -151,7 +151,9 @@ def test_weights_that_the_last_step_spoils_are_not_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_steep(online: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        online.register_hook(lambda gradient: gradient * float("inf"))
+        online.register_hook(  # type: ignore[no-untyped-call]
+            lambda gradient: gradient * float("inf")
+        )
         return cosine_loss(online, target)
 
     monkeypatch.setattr("pocketquery.distill.training.cosine_loss", too_steep)
