@@ -76,8 +76,17 @@ def export(subparsers: Any) -> None:
         metavar="OBJECTIVE",
         help="also carry a step of local training: index_byol (default) or byol",
     )
-    add("--training-part", default="adapter", choices=["adapter", "top", "all"], help="to train")
-    add("--training-views", type=int, default=2, metavar="N", help="of each query; byol: 2 or 4")
+    add(
+        "--training-part",
+        choices=["adapter", "top", "all"],
+        help="what the step trains (default: adapter)",
+    )
+    add(
+        "--training-views",
+        type=int,
+        metavar="N",
+        help="of each query; byol: 2 or 4 (default: 2)",
+    )
     add(
         "--with-tokenizer",
         action="store_true",
@@ -109,11 +118,15 @@ def _export(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output)
     if arguments.zip and output.suffix != ".zip":
         output = output.with_name(output.name + ".zip")
+    chosen = {"part": arguments.training_part, "views": arguments.training_views}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    if chosen and not arguments.training_step:
+        raise InvalidInputError(
+            f"--training-{next(iter(chosen))} is given without --training-step, which it is of"
+        )
     training = None
     if arguments.training_step:
-        training = TrainingOptions(
-            arguments.training_step, arguments.training_part, arguments.training_views
-        )
+        training = TrainingOptions(arguments.training_step, **chosen)
     options = ExportOptions(
         graph=GraphOptions(
             adapter_rank=arguments.adapter_rank, adapter_train=arguments.adapter_train

@@ -46,7 +46,7 @@ def evaluate(subparsers: Any) -> None:
     add_public_key(parser)
     add("--teacher", help="model folder, Hub name, or demo (default beside a bundle)")
     add("--dataset", metavar="FOLDER", help="a folder in BEIR's layout, instead of the next three")
-    add("--split", default="test", help="which judgements of --dataset (default: test)")
+    add("--split", help="which judgements of --dataset (default: test)")
     add("--corpus", metavar="FILE", help="corpus.jsonl: _id, title, text; plain or gzip")
     add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl; plain or gzip")
     add("--qrels", metavar="FILE", help="judgements: query id, document id, grade")
@@ -103,13 +103,15 @@ def _files(arguments: argparse.Namespace) -> CollectionFiles:
     parts = (arguments.corpus, arguments.queries, arguments.qrels)
     excluded = Path(arguments.exclude) if arguments.exclude else None
     if arguments.dataset and not any(parts):
-        files = find_files(arguments.dataset, arguments.split)
+        files = find_files(arguments.dataset, arguments.split or "test")
         return CollectionFiles(files.corpus, files.queries, files.judgements, excluded)
     if arguments.dataset or not all(parts):
         raise InvalidInputError(
             "which data to evaluate on is not clear; expected either --dataset FOLDER, or all of "
             "--corpus, --queries and --qrels"
         )
+    if arguments.split is not None:
+        raise InvalidInputError("--split is given without --dataset, whose judgements it chooses")
     corpus, queries, judgements = map(Path, parts)
     return CollectionFiles(corpus, queries, judgements, excluded)
 

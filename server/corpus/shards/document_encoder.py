@@ -26,7 +26,7 @@ class OpenedEncoder:
         dimension: of its vectors.
         encode: texts to float (n, dimension).
         name: where it is not the encoder that the space is named after.
-        digest: beside a name, what tells two encoders of one name, version and space apart.
+        digest: what tells two encoders of one name, version and space apart.
     """
 
     space_id: str
@@ -105,4 +105,8 @@ class EncoderSource:
                 raise SpaceMismatchError.between(
                     f"the bundle {self.bundle}", space_id, "the teacher", teacher.space_id
                 )
-        return OpenedEncoder(teacher.space_id, teacher.dimension, teacher.encode_document)
+        # A student may teach, too: its space is its teacher's, and its vectors are its own.
+        digest = teacher.content_id
+        return OpenedEncoder(
+            teacher.space_id, teacher.dimension, teacher.encode_document, digest=digest
+        )

@@ -96,6 +96,12 @@ def test_unclear_data_is_refused(bundle_folder: Path, options: tuple[str, ...]) 
         run("--bundle", bundle_folder, *options)
 
 
+def test_a_split_is_of_a_dataset(bundle_folder: Path) -> None:
+    files = ("--corpus", "c", "--queries", "q", "--qrels", "r", "--split", "train")
+    with pytest.raises(InvalidInputError, match="--split is given without --dataset"):
+        run("--bundle", bundle_folder, *files)
+
+
 def test_a_seed_that_is_none_is_a_usage_error(
     dataset: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
