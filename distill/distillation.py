@@ -98,7 +98,7 @@ def distill(
         if _is_of(work, identity):
             _keep_log(work, place)
         return replace(finished, path=output)
-    teacher.check_kept(place)
+    teacher.check_kept(output)
     check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
     shape = StudentShape.parse(student.shape)
