@@ -64,7 +64,7 @@ class Preset:
 PRESETS = {
     "1mb": Preset("1x128-linear-pq4", 8_000, replace(_CONFIG, learning_rate=2e-3)),
     "3mb": Preset("1x384-pq6", 10_000),
-    "6mb": Preset("2x384-pq4", 17_400),
+    "6mb": Preset("2x384x640-pq4", 29_000),
     "10mb": Preset("3x384-pq4", 30_000),
 }
 
@@ -96,7 +96,7 @@ class Budget:
 
 BUDGETS = {
     "accelerator": Budget(2_000_000, 60_000, 4, None, 24_000, 1024),
-    "cores": Budget(64 * 2048, 12_000, 1, 30_000, 5_000, 128, 0.7, 0.04),
+    "cores": Budget(300_000, 12_000, 1, 30_000, 16_000, 128, 1.0, 0.04),
 }
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import heapq
 import json
 import lzma
+import math
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +30,8 @@ LICENCE = "Apache-2.0"  # of the weights, as their teacher's; sources are named 
 
 _DIALOGUES = ("train", "dev")
 _BEGINNINGS = 0.4  # share of the paragraphs whose beginnings are texts
-_SHORT, _LONG_SHARE = 25, 0.4  # words of a text of which all are taken, and share of the longer
+_SHORT, _LONG_SHARE = 25, 0.15  # words of a text of which all are taken, and share of the longer
+_KNOWN = 20  # texts that have a word, from which on it counts as one: below are names and slips
 _LONGEST = 1_200  # characters of a paragraph that is ranked: what 256 tokens hold
 
 
@@ -61,7 +65,8 @@ def preset_texts(
 
     Args:
         data: holds ``enwiki_pages``, ``nq_open_queries``, ``sgd_dialogues`` and ``clinc150``.
-        pieces: texts drawn from Wikipedia.
+        pieces: texts drawn from Wikipedia, half of them evenly and half by how rare their words
+            are, so that the words of a trade are learnt, too.
         documents: paragraphs drawn for the ranking.
         question_copies: how often people's own questions stand in the texts, which are few beside
             what is cut from pages.
@@ -89,7 +94,7 @@ def preset_texts(
     gate = rng.sample(unseen, min(5_000, len(unseen)))
     gate_queries = unique_texts(_pieces(gate, seed))
     return PresetTexts(
-        queries=rng.sample(cut, min(pieces, len(cut))) + asked * question_copies,
+        queries=_drawn(cut, pieces, rng) + asked * question_copies,
         documents=[content(document)[:_LONGEST] for document in ranked],
         held_out=[content(document)[:_LONGEST] for document in gate],
         held_out_queries=rng.sample(gate_queries, min(1_000, len(gate_queries))),
@@ -130,6 +135,29 @@ def _pieces(paragraphs: list[Document], seed: int) -> Iterator[str]:
             yield rng.choice(("what is {}", "who is {}", "{} meaning", "tell me about {}")).format(
                 title
             )
+
+
+def _drawn(texts: list[str], count: int, rng: random.Random) -> list[str]:
+    """``count`` texts without replacement: half drawn evenly, half with a weight, which is the
+    mean over a text's words of 1 / (how many texts have the word)."""
+    if count >= len(texts):
+        return texts
+    rng.shuffle(texts)
+    evenly, others = texts[: count // 2], texts[count // 2 :]
+    frequencies = Counter(word for text in texts for word in set(_words(text)))
+
+    def key(text: str) -> float:
+        """Exponential with the text's weight as rate: the least keys are a weighted sample."""
+        words = _words(text)
+        known = [frequencies[word] for word in words if frequencies[word] >= _KNOWN]
+        weight = sum(1 / n for n in known) / max(len(words), 1)
+        return rng.expovariate(weight) if weight else math.inf
+
+    return evenly + heapq.nsmallest(count - len(evenly), others, key=key)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.lower().split() if word.isalpha()]
 
 
 def _questions(data: Path) -> Iterator[str]:

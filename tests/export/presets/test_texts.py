@@ -13,15 +13,17 @@ from pocketquery.export.presets.texts import preset_texts
 from pocketquery.sdk.errors import InvalidInputError
 
 
-def _data(folder: Path) -> Path:
+def _data(folder: Path, *, number_of_pages: int = 60) -> Path:
+    """Pages, six of which speak of femurs, and what people asked."""
     pages = folder / "enwiki_pages" / "pages.jsonl.xz"
     pages.parent.mkdir(parents=True)
     with lzma.open(pages, "wt", encoding="utf-8") as file:
-        for page in range(60):
+        for page in range(number_of_pages):
+            named = "femurs" if page < 6 else "things"
             paragraphs = [
                 {
                     "section": "History",
-                    "text": f"Page {page} says {number} things at length. It says them again here.",
+                    "text": f"Page {page} says {number} {named} at length. It says so again here.",
                 }
                 for number in range(4)
             ]
@@ -65,6 +67,13 @@ def test_the_same_seed_draws_the_same_texts(tmp_path: Path) -> None:
     data = _data(tmp_path)
     assert preset_texts(data, pieces=50, seed=3) == preset_texts(data, pieces=50, seed=3)
     assert preset_texts(data, pieces=50, seed=3) != preset_texts(data, pieces=50, seed=4)
+
+
+def test_rare_words_are_drawn_more_often_than_they_stand_in_the_pages(tmp_path: Path) -> None:
+    data = _data(tmp_path, number_of_pages=400)
+    whole, drawn = (preset_texts(data, pieces=n).queries for n in (10_000, 600))
+    share = [sum("femurs" in text for text in texts) / len(texts) for texts in (whole, drawn)]
+    assert share[1] > 2 * share[0] > 0
 
 
 def test_a_missing_data_set_is_named(tmp_path: Path) -> None:
