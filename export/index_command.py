@@ -143,5 +143,6 @@ def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
         dimension=encoder.dimension,
         batch_size=arguments.batch_size,
         encoded_by=encoder.name,
+        encoder_digest=encoder.digest,
         **rest,
     )

@@ -71,6 +71,7 @@ def build_index(
     batch_size: int = 64,
     show_progress_bar: bool = False,
     encoded_by: str = "",
+    encoder_digest: str = "",
     signing_key: Key | None = None,
 ) -> IndexReport:
     """Encode ``documents`` and build an index of them at ``output``.
@@ -84,6 +85,7 @@ def build_index(
         batch_size: texts a call of ``encode``; they come sorted by length.
         show_progress_bar: documents done, rate and time left, on stderr.
         encoded_by: as in :func:`~pocketquery.sdk.create_index`.
+        encoder_digest: as there.
         signing_key: an Ed25519 private key to sign the index with: 32 raw bytes, 64 hexadecimal
             digits or a PEM file.
 
@@ -110,6 +112,7 @@ def build_index(
         space_id=space_id,
         dimension=dimension,
         encoded_by=encoded_by,
+        encoder_digest=encoder_digest,
         signing_key=signing_key,
     )
 
@@ -145,6 +148,7 @@ def build_encoded_index(
         space_id=encoded.space_id,
         dimension=encoded.dimension,
         encoded_by=encoded.encoded_by,
+        encoder_digest=encoded.sha256,
         signing_key=signing_key,
     )
 
@@ -159,6 +163,7 @@ def _build(
     space_id: str,
     dimension: int,
     encoded_by: str,
+    encoder_digest: str,
     signing_key: Key | None,
 ) -> IndexReport:
     check_replaceable(Path(output), INFO, "an index")
@@ -169,6 +174,7 @@ def _build(
         dimension=dimension,
         resume=True,
         encoded_by=encoded_by,
+        encoder_digest=encoder_digest,
         signing_key=signing_key,
     ) as builder:
         left, resumed = _resume(builder, iter(rows))

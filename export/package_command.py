@@ -29,6 +29,7 @@ examples:
 _OURS = "pocketquery"  # what the package depends on
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.(post|dev)\d+)?")
+_BUILT = ("build", "dist")  # folders that pip and build leave
 _PROJECT = """\
 [build-system]
 requires = ["setuptools>=77"]
@@ -101,7 +102,7 @@ def write_package(
 
     Raises:
         InvalidInputError: a name or version that no package can have, or ``output`` holds
-            something else.
+            something else, or anything beside what this wrote and a build leaves.
         CorruptArtifactError: a file of the bundle is not as described.
     """
     if not _NAME.fullmatch(name) or name in (DEFAULT, _OURS):
@@ -112,11 +113,7 @@ def write_package(
     if not _VERSION.fullmatch(version):
         raise InvalidInputError(f"the package's version is {version!r}; expected one such as 1.0")
     output, module = Path(output), name.replace("-", "_")
-    ours = output.is_dir() and (not any(output.iterdir()) or (output / module / "bundle").is_dir())
-    if output.exists() and not ours:
-        raise InvalidInputError(
-            f"{output} exists and is not the package {name}; it is left alone. Name another place"
-        )
+    _check_replaced(output, module, name)
     manifest = bundle.manifest
     values = {
         "name": name,
@@ -148,6 +145,28 @@ def write_package(
         (folder / "pyproject.toml").write_text(_PROJECT.format(**values), encoding="utf-8")
         (folder / "README.md").write_text(_README.format(**values), encoding="utf-8")
     return {"name": name, "module": module, "version": version, "path": str(output)}
+
+
+def _check_replaced(output: Path, module: str, name: str) -> None:
+    """All that lies in ``output`` is ours, or is made anew by the next build."""
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return
+    if not (output / module / "bundle").is_dir():
+        raise InvalidInputError(
+            f"{output} exists and is not the package {name}; it is left alone. Name another place"
+        )
+    written = {"pyproject.toml", "README.md", module, *_BUILT, f"{module}.egg-info"}
+    added = [one for one in output.iterdir() if one.name not in written]
+    added += [
+        one
+        for one in (output / module).iterdir()
+        if one.name not in ("__init__.py", "__pycache__", "bundle")
+    ]
+    if added:
+        raise InvalidInputError(
+            f"{output} holds {added[0].relative_to(output)}, which is not of the package and would "
+            "be gone; move it away, or name another place"
+        )
 
 
 def _license_line(license: str) -> str:

@@ -182,8 +182,8 @@ def export_bundle(
         UnknownModelError: an architecture, head or tokenizer that cannot be exported.
         ArtifactError: a graph or the tokenizer does not compute what the student does, or the
             ranking gate fails. Nothing is written.
-        InvalidInputError: no texts, a bad key, ``output`` holds something else, or it and
-            ``sentence_transformers`` lie in one another.
+        InvalidInputError: no texts, a bad key, ``output`` holds something else, it and
+            ``sentence_transformers`` lie in one another, or that is the student's own folder.
         MissingExtraError: the packages of the extra "export" (or "sign", "mobile") are not
             installed.
         OSError: the disk is full or not writable; ``output`` is as it was before.
@@ -197,6 +197,8 @@ def export_bundle(
         check_model_replaceable(Path(sentence_transformers))
     if not isinstance(student, SentenceEncoder):
         student = SentenceEncoder.load(student)
+    if sentence_transformers is not None:
+        student.check_kept(sentence_transformers)
     student.eval()
 
     # 1. The tokenizer first: it is cheap, and a vocabulary that cannot ship is found at once.

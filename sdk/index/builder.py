@@ -56,6 +56,8 @@ COMMITTED_TOGETHER = 512
 """Documents that a build adds at a time: what a kill can cost. Whatever is built so of the same
 documents has the same bytes."""
 
+_DIGEST = "encoder.sha256"  # beside a build that may be resumed
+
 
 def create_index(
     path: Path | str,
@@ -64,6 +66,7 @@ def create_index(
     dimension: int,
     resume: bool = False,
     encoded_by: str = "",
+    encoder_digest: str = "",
     signing_key: Key | None = None,
 ) -> IndexBuilder:
     """Begin to build an index; :meth:`IndexBuilder.close` publishes it at ``path``. ::
@@ -79,6 +82,8 @@ def create_index(
             this one fails; :meth:`IndexBuilder.stored` tells what is there.
         encoded_by: what makes the vectors, where it is not the encoder that the space is named
             after. A build that was killed is not resumed with another.
+        encoder_digest: what tells that encoder from another of the same name and space; likewise.
+            It lies beside the build, and the index does not have it.
         signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
             bytes, 64 hexadecimal digits or a PEM file.
 
@@ -97,7 +102,12 @@ def create_index(
     if signing_key is not None:
         public_key_of(signing_key)  # now, and not when all is done
     return IndexBuilder(
-        path, space_id, dimension, resume=resume, encoded_by=encoded_by, signing_key=signing_key
+        path,
+        space_id,
+        dimension,
+        resume=resume,
+        encoder=(encoded_by, encoder_digest),
+        signing_key=signing_key,
     )
 
 
@@ -114,7 +124,7 @@ class IndexBuilder:
         dimension: int,
         *,
         resume: bool,
-        encoded_by: str = "",
+        encoder: tuple[str, str],
         signing_key: Key | None = None,
     ) -> None:
         self.path = path
@@ -129,7 +139,7 @@ class IndexBuilder:
         self._published = False
         try:
             recover_folder(path)  # now that no other build is between its two renames
-            self._database = _begin(self._folder, space_id, dimension, resume, encoded_by)
+            self._database = _begin(self._folder, space_id, dimension, resume, encoder)
         except BaseException:
             let_go(self._lock)
             raise
@@ -194,7 +204,11 @@ class IndexBuilder:
         if self._database.closed:
             return
         try:
-            for name in (SIGNATURE_FILE, DELTA_FILE):  # of a build that failed
+            for name in (
+                SIGNATURE_FILE,
+                DELTA_FILE,
+                _DIGEST,
+            ):  # of a build that failed, or was resumed
                 (self._folder / name).unlink(missing_ok=True)
             for name, data in (proof or {}).items():
                 write_atomic(self._folder / name, data)
@@ -250,11 +264,14 @@ def check_rows(
     return checked, rows
 
 
-def _begin(folder: Path, space_id: str, dimension: int, resume: bool, encoded_by: str) -> Database:
+def _begin(
+    folder: Path, space_id: str, dimension: int, resume: bool, encoder: tuple[str, str]
+) -> Database:
     space = space_record(space_id, dimension)
+    encoded_by, digest = encoder
     if resume:
         with contextlib.suppress(ArtifactError):
-            return _reopen(folder, space, dimension, encoded_by)
+            return _reopen(folder, space, dimension, encoder)
     for file in folder.iterdir():
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
@@ -267,19 +284,23 @@ def _begin(folder: Path, space_id: str, dimension: int, resume: bool, encoded_by
             set_meta(connection, "space", space)
             if encoded_by:
                 set_meta(connection, "encoded_by", encoded_by)
+        if digest:
+            write_atomic(folder / _DIGEST, digest)
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _reopen(folder: Path, space: str, dimension: int, encoded_by: str) -> Database:
+def _reopen(folder: Path, space: str, dimension: int, encoder: tuple[str, str]) -> Database:
     database = Database(folder / DATABASE, writable=True, schema=SCHEMA)
     try:
         with database.reading() as connection:
             if get_meta(connection, "space") != space:
                 raise ArtifactError(f"{folder} was begun for another space")
-            if get_meta(connection, "encoded_by", "") != encoded_by:
+            mark = folder / _DIGEST
+            digest = mark.read_text("utf-8") if mark.is_file() else ""
+            if (get_meta(connection, "encoded_by", ""), digest) != encoder:
                 raise ArtifactError(f"{folder} was begun with another encoder")
             check_own_file(folder / vectors_name(connection))
             check_contents(connection, folder, dimension)  # or the seal would call damage good

@@ -131,7 +131,7 @@ def slice_index_by(
         field: a name at the top of the metadata.
         output: the folder of the slices. A folder has its value's name, characters other than
             ASCII's letters, digits and ``_.-~`` as ``%XX`` of their UTF-8, a leading dot too; that
-            of the empty text is ``%``.
+            of the empty text is ``%``, that of 2.0 is ``2``.
         public_key: as in :func:`slice_index`.
         signing_key: as in :func:`slice_index`.
 
@@ -225,6 +225,8 @@ def _key(value: object) -> tuple[str, object] | None:
 
 
 def _name(value: object) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _FLOAT_FROM:
+        value = int(value)  # equal values have one name: 2 and 2.0, 0 and -0.0
     text = value if isinstance(value, str) else json.dumps(value)
     name = quote(text, safe="") or "%"
     name = name if not name.startswith(".") else f"%2E{name[1:]}"

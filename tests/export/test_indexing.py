@@ -35,9 +35,20 @@ class Recorder:
 
 
 def build(
-    path: Path, documents: Iterator[Document] | list[Document], encode: Recorder
+    path: Path,
+    documents: Iterator[Document] | list[Document],
+    encode: Recorder,
+    encoder_digest: str = "",
 ) -> IndexReport:
-    return build_index(documents, encode, path, space_id=SPACE, dimension=DIMENSION, batch_size=100)
+    return build_index(
+        documents,
+        encode,
+        path,
+        space_id=SPACE,
+        dimension=DIMENSION,
+        batch_size=100,
+        encoder_digest=encoder_digest,
+    )
 
 
 def test_an_index_of_a_stream(tmp_path: Path) -> None:
@@ -105,6 +116,20 @@ def test_what_python_calls_equal_is_not_taken_over(tmp_path: Path) -> None:
     with open_index(tmp_path / "index") as index:
         found = {repr(document.metadata["public"]) for document in index.documents()}
     assert found == {"True"}
+
+
+def test_another_encoder_of_the_same_name_begins_anew(tmp_path: Path) -> None:
+    documents = make_documents(1500)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "index", documents, Recorder(calls_left=14), encoder_digest="one")
+    with pytest.raises(KeyboardInterrupt):  # and the second, killed in its turn, is one's own
+        build(tmp_path / "index", documents, Recorder(calls_left=14), encoder_digest="two")
+    report = build(tmp_path / "index", documents, Recorder(), encoder_digest="two")
+    assert report.resumed == 1024
+    build(tmp_path / "plain", documents, Recorder())
+    for file in (tmp_path / "plain").iterdir():
+        assert (tmp_path / "index" / file.name).read_bytes() == file.read_bytes(), file.name
+    assert len(list((tmp_path / "index").iterdir())) == len(list((tmp_path / "plain").iterdir()))
 
 
 def test_a_corpus_that_became_shorter(tmp_path: Path) -> None:

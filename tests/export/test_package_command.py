@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pocketquery.export.package_command import write_package
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.cli import main
+from pocketquery.sdk.errors import InvalidInputError
 from tests.sdk.tiny_bundle import write_tiny_bundle
 
 
@@ -101,3 +103,15 @@ def test_what_cannot_be_packed_says_why(
     assert main(["package", *[word for pair in values.items() for word in pair]]) == 2
     assert message in capsys.readouterr().err
     assert (tmp_path / "taken" / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["CHANGES.md", "acme_search/helper.py"])
+def test_what_was_added_to_a_package_is_not_replaced(tmp_path: Path, place: str) -> None:
+    bundle = Bundle.open(write_tiny_bundle(tmp_path / "bundle"))
+    write_package(bundle, tmp_path / "project", name="acme-search")
+    (tmp_path / "project" / "build" / "lib").mkdir(parents=True)  # a build's, not a person's
+    write_package(bundle, tmp_path / "project", name="acme-search", version="1.1")
+    (tmp_path / "project" / place).write_text("mine")
+    with pytest.raises(InvalidInputError, match="is not of the package and would be gone"):
+        write_package(bundle, tmp_path / "project", name="acme-search", version="1.2")
+    assert (tmp_path / "project" / place).read_text() == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def parquet_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Raises:
         ArtifactNotFoundError: there is no such file.
-        CorpusError: it is damaged, or a URL's server gives an error.
+        CorpusError: it is damaged, two columns have one name, or a URL's server gives an error.
         MissingExtraError: pyarrow is not installed (extra "shards").
     """
     try:
@@ -43,7 +44,14 @@ def parquet_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     with url_errors(path), open_bytes(path) as file:
         try:
-            for batch in pyarrow.parquet.ParquetFile(file).iter_batches(_AT_A_TIME):
+            table = pyarrow.parquet.ParquetFile(file)
+            twice = [name for name, count in Counter(table.schema_arrow.names).items() if count > 1]
+            if twice:  # a row would keep the last one's value alone
+                raise CorpusError(
+                    f"{path}: two columns have the name {twice[0]!r}; expected a name for each. "
+                    "Rename one"
+                )
+            for batch in table.iter_batches(_AT_A_TIME):
                 for row in batch.to_pylist():
                     number += 1
                     yield number, {name: value for name, value in row.items() if value is not None}

@@ -25,9 +25,16 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import check_replaceable, publish_folder, replace_folder, sha256_file
+from pocketquery.sdk.files import (
+    check_replaceable,
+    publish_folder,
+    replace_folder,
+    sha256_bytes,
+    sha256_file,
+)
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
 from pocketquery.sdk.index.documents import Document, check_document, content
+from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.server.corpus.readers.documents import read_documents
 from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 from pocketquery.server.corpus.shards.engine import Engine, run_parts
@@ -85,6 +92,7 @@ class EncodedCorpus:
         encoded_by: what made them, where it is not the encoder that the space is named after.
         documents: in it.
         parts: (file, SHA-256) in the order of the shards.
+        sha256: of the manifest, which names all of these.
     """
 
     path: Path
@@ -93,6 +101,7 @@ class EncodedCorpus:
     encoded_by: str
     documents: int
     parts: tuple[tuple[str, str], ...]
+    sha256: str
 
     @classmethod
     def open(cls, path: Path | str) -> EncodedCorpus:
@@ -105,7 +114,8 @@ class EncodedCorpus:
         """
         path = Path(path)
         try:
-            fields = json.loads((path / INFO).read_text("utf-8"))
+            manifest = (path / INFO).read_bytes()
+            fields = json.loads(manifest.decode("utf-8"))
         except FileNotFoundError as error:
             raise ArtifactNotFoundError(
                 f"{path} is not an encoded corpus: it has no {INFO}; make one with: pocketquery "
@@ -129,6 +139,7 @@ class EncodedCorpus:
                 str(fields["encoded_by"]),
                 int(fields["documents"]),
                 parts,
+                sha256_bytes(manifest),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptArtifactError(
@@ -310,7 +321,8 @@ def encode_documents(
         done: told how many after each.
 
     Raises:
-        InvalidInputError: it gave another number of vectors.
+        InvalidInputError: it gave another number of vectors, or one without a direction, for which
+            no index has a place.
     """
     texts = [content(document) for document in documents]
     order = np.argsort([len(text) for text in texts], kind="stable")
@@ -322,6 +334,7 @@ def encode_documents(
             raise InvalidInputError(
                 f"the encoder gave {len(vectors)} vectors for {len(batch)} texts"
             )
+        unit_rows(vectors, vectors.shape[-1], "the encoder's vectors")
         parts.append(vectors)
         done(len(batch))
     return np.concatenate(parts)[np.argsort(order)]

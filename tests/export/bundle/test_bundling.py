@@ -185,6 +185,14 @@ def test_mistakes_are_found_before_the_work(student: SentenceEncoder, tmp_path: 
             sentence_transformers=tmp_path / "thesis",
             progress=unreachable,
         )
+    student.save(tmp_path / "own")
+    with pytest.raises(InvalidInputError, match="which is only read"):
+        _export(
+            SentenceEncoder.load(tmp_path / "own"),
+            tmp_path / "b",
+            sentence_transformers=tmp_path / "own",
+            progress=unreachable,
+        )
     for place in ("b", "b/st", "."):
         with pytest.raises(InvalidInputError, match="expected two folders"):
             _export(

@@ -135,6 +135,16 @@ def test_the_folders_have_the_values_names(tmp_path: Path) -> None:
     assert set(sdk.slice_index_by(tmp_path / "all", "v", tmp_path / "by").others) == set(names[1:])
 
 
+@pytest.mark.parametrize(("values", "name"), [((-0.0, 0, 0.0), "0"), ((2.0, 2), "2")])
+def test_equal_numbers_have_one_folder_whichever_comes_first(
+    tmp_path: Path, values: tuple[float, ...], name: str
+) -> None:
+    for order in (values, values[::-1]):
+        build(tmp_path / "all", [Document(str(n), "x", {"v": v}) for n, v in enumerate(order)])
+        report = sdk.slice_index_by(tmp_path / "all", "v", tmp_path / "by")
+        assert {key: one.documents for key, one in report.slices.items()} == {name: len(values)}
+
+
 @pytest.mark.parametrize("values", [("a", "A"), ("1", 1), ("true", True)])
 def test_values_that_would_share_a_folder_are_refused(
     tmp_path: Path, values: tuple[object, object]

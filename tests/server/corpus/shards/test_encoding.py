@@ -168,6 +168,22 @@ def test_damaged_parquet_and_what_json_cannot_hold_are_told(tmp_path: Path) -> N
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     with pytest.raises(CorpusError, match="fields that cannot be stored"):
         encode_corpus([corpus], toy, tmp_path / "out")
+    names = ["_id", "text", "text"]
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays([["a"], ["x"], ["y"]], names), path)
+    with pytest.raises(CorpusError, match=r"0\.parquet: two columns have the name 'text'"):
+        encode_corpus([corpus], toy, tmp_path / "out")
+
+
+def test_vectors_that_no_index_has_a_place_for_are_refused_as_they_are_made(tmp_path: Path) -> None:
+    corpus = write_shards(tmp_path / "corpus", (20, 20))
+
+    def spoilt(texts: list[str]) -> NDArray[np.float32]:
+        found = vectors(texts)
+        found[0, 3] = np.nan
+        return found
+
+    with pytest.raises(InvalidInputError, match="not finite"):
+        encode_corpus([corpus], lambda: OpenedEncoder("space-toy", 8, spoilt), tmp_path / "out")
 
 
 def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> None:
