@@ -105,6 +105,7 @@ def _run(arguments: argparse.Namespace) -> int:
             steps=arguments.steps,
             batch_size=arguments.batch_size,
             learning_rate=arguments.learning_rate,
+            max_length=arguments.max_length,
             typo_share=arguments.typos,
             typo_rate=arguments.typo_rate,
             quantised_share=arguments.quantised_share,

@@ -137,7 +137,8 @@ def build_student(
 
     Raises:
         InvalidInputError: more layers than the teacher has, a layer it does not have, a shape
-            wider than the teacher, or a table that the dimensions of a byte do not divide.
+            wider than the teacher, a linear head where none is needed, or a table that the
+            dimensions of a byte do not divide.
         UnknownModelError: an architecture that cannot be exported.
     """
     _check_shape(teacher, shape)
@@ -193,6 +194,11 @@ def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:
             "student that is no wider"
         )
     config = teacher.backbone.config
+    if shape.head == "linear" and shape.width == teacher.hidden_size:
+        raise InvalidInputError(
+            f"the student is as wide as its teacher, {shape.width}, and needs no linear head; "
+            "leave -linear out of its shape"
+        )
     if (shape.intermediate or 0) > config.intermediate_size:
         raise InvalidInputError(
             f"the student's FFN is {shape.intermediate} wide and its teacher's "

@@ -26,6 +26,8 @@ from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taugh
 from pocketquery.distill.targets import Targets
 from pocketquery.distill.training import TrainingConfig, train
 from pocketquery.sdk.errors import SpaceMismatchError
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import Index
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
@@ -151,7 +153,11 @@ def adapt_student(
         seed=config.training.seed,
     )
     texts = [query.text for query in taught]
+    vectors = index.vectors()
     identity = {
+        # Another index may give the same texts, and rank other documents for them.
+        "documents": texts_sha256(text for d in index.documents() for text in (d.id, content(d))),
+        "vectors": sha256_bytes(vectors.vectors(np.arange(len(vectors))).tobytes()),
         "student": weights_fingerprint(student.state_dict()),
         "teacher": weights_fingerprint(teacher.state_dict()),
         "texts": texts_sha256(texts),

@@ -108,6 +108,8 @@ def test_a_shape_that_does_not_fit_the_teacher_is_refused() -> None:
     teacher = bert_teacher()
     with pytest.raises(InvalidInputError, match="96 wide and its teacher 64"):
         build_student(teacher, StudentShape(2, 96), max_length=48, seed=0)
+    with pytest.raises(InvalidInputError, match="needs no linear head; leave -linear out"):
+        build_student(teacher, StudentShape.parse("2x64-linear"), max_length=48, seed=0)
     with pytest.raises(InvalidInputError, match="FFN is 256 wide and its teacher's 128"):
         build_student(teacher, StudentShape.parse("2x64x256"), max_length=48, seed=0)
     with pytest.raises(InvalidInputError, match="48 dimensions, no multiple of the 32"):

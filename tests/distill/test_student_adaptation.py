@@ -20,11 +20,13 @@ from pocketquery.distill import (
     TrainingConfig,
     adapt_student,
     distill,
+    student_adaptation,
 )
 from pocketquery.distill.student_adaptation import _targets, interpolate
 from pocketquery.export.indexing import build_index
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
@@ -193,6 +195,34 @@ def test_a_killed_run_ends_with_the_same_weights(folder: Path, tmp_path: Path) -
     killed_process(script, tmp_path / "killed", folder, torch.get_num_threads(), until=checkpoint)
     assert adapted(folder, tmp_path / "killed")[0] == whole
     assert not (tmp_path / "killed.work").exists()
+
+
+def test_a_killed_run_is_not_continued_on_another_index(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student = SentenceEncoder.load(folder / "student")
+    with open_index(folder / "index") as index:
+        documents = list(index.documents())
+        vectors = index.vectors().vectors(np.arange(len(documents)))
+    turned = np.roll(vectors, 1, axis=0)  # the same texts, so the same queries
+    for place, rows in (("same", vectors), ("turned", turned)):
+        with create_index(
+            tmp_path / place, space_id=student.space_id, dimension=student.dimension
+        ) as builder:
+            builder.add(documents, rows)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(student_adaptation, "interpolate", interrupted)  # after the training
+    with open_index(tmp_path / "same") as index, pytest.raises(KeyboardInterrupt):
+        adapt_student(student, index, tmp_path / "out", config=SMALL)
+    student = SentenceEncoder.load(folder / "student")
+    with (
+        open_index(tmp_path / "turned") as index,
+        pytest.raises(ArtifactError, match="belongs to another run"),
+    ):
+        adapt_student(student, index, tmp_path / "out", config=SMALL)
 
 
 def test_a_work_folder_of_another_run_is_refused(folder: Path, tmp_path: Path) -> None:
