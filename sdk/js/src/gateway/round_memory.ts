@@ -71,7 +71,7 @@ export class RoundMemory {
       } catch (error) {
         if (!(error instanceof CorruptArtifactError)) throw error;
       }
-      await store.dropKept(ROUNDS); // what is lost is one rounding error
+      await store.discardKept(ROUNDS); // what is lost is one rounding error
     }
     return null;
   }

@@ -100,7 +100,7 @@ export class StateFile {
 
   /** Forget the state. */
   async erase(): Promise<void> {
-    await this.#store.dropKept(SECURE);
+    await this.#store.discardKept(SECURE);
   }
 }
 

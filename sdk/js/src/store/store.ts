@@ -243,8 +243,20 @@ export class QueryStore {
 
   /** Drop what was computed of the queries, all of it or what has these names; the queries stay. */
   async dropKept(...names: string[]): Promise<void> {
+    await this.#drop(names, true);
+  }
+
+  /**
+   * Drop what is of no more use, as `dropKept` does where the user asks for it. Where there is no space
+   * to write that down it throws ArtifactError and is there still, and the queries are not risked.
+   */
+  async discardKept(...names: string[]): Promise<void> {
+    await this.#drop(names, false);
+  }
+
+  async #drop(names: string[], erases: boolean): Promise<void> {
     const made = names.length > 0 ? new Map(names.map((name) => [name, null])) : null;
-    await this.#transact(() => ({ result: undefined, made, erases: true }));
+    await this.#transact(() => ({ result: undefined, made, erases }));
   }
 
   /** Close the store; twice does no harm. */
