@@ -16,7 +16,7 @@ import { pairwiseSum } from "./index/vectors/numbers.js";
 import { byCodePoint, kindOf, repr } from "./python_text.js";
 import { parseSafetensors } from "./bundle/safetensors.js";
 import { type Key, rawKey } from "./bundle/signature.js";
-import { checkCount, checkText, checkTexts } from "./texts.js";
+import { checkCount, checkOptions, checkText, checkTexts } from "./texts.js";
 import { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";
 
 /** A release, by its bytes or as `TrustedReleases` gave it; or tensors by name. */
@@ -32,6 +32,10 @@ export interface EncodeOptions {
   readonly truncateDim?: number | undefined;
   /** Whether a truncated vector is normalised again; a whole one is in either case. */
   readonly normalize?: boolean | undefined;
+  /** Ends the call with its reason, between two texts of a list. */
+  readonly signal?: AbortSignal | undefined;
+  /** Told after each text of a list how many are encoded, of how many. */
+  readonly onProgress?: ((done: number, texts: number) => void) | undefined;
 }
 
 /** What an encoder needs beside its bundle. */
@@ -52,6 +56,7 @@ interface Chosen {
 }
 
 const QUERY = "query";
+const DOCUMENT = "document";
 const LEAST_NORM = Math.fround(1e-12); // torch.nn.functional.normalize's
 
 /** What calls encode with, and how many of them still do. */
@@ -195,6 +200,7 @@ export class Encoder {
     sentences: string | readonly string[],
     options: EncodeOptions = {},
   ): Promise<Float32Array | Float32Array[]> {
+    const { signal, onProgress } = checkOptions(options);
     const dimension = this.#checkedDimension(options.truncateDim);
     const before = this.#prompt(options);
     const single = typeof sentences === "string";
@@ -202,7 +208,11 @@ export class Encoder {
     // Once: every text of a call goes through the same adapter.
     const vectors = await this.#open().use(async (graph) => {
       const found: Float32Array[] = [];
-      for (const text of texts) found.push(await graph.embed(this.#tokenizer.encode(before + text)));
+      for (const text of texts) {
+        signal?.throwIfAborted();
+        found.push(await graph.embed(this.#tokenizer.encode(before + text)));
+        if (!single) onProgress?.(found.length, texts.length);
+      }
       return found;
     });
     const cut =
@@ -219,12 +229,21 @@ export class Encoder {
     sentences: string | readonly string[],
     options: EncodeOptions = {},
   ): Promise<Float32Array | Float32Array[]> {
-    const { promptName, prompt } = options;
-    const query =
-      promptName === undefined && prompt === undefined && this.manifest.prompts.has(QUERY)
-        ? { ...options, promptName: QUERY }
-        : options;
-    return this.encode(sentences as string, query);
+    return this.encode(sentences as string, this.#prompted(QUERY, options));
+  }
+
+  /**
+   * As `encode`, with the manifest's prompt "document" where it has one and no other is asked for. For a
+   * device that indexes its own texts: the encoder is made for queries, and documents that the heavy
+   * encoder encoded are found more often.
+   */
+  encodeDocument(text: string, options?: EncodeOptions): Promise<Float32Array>;
+  encodeDocument(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
+  async encodeDocument(
+    sentences: string | readonly string[],
+    options: EncodeOptions = {},
+  ): Promise<Float32Array | Float32Array[]> {
+    return this.encode(sentences as string, this.#prompted(DOCUMENT, options));
   }
 
   /** The token ids of `text`, special tokens included, at most `maxLength`; no prompt. */
@@ -279,6 +298,12 @@ export class Encoder {
       throw new InvalidInputError(`the encoder ${repr(this.name)} was closed; load it again`);
     }
     return this.#serving;
+  }
+
+  #prompted(name: string, options: EncodeOptions): EncodeOptions {
+    const { prompt, promptName } = checkOptions(options);
+    const isOwn = prompt === undefined && promptName === undefined && this.manifest.prompts.has(name);
+    return isOwn ? { ...options, promptName: name } : options;
   }
 
   #prompt({ prompt, promptName }: EncodeOptions): string {

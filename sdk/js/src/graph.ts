@@ -9,9 +9,9 @@
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
 import type { AdapterTensors } from "./bundle/adapter_tensors.js";
-import { CorruptArtifactError, MissingExtraError, type PocketQueryError } from "./errors.js";
+import { CorruptArtifactError, InvalidInputError, MissingExtraError, type PocketQueryError } from "./errors.js";
 import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";
-import { byCodePoint, repr, show, showShape } from "./python_text.js";
+import { byCodePoint, kindOf, repr, show, showShape } from "./python_text.js";
 
 const INPUTS = ["input_ids", "attention_mask"] as const;
 const OUTPUT = "sentence_embedding";
@@ -122,8 +122,23 @@ export class GraphModel {
 }
 
 /**
+ * `value`, where it is an onnxruntime.
+ * @throws InvalidInputError it lacks what is used of one
+ */
+export function checkRuntime(value: unknown): OnnxRuntime {
+  const { InferenceSession, Tensor } = (value ?? {}) as Partial<OnnxRuntime>;
+  if (typeof InferenceSession?.create === "function" && typeof Tensor === "function") {
+    return value as OnnxRuntime;
+  }
+  throw new InvalidInputError(
+    `onnxruntime is ${kindOf(value)} without InferenceSession and Tensor, expected the module of ` +
+      'onnxruntime-web, -node or -react-native: import * as onnxruntime from "onnxruntime-web/wasm"',
+  );
+}
+
+/**
  * Why onnxruntime could not load `file`: the file's damage, as Python says it, or that the platform
- * lacks what onnxruntime runs on.
+ * lacks what onnxruntime runs on, of which onnxruntime-common says that no backend is available.
  */
 export function unloadable(source: string, file: string, error: unknown): PocketQueryError {
   const { message = String(error) } = (error ?? {}) as Partial<Error>;
@@ -131,6 +146,14 @@ export function unloadable(source: string, file: string, error: unknown): Pocket
     return new MissingExtraError(
       `${source}: WebAssembly is not there or is switched off, and onnxruntime needs it here; ` +
         `switch it on (strict security modes switch it off), or use another browser (${message})`,
+      { cause: error },
+    );
+  }
+  if (/no available backend found/i.test(message)) {
+    return new MissingExtraError(
+      `${source}: onnxruntime cannot start here: ${message}. Serve its .wasm and .mjs files where it ` +
+        "looks for them (onnxruntime-web: env.wasm.wasmPaths), and where the page has a " +
+        "Content-Security-Policy let script-src have 'wasm-unsafe-eval'",
       { cause: error },
     );
   }

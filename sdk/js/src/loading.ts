@@ -2,9 +2,11 @@
 
 import { Bundle, type BundleOptions } from "./bundle/bundle.js";
 import { Encoder, type EncoderOptions } from "./encoder.js";
-import type { FileSource } from "./files/source.js";
+import { checkSource, type FileSource } from "./files/source.js";
 import { type GoldenAgreement, parseGolden, replay } from "./bundle/golden.js";
+import { checkRuntime } from "./graph.js";
 import { GOLDEN_FILE } from "./bundle/manifest.js";
+import { checkOptions } from "./texts.js";
 
 /** How a bundle is loaded. */
 export interface LoadOptions extends BundleOptions, EncoderOptions {
@@ -41,11 +43,13 @@ export interface VerificationReport {
  * Throws ArtifactNotFoundError (the bundle or one of its files is not there), CorruptArtifactError (a
  * file is truncated, was changed or is not as described; names it), SpaceMismatchError (the adapter is
  * of another space), UnsupportedVersionError (written in a newer format version), SignatureError (a
- * key is given and the signature is absent or not made by it) or MissingExtraError (the platform has
- * no WebCrypto).
+ * key is given and the signature is absent or not made by it), MissingExtraError (the platform has no
+ * WebCrypto, or onnxruntime cannot start on it) or InvalidInputError (`source` is no FileSource,
+ * `onnxruntime` none).
  */
 export async function load(source: FileSource, options: LoadOptions): Promise<Encoder> {
-  const bundle = await Bundle.open(source, options);
+  checkRuntime(checkOptions(options).onnxruntime);
+  const bundle = await Bundle.open(checkSource(source, "the bundle"), options);
   const encoder = await Encoder.ofBundle(bundle, options);
   try {
     options.signal?.throwIfAborted();
@@ -72,7 +76,8 @@ export async function verify(
   source: FileSource,
   options: VerifyOptions,
 ): Promise<VerificationReport> {
-  const bundle = await Bundle.open(source, options);
+  checkRuntime(checkOptions(options).onnxruntime);
+  const bundle = await Bundle.open(checkSource(source, "the bundle"), options);
   const { manifest } = bundle;
   for (const name of manifest.files.keys()) await bundle.read(name);
   const { onnxruntime, sessionOptions } = options;

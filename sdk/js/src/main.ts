@@ -8,12 +8,12 @@ export {
   readAdapter,
 } from "./bundle/adapter.js";
 export type { AdapterTensor, AdapterTensors } from "./bundle/adapter_tensors.js";
-export { Bundle, type BundleOptions, type Progress } from "./bundle/bundle.js";
+export { Bundle, type BundleOptions } from "./bundle/bundle.js";
 export { type AdapterSource, type EncodeOptions, Encoder, type EncoderOptions } from "./encoder.js";
 export * from "./errors.js";
 export { type Fetch, FetchSource } from "./files/fetch.js";
 export { MemorySource } from "./files/memory.js";
-export type { FileSource, ReadOptions } from "./files/source.js";
+export type { FileSource, Progress, ReadOptions } from "./files/source.js";
 export { ZipSource } from "./files/zip.js";
 export type { GoldenAgreement } from "./bundle/golden.js";
 export type { OnnxRuntime, SessionOptions } from "./graph.js";

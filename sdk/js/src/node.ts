@@ -6,10 +6,11 @@ import { fileURLToPath } from "node:url";
 import type { Encoder } from "./encoder.js";
 import { ArtifactNotFoundError, MissingExtraError } from "./errors.js";
 import { FolderSource } from "./files/folder.js";
-import type { FileSource } from "./files/source.js";
+import { checkSource, type FileSource } from "./files/source.js";
 import { ZipSource } from "./files/zip.js";
 import type { OnnxRuntime } from "./graph.js";
 import * as core from "./loading.js";
+import { checkOptions } from "./texts.js";
 
 export * from "./main.js";
 export { FolderSource };
@@ -33,7 +34,7 @@ export async function load(
   bundle: string | FileSource = DEFAULT_BUNDLE,
   options: LoadOptions = {},
 ): Promise<Encoder> {
-  return core.load(await openSource(bundle), await withRuntime(options));
+  return core.load(await openSource(bundle), await withRuntime(checkOptions(options)));
 }
 
 /** Check a bundle whole. Errors as the core's `verify`. */
@@ -41,12 +42,12 @@ export async function verify(
   bundle: string | FileSource = DEFAULT_BUNDLE,
   options: VerifyOptions = {},
 ): Promise<core.VerificationReport> {
-  return core.verify(await openSource(bundle), await withRuntime(options));
+  return core.verify(await openSource(bundle), await withRuntime(checkOptions(options)));
 }
 
 /** The folder or zip at a path. Throws ArtifactNotFoundError or CorruptArtifactError. */
 export async function openSource(place: string | FileSource): Promise<FileSource> {
-  if (typeof place !== "string") return place;
+  if (typeof place !== "string") return checkSource(place, "the place");
   const found = await stat(place).catch(() => null);
   if (found?.isDirectory()) return new FolderSource(place);
   if (found?.isFile()) {

@@ -39,6 +39,12 @@ export function checkTexts(texts: unknown): string[] {
   return texts.map((text, index) => checkText(text, `sentences[${index}]`));
 }
 
+/** `options`, where they are an object; an error calls them `name`. */
+export function checkOptions<T extends object>(options: T, name = "the options"): T {
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
+  throw new InvalidInputError(`${name}: found ${kindOf(options)}, expected an object`);
+}
+
 /** `value`, where it is a whole number from 1 to `most`; an error calls it `name`. */
 export function checkCount(value: unknown, name: string, most?: number): number {
   if (!Number.isInteger(value) || (value as number) < 1 || (value as number) > (most ?? Infinity)) {

@@ -3,11 +3,12 @@
 import type { Encoder } from "./encoder.js";
 import { FetchSource } from "./files/fetch.js";
 import { MemorySource } from "./files/memory.js";
-import type { FileSource } from "./files/source.js";
+import { checkSource, type FileSource, type Progress } from "./files/source.js";
 import { ZipSource } from "./files/zip.js";
 import type { OnnxRuntime } from "./graph.js";
 import * as core from "./loading.js";
 import { MissingExtraError } from "./errors.js";
+import { checkOptions } from "./texts.js";
 
 export * from "./main.js";
 
@@ -30,7 +31,7 @@ export async function load(
   bundle: string | URL | FileSource = DEFAULT_BUNDLE,
   options: LoadOptions = {},
 ): Promise<Encoder> {
-  return core.load(await openSource(bundle, options.signal), await withRuntime(options));
+  return core.load(await openSource(bundle, checkOptions(options)), await withRuntime(options));
 }
 
 /** Check a bundle whole. Errors as the core's `verify`. */
@@ -38,15 +39,21 @@ export async function verify(
   bundle: string | URL | FileSource = DEFAULT_BUNDLE,
   options: VerifyOptions = {},
 ): Promise<core.VerificationReport> {
-  return core.verify(await openSource(bundle, options.signal), await withRuntime(options));
+  return core.verify(await openSource(bundle, checkOptions(options)), await withRuntime(options));
+}
+
+/** How a place is opened: what a zip's download listens to, and tells. */
+export interface OpenSourceOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /** The files under an address; those of a zip, which is fetched whole, where it ends in ".zip". */
 export async function openSource(
   place: string | URL | FileSource,
-  signal?: AbortSignal,
+  { signal, onProgress }: OpenSourceOptions = {},
 ): Promise<FileSource> {
-  if (typeof place !== "string" && !(place instanceof URL)) return place;
+  if (typeof place !== "string" && !(place instanceof URL)) return checkSource(place, "the place");
   const address = String(place);
   if (!/\.zip(?:[?#]|$)/.test(address)) return new FetchSource(address);
   const whole = new URL(address, (globalThis as { location?: { href?: string } }).location?.href);
@@ -54,7 +61,8 @@ export async function openSource(
   const file = decoded(whole.pathname.slice(whole.pathname.lastIndexOf("/") + 1)) || address;
   // At its whole address, as it stands: what is escaped there is not to be escaped again.
   const source = new FetchSource(new URL(".", whole), (_, init) => fetch(whole.href, init));
-  const bytes = await source.read(file, signal ? { signal } : {});
+  const onBytes = (bytes: number, size?: number) => onProgress?.({ file, bytes, size: size ?? null });
+  const bytes = await source.read(file, { onBytes, ...(signal && { signal }) });
   return ZipSource.open(new MemorySource({ [file]: bytes }), file, address);
 }
 

@@ -3,15 +3,16 @@
  * thread. The page makes the worker; `pocketquery/worker-script` is one that is ready.
  */
 
-import type { Progress } from "./bundle/bundle.js";
 import type { AdapterSource, EncodeOptions, Encoder } from "./encoder.js";
 import { InvalidInputError } from "./errors.js";
 import { MemorySource } from "./files/memory.js";
+import type { Progress } from "./files/source.js";
 import type { GoldenAgreement } from "./bundle/golden.js";
 import type { OnnxRuntime, SessionOptions } from "./graph.js";
 import { load, type VerificationReport, verify } from "./loading.js";
 import { answer, Caller, type Context, type Port } from "./rpc.js";
 import type { Key } from "./bundle/signature.js";
+import { checkOptions } from "./texts.js";
 import { openSource } from "./web.js";
 
 export { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";
@@ -62,11 +63,11 @@ export function serveEncoder(
   };
   const prepared = async (context: Context, options: WorkerLoadOptions) => {
     const { bundle } = options;
+    const onProgress = (progress: Progress): void => context.notify(progress);
     const source =
       typeof bundle === "string"
-        ? await openSource(bundle, context.signal)
+        ? await openSource(bundle, { signal: context.signal, onProgress })
         : new MemorySource(bundle);
-    const onProgress = (progress: Progress): void => context.notify(progress);
     const { signal } = context;
     return { source, all: { ...options, onnxruntime: await runtime(options), signal, onProgress } };
   };
@@ -84,9 +85,12 @@ export function serveEncoder(
       const { source, all } = await prepared(context, options);
       return verify(source, all);
     },
-    encode: (_, id: number, texts: string, options: EncodeOptions) => opened(id).encode(texts, options),
-    encodeQuery: (_, id: number, texts: string, options: EncodeOptions) =>
-      opened(id).encodeQuery(texts, options),
+    encode: (context, id: number, texts: string, options: EncodeOptions) =>
+      opened(id).encode(texts, listening(context, options)),
+    encodeQuery: (context, id: number, texts: string, options: EncodeOptions) =>
+      opened(id).encodeQuery(texts, listening(context, options)),
+    encodeDocument: (context, id: number, texts: string, options: EncodeOptions) =>
+      opened(id).encodeDocument(texts, listening(context, options)),
     tokenize: (_, id: number, text: string) => opened(id).tokenize(text),
     adapter: (_, id: number) => opened(id).adapter,
     swapAdapter: async (_, id: number, adapter: AdapterSource | null, options: { publicKey?: Key }) => {
@@ -101,6 +105,11 @@ export function serveEncoder(
       await before?.close();
     },
   });
+}
+
+/** The options of a call, with what cannot cross to the worker put back. */
+function listening({ signal, notify }: Context, options: EncodeOptions): EncodeOptions {
+  return { ...options, signal, onProgress: (done, texts) => notify([done, texts]) };
 }
 
 /** What comes of loading: how later calls name the encoder, and what it says of itself. */
@@ -142,9 +151,15 @@ export class WorkerEncoder {
     return new WorkerEncoder(caller, loaded as Loaded);
   }
 
-  /** Check a bundle whole, in `worker`. */
-  static async verify(worker: Port, options: WorkerLoadOptions): Promise<VerificationReport> {
-    return (await new Caller(worker).call("verify", [options])) as VerificationReport;
+  /** Check a bundle whole, in `worker`. Errors as `verify`'s. */
+  static async verify(
+    worker: Port,
+    options: WorkerLoadOptions,
+    { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
+  ): Promise<VerificationReport> {
+    const onMessage = onProgress as ((message: unknown) => void) | undefined;
+    const report = await new Caller(worker).call("verify", [options], { signal, onMessage });
+    return report as VerificationReport;
   }
 
   get name(): string {
@@ -174,13 +189,19 @@ export class WorkerEncoder {
   encode(text: string, options?: EncodeOptions): Promise<Float32Array>;
   encode(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
   encode(texts: string | readonly string[], options: EncodeOptions = {}): Promise<never> {
-    return this.#call("encode", texts, options) as Promise<never>;
+    return this.#encoded("encode", texts, options);
   }
 
   encodeQuery(text: string, options?: EncodeOptions): Promise<Float32Array>;
   encodeQuery(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
   encodeQuery(texts: string | readonly string[], options: EncodeOptions = {}): Promise<never> {
-    return this.#call("encodeQuery", texts, options) as Promise<never>;
+    return this.#encoded("encodeQuery", texts, options);
+  }
+
+  encodeDocument(text: string, options?: EncodeOptions): Promise<Float32Array>;
+  encodeDocument(texts: readonly string[], options?: EncodeOptions): Promise<Float32Array[]>;
+  encodeDocument(texts: string | readonly string[], options: EncodeOptions = {}): Promise<never> {
+    return this.#encoded("encodeDocument", texts, options);
   }
 
   tokenize(text: string): Promise<number[]> {
@@ -196,6 +217,14 @@ export class WorkerEncoder {
 
   async close(): Promise<void> {
     await this.#call("close");
+  }
+
+  /** A signal and a function cannot be sent: the call carries them. */
+  #encoded(method: string, texts: unknown, options: EncodeOptions): Promise<never> {
+    const { signal, onProgress, ...sent } = checkOptions(options);
+    const onMessage = (note: unknown) => onProgress?.(...(note as [number, number]));
+    const called = this.#caller.call(method, [this.#id, texts, sent], { signal, onMessage });
+    return called as Promise<never>;
   }
 
   #call(method: string, ...args: unknown[]): Promise<unknown> {

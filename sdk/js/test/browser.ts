@@ -38,7 +38,7 @@ export async function inPage(name: string, work: (page: Page) => Promise<void>):
       response.writeHead(200, { "content-type": "text/html" }).end(readmePage());
       return;
     }
-    const [, root = "", ...rest] = normalize(decodeURI(request.url ?? "")).split("/");
+    const [, root = "", ...rest] = normalize(decodeURI((request.url ?? "").split("?", 1)[0] ?? "")).split("/");
     const file = join(ROOTS[root] ?? "/nowhere", ...rest);
     const type = TYPES[extname(file)] ?? "application/octet-stream";
     if (!existsSync(file)) response.writeHead(404).end();

@@ -169,9 +169,22 @@ test("what cannot be encoded is refused with Python's words", async () => {
   await assert.rejects(encoder.swapAdapter(null), InvalidInputError);
 });
 
+test("a list's encoding can be watched and ended", async () => {
+  const encoder = await load(TINY);
+  const seen: [number, number][] = [];
+  const onProgress = (...now: [number, number]): void => void seen.push(now);
+  await encoder.encode(["a", "b", "c"], { onProgress });
+  assert.deepEqual(seen, [[1, 3], [2, 3], [3, 3]]);
+  const ended = new AbortController();
+  const aborting = encoder.encode(["a", "b"], { signal: ended.signal, onProgress: () => ended.abort() });
+  await assert.rejects(aborting, { name: "AbortError" });
+  await encoder.encode("a", { onProgress: () => assert.fail("one text is no list") });
+  await encoder.close();
+});
+
 test("loading can be watched and ended", async () => {
   const seen = new Set<string>();
-  const onProgress = (now: { file: string; bytes: number; size: number }): void => {
+  const onProgress = (now: { file: string; bytes: number; size: number | null }): void => {
     if (now.bytes === now.size) seen.add(now.file);
   };
   await (await load(TINY, { onProgress })).close();

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { ArtifactError, ArtifactNotFoundError, FetchSource, InvalidInputError } from "pocketquery";
+import { ArtifactError, ArtifactNotFoundError, FetchSource, InvalidInputError, type Progress } from "pocketquery";
 import { openSource } from "pocketquery/web";
 import { read, TINY_FILES } from "./fixtures.js";
 
@@ -78,6 +78,11 @@ test("a zip is fetched at its address, as it stands", async () => {
   };
   const places = ["b.zip?v=3", "b.zip?sig=a/b.zip", "my%20b%2Fc.zip", "%ff.zip", "get?file=b.zip"];
   await serve(there, async (address) => {
+    const seen: Progress[] = [];
+    await openSource(`${address}/b.zip`, { onProgress: (now) => void seen.push(now) });
+    const size = read("tiny.zip").length;
+    assert.deepEqual(seen.at(-1), { file: "b.zip", bytes: size, size });
+    asked.length = 0;
     for (const place of [...places, "b.zip#x", new URL("my bundle.zip", `${address}/`)]) {
       const zip = await openSource(typeof place === "string" ? `${address}/${place}` : place);
       assert.deepEqual((await zip.list()).sort(), TINY_FILES);

@@ -30,6 +30,10 @@ test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chrom
         }
       }
     });
+    await t.test("where onnxruntime's files are not served, the error says so", async () => {
+      const problem = await call<string>(page, "withoutItsFiles", "/fixtures/tiny");
+      assert.match(problem, /^MissingExtraError: .*: onnxruntime cannot start here: .*wasmPaths/);
+    });
     await t.test("with another adapter", async () => {
       const release = "/fixtures/release.safetensors";
       const vectors = await call<number[][]>(page, "swap", "/fixtures/tiny", release, texts);

@@ -27,6 +27,10 @@ test("an encoder across a border answers as one beside us", async () => {
       assert.ok(cosine(vector, EXPECTED.tiny.vectors[i] ?? []) > 0.9999);
     }
     assert.deepEqual(await encoder.encode(EXPECTED.texts[2] ?? ""), vectors[2]);
+    const done: number[] = [];
+    const prompted = await encoder.encodeDocument(["the sea", "a"], { onProgress: (now) => void done.push(now) });
+    assert.deepEqual([prompted.length, done], [2, [1, 2]]);
+    await assert.rejects(encoder.encode(["a", "b"], { signal: AbortSignal.abort() }), { name: "AbortError" });
     assert.deepEqual(await encoder.tokenize("the sea"), EXPECTED.tiny.ids.at(-1)?.slice(0, 3).concat(3));
     await encoder.swapAdapter(Uint8Array.from(read("release.safetensors")));
     assert.equal(encoder.version, "2");

@@ -19,7 +19,7 @@ import {
   InvalidInputError,
   SignatureError,
 } from "../errors.js";
-import type { FileSource, ReadOptions } from "../files/source.js";
+import type { FileSource, Progress, ReadOptions } from "../files/source.js";
 import {
   MANIFEST_FILE,
   type Manifest,
@@ -29,15 +29,6 @@ import {
 } from "./manifest.js";
 import { byCodePoint, repr } from "../python_text.js";
 import { checkSignature, type Key, keyId, rawKey, SIGNATURE_BYTES, sha256 } from "./signature.js";
-
-/** What has arrived of a bundle so far. */
-export interface Progress {
-  /** The file that is being read. */
-  readonly file: string;
-  /** Bytes of this file so far, and as the manifest states it. */
-  readonly bytes: number;
-  readonly size: number;
-}
 
 /** How a bundle is opened and read. */
 export interface BundleOptions {

@@ -29,8 +29,8 @@ export class FetchSource implements FileSource {
   async size(file: string, options: { readonly signal?: AbortSignal } = {}): Promise<number | null> {
     const response = await this.#ask(file, { method: "HEAD", ...options });
     if (response === null) return null;
-    const length = response.headers.get("content-length");
-    if (length !== null && !response.headers.has("content-encoding")) return Number(length);
+    const size = sizeOf(response);
+    if (size !== null) return size;
     return (await this.read(file, options)).byteLength; // it is sent compressed, or in pieces
   }
 
@@ -74,6 +74,7 @@ export class FetchSource implements FileSource {
 
   async #body(response: Response, file: string, options: ReadOptions): Promise<Uint8Array> {
     const limit = options.limit ?? Number.POSITIVE_INFINITY;
+    const size = sizeOf(response);
     const chunks: Uint8Array[] = [];
     let bytes = 0;
     try {
@@ -85,7 +86,7 @@ export class FetchSource implements FileSource {
         if (done) break;
         chunks.push(value);
         bytes += value.byteLength;
-        options.onBytes?.(Math.min(bytes, limit));
+        options.onBytes?.(Math.min(bytes, limit), size ?? undefined);
       }
       if (bytes >= limit) await reader?.cancel();
     } catch (error) {
@@ -101,4 +102,10 @@ export class FetchSource implements FileSource {
       { cause: error },
     );
   }
+}
+
+/** Bytes of the answer as its server states them; null where it is sent compressed, or in pieces. */
+function sizeOf({ headers }: Response): number | null {
+  const length = headers.get("content-length");
+  return length === null || headers.has("content-encoding") ? null : Number(length);
 }

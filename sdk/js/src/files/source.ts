@@ -4,7 +4,8 @@
  * another kind of storage brings one object.
  */
 
-import { ArtifactNotFoundError } from "../errors.js";
+import { ArtifactNotFoundError, InvalidInputError } from "../errors.js";
+import { kindOf } from "../python_text.js";
 
 /** How a file is read. */
 export interface ReadOptions {
@@ -12,8 +13,8 @@ export interface ReadOptions {
   readonly limit?: number;
   /** Ends the reading with its reason. */
   readonly signal?: AbortSignal;
-  /** Told how many bytes have arrived so far, of this file. */
-  readonly onBytes?: (bytes: number) => void;
+  /** Told how many bytes have arrived so far, of this file, and of how many where the place says so. */
+  readonly onBytes?: (bytes: number, size?: number) => void;
 }
 
 /** Where named files lie. Names are plain: no folders, no "..". */
@@ -46,6 +47,31 @@ export interface FileSource {
     end: number,
     options?: { readonly signal?: AbortSignal },
   ): Promise<Uint8Array>;
+}
+
+/** What has arrived of a bundle or an index so far. */
+export interface Progress {
+  /** The file that is being read. */
+  readonly file: string;
+  /** Bytes of this file so far. */
+  readonly bytes: number;
+  /** Of how many: as the manifest states it, or as its server does; null where nobody does. */
+  readonly size: number | null;
+}
+
+const METHODS = ["list", "size", "read", "readRange"] as const;
+
+/**
+ * `place`, where files can be read from it; an error calls it `name`.
+ * @throws InvalidInputError it is no FileSource
+ */
+export function checkSource(place: unknown, name: string): FileSource {
+  const found = (place ?? {}) as Partial<FileSource>;
+  if (METHODS.every((method) => typeof found[method] === "function")) return place as FileSource;
+  throw new InvalidInputError(
+    `${name} is ${kindOf(place)}, expected a FileSource: new FetchSource(address) on a page, ` +
+      "new FolderSource(path) of pocketquery/node, new MemorySource(files)",
+  );
 }
 
 /** The error of a file that is not there. */

@@ -1,6 +1,6 @@
 /** Documents: what they are, and checking what a caller gives. Python's `documents.py`. */
 import { InvalidInputError } from "../errors.js";
-import { kindOf, repr } from "../python_text.js";
+import { kindOf, repr, stripped } from "../python_text.js";
 import { checkText } from "../texts.js";
 
 /** JSON values by name; `title`, where there is one, is searched too. */
@@ -27,7 +27,7 @@ const MOST_DEPTH = 100; // lists and objects within each other
 /** The text that is encoded and searched: the title, where there is one, and the text. */
 export function content(document: NewDocument): string {
   const title = document.metadata?.["title"];
-  return typeof title === "string" ? `${title} ${document.text}` : document.text;
+  return stripped(typeof title === "string" ? `${title} ${document.text}` : document.text);
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 } from "../errors.js";
 import { checkDetached, checkPresent } from "../bundle/bundle.js";
 import { Fields } from "../fields.js";
-import type { FileSource } from "../files/source.js";
+import { checkSource, type FileSource, type Progress, type ReadOptions } from "../files/source.js";
 import { type Key, sha256 } from "../bundle/signature.js";
 import type { Base } from "./deltas/apply.js";
 import { contentsSha256 } from "./deltas/contents_hash.js";
@@ -41,6 +41,12 @@ const VECTORS_NAME = /^vectors-(?:0|[1-9][0-9]{0,17})\.u8$/;
 /** What is compared on opening: every byte with its SHA-256, or sizes and structure alone. */
 export type Check = "hashes" | "sizes";
 
+/** What a reading listens to, and tells. */
+export interface Watched {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
 /** An index as it was read. */
 export interface Folder extends Base {
   /** The file of the vectors, for errors. */
@@ -58,7 +64,7 @@ interface Info {
 }
 
 /**
- * Read the index in `source`.
+ * Read the index in `place`.
  *
  * @param publicKey the file `signature` must be made by its private half: over `index.json`, or over
  *   `delta.json` where a delta was applied to the index
@@ -68,10 +74,12 @@ interface Info {
  * @throws UnsupportedVersionError a newer version of the format
  */
 export async function readFolder(
-  source: FileSource,
+  place: FileSource,
   check: Check,
   publicKey?: Key,
+  watched: Watched = {},
 ): Promise<Folder> {
+  const source = watching(checkSource(place, "the index"), watched);
   const proof = publicKey === undefined ? undefined : await readProof(source, publicKey);
   const info = await readInfo(source, publicKey, proof);
   await refuseJournal(source);
@@ -110,6 +118,21 @@ export async function readFolder(
   const folder = { name: source.name, spaceId, dimension, signatureKeyId, documents, rows };
   if (proof) checkContents(folder, proof, isUnchanged(info, documents));
   return { ...folder, vectorsFile: name(vectorsName) };
+}
+
+/** `source`, each of whose readings ends with the signal and tells how far it is. */
+function watching(source: FileSource, { signal, onProgress }: Watched): FileSource {
+  const ends = signal ? { signal } : {};
+  return {
+    name: source.name,
+    list: () => source.list(),
+    size: (file) => source.size(file, ends),
+    read: (file, options: ReadOptions = {}) => {
+      const onBytes = (bytes: number, size?: number) => onProgress?.({ file, bytes, size: size ?? null });
+      return source.read(file, { ...options, ...ends, onBytes });
+    },
+    readRange: (file, begin, end) => source.readRange(file, begin, end, ends),
+  };
 }
 
 /** The signed description of the delta that was applied last; undefined where there is none. */

@@ -11,27 +11,28 @@
  * which the same was done.
  */
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
-import type { FileSource } from "../files/source.js";
+import type { FileSource, Progress } from "../files/source.js";
 import { crc32 } from "../files/zip.js";
 import { kindOf, repr } from "../python_text.js";
 import type { Key } from "../bundle/signature.js";
-import { checkText } from "../texts.js";
+import { checkOptions, checkText } from "../texts.js";
 import { type Added, analyzed } from "./added.js";
 import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js";
 import { ChangedMeanwhileError, type ChangeStore } from "./change_store.js";
 import { Contents } from "./contents.js";
-import { checkDocument, type Document, type Metadata, type NewDocument } from "./document.js";
+import { checkDocument, content, type Document, type Metadata, type NewDocument } from "./document.js";
 import { withDeltas } from "./deltas/apply.js";
+import { NoDocuments } from "./deltas/base.js";
 import { compileFilter } from "./filters.js";
 import { type Check, readFolder } from "./folder.js";
-import { checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
+import { type AddOptions, checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
 import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 
 export { type ChangeStore, MemoryChanges } from "./change_store.js";
 export { IndexedDbChanges } from "./indexed_db_changes.js";
 export type { Document, Metadata, NewDocument } from "./document.js";
 export type { Filter } from "./filters.js";
-export type { Mode, QueryEncoder, SearchOptions } from "./query.js";
+export type { AddOptions, Mode, QueryEncoder, SearchOptions } from "./query.js";
 export type { VectorLike } from "./vectors/vectors.js";
 
 /** A document found. */
@@ -79,11 +80,18 @@ export interface OpenIndexOptions {
   readonly check?: Check | undefined;
   /** The publisher's: index and deltas must be signed by its private half. */
   readonly publicKey?: Key | undefined;
+  /** Ends the opening with its reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** Told of each file how much of it has arrived. */
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /**
  * Open the index in `source`; everything is read into memory.
  *
+ * @param source null: there are no publisher's files, and what `changes` keeps is the whole index, in the
+ *   encoder's space; so an index begins on the device
+ * @throws InvalidInputError `source` is neither; null without an encoder, or beside deltas or a key
  * @throws ArtifactNotFoundError a file is not there
  * @throws CorruptArtifactError a file is truncated, was changed or is of another format
  * @throws UnsupportedVersionError a newer version of the format
@@ -91,14 +99,20 @@ export interface OpenIndexOptions {
  * @throws SpaceMismatchError the encoder, a delta or the changes are of another space; names both
  * @throws ArtifactError a delta was made from another index
  */
-export async function openIndex(source: FileSource, options: OpenIndexOptions = {}): Promise<Index> {
-  const { changes, check = "hashes", deltas = [], publicKey } = options;
+export async function openIndex(
+  source: FileSource | null,
+  options: OpenIndexOptions = {},
+): Promise<Index> {
+  const { changes, check = "hashes", deltas = [], publicKey, signal } = checkOptions(options);
+  signal?.throwIfAborted();
+  if (source === null) return ownIndex(options);
   const [folder, encoder] = await Promise.all([
-    readFolder(source, check, publicKey).then((found) =>
+    readFolder(source, check, publicKey, options).then((found) =>
       withDeltas(found, deltas, check === "hashes" || publicKey !== undefined, publicKey),
     ),
     options.encoder,
   ]);
+  signal?.throwIfAborted();
   const { spaceId, dimension, documents, rows, vectorsFile } = folder;
   if (encoder && encoder.spaceId !== spaceId) {
     throw SpaceMismatchError.between(
@@ -110,6 +124,27 @@ export async function openIndex(source: FileSource, options: OpenIndexOptions = 
   }
   const contents = new Contents(documents, rows, dimension, vectorsFile);
   const index = new Index(spaceId, dimension, contents, encoder, changes);
+  await index.load();
+  return index;
+}
+
+/** The index of a device's own documents alone. */
+async function ownIndex({ encoder, changes, deltas, publicKey }: OpenIndexOptions): Promise<Index> {
+  if (deltas?.length || publicKey !== undefined) {
+    throw new InvalidInputError(
+      "deltas and publicKey are about a publisher's files, and the source is null; name the files' source, " +
+        "or leave them out",
+    );
+  }
+  const { spaceId, dimension } = (await encoder) ?? {};
+  if (spaceId === undefined || dimension === undefined) {
+    throw new InvalidInputError(
+      "an index that begins on the device needs an encoder with spaceId and dimension, as load() gives " +
+        "one: openIndex(null, { encoder, changes })",
+    );
+  }
+  const contents = new Contents(new NoDocuments(), new Uint8Array(), dimension, "no file");
+  const index = new Index(spaceId, dimension, contents, await encoder, changes);
   await index.load();
   return index;
 }
@@ -159,7 +194,7 @@ export class Index {
    *   unknown mode or filter operator; dense or hybrid for a text without an encoder
    */
   async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
-    const { filter } = options;
+    const { filter } = checkOptions(options);
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder);
     const { rows, scores } = this.contents.rank(request, condition);
@@ -199,13 +234,22 @@ export class Index {
    * Add documents with their vectors, all or none; when this resolves they are stored.
    *
    * @param documents with ids that the index does not have
-   * @param vectors one a document, (dimension,), by the index's document encoder
+   * @param vectors one a document, (dimension,), by the index's document encoder. None: by the light
+   *   encoder that the index was opened with, which finds less and needs nothing else
    * @throws InvalidInputError an id twice or already there, a vector or text that cannot be used,
-   *   or the index is for reading only
+   *   no vectors and no encoder of documents, or the index is for reading only
    * @throws ArtifactError it cannot be stored; the index is as it was
    */
-  async add(documents: readonly NewDocument[], vectors: readonly VectorLike[]): Promise<void> {
-    const added = this.checked(documents, vectors);
+  async add(
+    documents: readonly NewDocument[],
+    vectors?: readonly VectorLike[] | null,
+    options: AddOptions = {},
+  ): Promise<void> {
+    this.writable();
+    const { signal } = checkOptions(options);
+    const checked = checkedDocuments(documents);
+    const added = this.prepared(checked, vectors ?? (await this.encoded(checked, options)));
+    signal?.throwIfAborted();
     await this.write(async () => {
       const known = added.find(({ document }) => this.contents.rowOf(document!.id) !== undefined);
       if (known) throw taken(known.document!.id);
@@ -275,32 +319,41 @@ export class Index {
     this.contents.add(added);
   }
 
-  private checked(documents: readonly NewDocument[], vectors: readonly VectorLike[]): Added[] {
-    for (const [name, value] of Object.entries({ documents, vectors })) {
-      if (!Array.isArray(value)) {
-        throw new InvalidInputError(`${name} is ${kindOf(value)}, expected a list`);
-      }
+  private async encoded(
+    documents: readonly Document[],
+    options: AddOptions,
+  ): Promise<readonly VectorLike[]> {
+    if (typeof this.encoder?.encodeDocument !== "function") {
+      throw new InvalidInputError(
+        "documents came without vectors, and the index was opened without an encoder of documents; " +
+          "pass vectors, or openIndex(source, { encoder: await load() })",
+      );
+    }
+    return documents.length ? this.encoder.encodeDocument(documents.map(content), options) : [];
+  }
+
+  private prepared(documents: readonly Document[], vectors: readonly VectorLike[]): Added[] {
+    if (!Array.isArray(vectors)) {
+      throw new InvalidInputError(`vectors is ${kindOf(vectors)}, expected a list`);
     }
     if (documents.length !== vectors.length) {
       throw new InvalidInputError(`${documents.length} documents came with ${vectors.length} vectors`);
     }
-    const ids = new Set<string>();
-    return documents.map((document, i) => {
-      const checked = checkDocument(document, `documents[${i}]`);
-      if (ids.has(checked.id)) throw taken(checked.id);
-      ids.add(checked.id);
-      const unit = unitVector(vectors[i], this.dimension, `vectors[${i}]`);
-      return analyzed(checked, quantize(unit));
-    });
+    return documents.map((document, i) =>
+      analyzed(document, quantize(unitVector(vectors[i], this.dimension, `vectors[${i}]`))),
+    );
+  }
+
+  private writable(): void {
+    if (this.changes) return;
+    throw new InvalidInputError(
+      "the index is open for reading only; open it with openIndex(source, { changes: store })",
+    );
   }
 
   /** Writers wait for each other. */
   private write<T>(work: () => Promise<T>): Promise<T> {
-    if (!this.changes) {
-      throw new InvalidInputError(
-        "the index is open for reading only; open it with openIndex(source, { changes: store })",
-      );
-    }
+    this.writable();
     const done = this.writing.then(work);
     this.writing = done.catch(() => undefined);
     return done;
@@ -351,6 +404,20 @@ export class Index {
     const { length, sum } = this.known;
     throw new ChangedMeanwhileError(name, `${whole} bytes (CRC-32 ${found.sum})`, `${length} (${sum})`);
   }
+}
+
+/** Copies of the documents. Throws InvalidInputError: one cannot be stored, or an id comes twice. */
+function checkedDocuments(documents: readonly NewDocument[]): Document[] {
+  if (!Array.isArray(documents)) {
+    throw new InvalidInputError(`documents is ${kindOf(documents)}, expected a list`);
+  }
+  const ids = new Set<string>();
+  return documents.map((document, i) => {
+    const checked = checkDocument(document, `documents[${i}]`);
+    if (ids.has(checked.id)) throw taken(checked.id);
+    ids.add(checked.id);
+    return checked;
+  });
 }
 
 /** `bytes`, behind those known. */

@@ -1,7 +1,7 @@
 /** What may be searched for, checked before the index is touched. Python's `query.py`. */
 import { InvalidInputError } from "../errors.js";
 import { isBlank, repr, show } from "../python_text.js";
-import { checkCount, checkText } from "../texts.js";
+import { checkCount, checkOptions, checkText } from "../texts.js";
 import type { Filter } from "./filters.js";
 import { unitVector, type VectorLike } from "./vectors/vectors.js";
 
@@ -10,10 +10,24 @@ const MODES = ["dense", "lexical", "hybrid"] as const;
 /** By meaning (cosine), by words (BM25), or both. */
 export type Mode = (typeof MODES)[number];
 
-/** What a search needs of an encoder. */
+/** What a search needs of an encoder; and what adding without vectors needs, too. */
 export interface QueryEncoder {
   readonly spaceId: string;
+  /** Of its vectors; an index that begins on the device takes it from here. */
+  readonly dimension?: number;
   encodeQuery(text: string): Float32Array | Promise<Float32Array>;
+  encodeDocument?(
+    texts: readonly string[],
+    options: AddOptions,
+  ): readonly Float32Array[] | Promise<readonly Float32Array[]>;
+}
+
+/** What a long adding listens to, and tells. */
+export interface AddOptions {
+  /** Ends it with its reason before anything is stored. */
+  readonly signal?: AbortSignal | undefined;
+  /** Told after each document how many are encoded, of how many. */
+  readonly onProgress?: ((done: number, documents: number) => void) | undefined;
 }
 
 /** How to search. */
@@ -49,7 +63,7 @@ export async function checkQuery(
   encoder: QueryEncoder | undefined,
 ): Promise<CheckedQuery> {
   const text = typeof query === "string" ? checkText(query, "the query") : "";
-  let vector: unknown = options.vector;
+  let vector: unknown = checkOptions(options).vector;
   if (typeof query === "string") {
     if (isBlank(text)) throw new InvalidInputError("the query is blank; expected some text");
   } else if (vector === undefined) {

@@ -17,9 +17,10 @@ import {
   InvalidInputError,
   SpaceMismatchError,
 } from "../errors.js";
-import type { FileSource } from "../files/source.js";
-import { type OnnxRuntime, type SessionOptions, unloadable } from "../graph.js";
+import { checkSource, type FileSource } from "../files/source.js";
+import { checkRuntime, type OnnxRuntime, type SessionOptions, unloadable } from "../graph.js";
 import { byCodePoint, repr, show } from "../python_text.js";
+import { checkOptions } from "../texts.js";
 import {
   checkStepSignature,
   descriptionOf,
@@ -130,7 +131,9 @@ export class LocalStep {
    * made for another encoder), SpaceMismatchError or UnsupportedVersionError.
    */
   static async open(place: Bundle | FileSource, options: StepOptions): Promise<LocalStep> {
-    const bundle = place instanceof Bundle ? place : await Bundle.open(place);
+    checkRuntime(checkOptions(options).onnxruntime);
+    const bundle =
+      place instanceof Bundle ? place : await Bundle.open(checkSource(place, "the bundle"));
     if (!bundle.has(TRAINING_STEP_FILE)) {
       throw new ArtifactNotFoundError(
         `${bundle.source.name}: the bundle has no ${TRAINING_STEP_FILE}, so this encoder cannot ` +

@@ -1,4 +1,5 @@
 /** The documents that a publisher made: those of its file, or of its file and its deltas. */
+import type { Document } from "../document.js";
 import type { Part, Postings } from "../part.js";
 
 /** The texts of a row, to the letter. */
@@ -23,4 +24,39 @@ export interface BaseDocuments extends Part {
 
   /** Every term once, in the order of its bytes; one may be of no row that is left. */
   postingsByTerm(): Iterable<TermPostings>;
+}
+
+/** Of a publisher who made none: an index that begins on the device. */
+export class NoDocuments implements BaseDocuments {
+  readonly count = 0;
+  readonly lengths = [];
+  readonly deleted = [];
+
+  postings(): Postings {
+    return { rows: new Uint32Array(), counts: new Uint16Array() };
+  }
+
+  rowOf(): undefined {
+    return undefined;
+  }
+
+  document(row: number): Document {
+    throw new RangeError(`row ${row} of no documents`);
+  }
+
+  texts(row: number): StoredTexts {
+    throw new RangeError(`row ${row} of no documents`);
+  }
+
+  postingsByTerm(): Iterable<TermPostings> {
+    return [];
+  }
+
+  prepare(): void {
+    // Nothing is there.
+  }
+
+  value(): undefined {
+    return undefined;
+  }
 }
