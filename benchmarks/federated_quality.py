@@ -53,11 +53,15 @@ def main() -> int:
     seeds = range(1, arguments.seeds + 1)
     for encoder in arguments.encoders:
         for domain in arguments.domains:
-            arms = arms_of(domain, arguments.all_arms)
+            arms = (
+                iter(["before", *arguments.arms])
+                if arguments.arms
+                else arms_of(domain, arguments.all_arms)
+            )
             scores = gather(Bench(encoder, domain, data, WORK), arms, seeds)
             results[f"{encoder}/{domain}"] = compare(scores)
             print_table(f"{encoder} encoder, clients of {domain}", scores)
-    return report(results)
+    return 0 if arguments.arms else report(results)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -65,6 +69,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--encoders", nargs="+", choices=list(NOISE), default=list(NOISE))
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=list(DOMAINS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--arms", nargs="+", choices=list(ARMS), help="beside before; decides nothing"
+    )
     parser.add_argument("--all-arms", action="store_true", help="also outside of clinc")
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     return parser.parse_args()
