@@ -43,9 +43,9 @@ def distill(subparsers: Any) -> None:
     add = parser.add_argument
     add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
     add("--output", required=True, metavar="FOLDER", help="where the student goes")
-    add("--corpus", metavar="FILE", help="documents it will search: corpus.jsonl, plain or gzip")
-    add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain or gzip")
-    add("--texts", metavar="FILE", help="more queries, one a line, plain or gzip")
+    add("--corpus", metavar="FILE", help="documents to search: corpus.jsonl, plain, gzip or xz")
+    add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain, gzip or xz")
+    add("--texts", metavar="FILE", help="more queries, one a line, plain, gzip or xz")
     add("--student", default="3x384", metavar="LxW", help=_SHAPES)
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
     add("--vocabulary", type=int, metavar="N", help="prune to about N subword tokens")

@@ -57,7 +57,7 @@ def index(subparsers: Any) -> None:
         "--corpus",
         nargs="+",
         metavar="PATH",
-        help="JSON Lines (plain or gzip) or Parquet: files, patterns, folders, fsspec URLs",
+        help="JSON Lines (plain, gzip or xz) or Parquet: files, patterns, folders, fsspec URLs",
     )
     source.add_argument(
         "--documents", metavar="FOLDER", help="text, Markdown, reStructuredText and HTML files"

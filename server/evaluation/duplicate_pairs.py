@@ -35,7 +35,7 @@ class DuplicateSplit:
 
 
 def read_duplicate_pairs(path: Path | str) -> list[DuplicatePair]:
-    """Pairs of a tsv, plain or gzip, whose header has label (0 or 1), question1 and question2.
+    """Pairs of a tsv, plain, gzip or xz, whose header has label (0 or 1), question1 and question2.
 
     Raises:
         CorpusError: another header, a line with too few columns, or another label.

@@ -43,7 +43,7 @@ objectives and the texts they learn from, the preferred first:
   baselines     cmlm, ict, prop, seed, tsdae     documents
 
 Texts come as a store (pocketquery mine store) or as a raw file: JSON Lines, a table separated by
-tabs, or plain text with blank lines between documents; plain or gzip. Documents may also be a
+tabs, or plain text with blank lines between documents; plain, gzip or xz. Documents may also be a
 folder of text, Markdown, reStructuredText and HTML files. The model is a sentence-transformers
 folder, which distill, export and evaluate take as their --teacher. Killed and run again, a run
 continues where it was; --json prints its figures as one object.

@@ -27,7 +27,7 @@ _WHAT: dict[Kind, str] = {
 
 def add_inputs(parser: argparse.ArgumentParser, *kinds: Kind) -> None:
     """Add the options that name texts of these kinds and say how raw files are read."""
-    group: Any = parser.add_argument_group("texts (stores or raw files, plain or gzip)")
+    group: Any = parser.add_argument_group("texts (stores or raw files, plain, gzip or xz)")
     for kind in kinds:
         group.add_argument(f"--{kind}", nargs="+", default=[], metavar="PATH", help=_WHAT[kind])
     add = group.add_argument

@@ -37,8 +37,8 @@ def add_triples(modes: Any) -> None:
     add = parser.add_argument_group("queries with judgements").add_argument
     add("--dataset", metavar="FOLDER", help="in BEIR's layout, instead of the next three")
     add("--split", default="train", help="which judgements of --dataset (default: train)")
-    add("--corpus", metavar="FILE", help="corpus.jsonl: _id, title, text; plain or gzip")
-    add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl; plain or gzip")
+    add("--corpus", metavar="FILE", help="corpus.jsonl: _id, title, text; plain, gzip or xz")
+    add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl; plain, gzip or xz")
     add("--qrels", metavar="FILE", help="judgements: query id, document id, grade")
     add("--exclude", metavar="FILE", help="pairs (query id, document id) that are no negatives")
     add = parser.add_argument_group("negatives").add_argument

@@ -38,7 +38,7 @@ class CandidateList:
 def read_candidate_table(path: Path | str) -> list[CandidateList]:
     """Read a table with the columns query_id, candidate_id, relevance, query, candidate.
 
-    Tab-separated with that header, plain or gzip; rows of a query stand together or apart.
+    Tab-separated with that header, plain, gzip or xz; rows of a query stand together or apart.
 
     Raises:
         ArtifactNotFoundError: there is no such file.

@@ -101,7 +101,7 @@ def find_files(folder: Path | str, split: str = "test") -> CollectionFiles:
     """Find the parts of a collection in a folder: BEIR's layout, or the same names laid flat.
 
     Looked for are corpus.jsonl, queries.SPLIT.tsv or queries.jsonl/.tsv, and qrels/SPLIT.tsv,
-    qrels.SPLIT.tsv or qrels.tsv, each also with .gz.
+    qrels.SPLIT.tsv or qrels.tsv, each also with .gz or .xz.
 
     Raises:
         ArtifactNotFoundError: a part is missing; names what was looked for.
@@ -116,8 +116,8 @@ def find_files(folder: Path | str, split: str = "test") -> CollectionFiles:
 
 def _first(folder: Path, *names: str) -> Path:
     for name in names:
-        for path in (folder / name, folder / f"{name}.gz"):
+        for path in (folder / name, folder / f"{name}.gz", folder / f"{name}.xz"):
             if path.is_file():
                 return path
-    looked = ", ".join(f"{name}[.gz]" for name in names)
+    looked = ", ".join(f"{name}[.gz|.xz]" for name in names)
     raise ArtifactNotFoundError(f"{folder}: found none of {looked}; expected a folder as BEIR's")

@@ -18,7 +18,7 @@ __all__ = ["document_group", "read_document_groups"]
 def read_document_groups(
     path: Path | str, *, lang: str = "", join_titles: bool = False
 ) -> Iterator[Group]:
-    """Yield the documents of a JSON Lines file, plain or gzip, one in memory at a time.
+    """Yield the documents of a JSON Lines file, plain, gzip or xz, one in memory at a time.
 
     A line has ``text``, ``sentences`` (a list) or ``paragraphs`` (a list of texts, or of objects
     with a ``text``; headings have none and are left out). Its ``title`` comes first; ``_id`` or

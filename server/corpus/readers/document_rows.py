@@ -19,7 +19,7 @@ def read_document_rows(path: Path | str, columns: Columns, *, lang: str = "") ->
     """Yield the documents of a file whose rows hold their text.
 
     Args:
-        path: the file, plain or gzip.
+        path: the file, plain, gzip or xz.
         columns: one column for the text: neighbouring rows of one ``id`` and language are the
             paragraphs of a document, or every row is one where no ``id`` is named. Two columns:
             a title and its text, every row a document; a row that has one of them has no title.

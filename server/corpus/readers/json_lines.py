@@ -14,8 +14,8 @@ __all__ = ["field_name", "id_and_language", "json_objects", "text_field"]
 
 
 def json_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) of a JSON Lines file, plain or gzip, or (row number, values) of a
-    Parquet file; both are known by their first bytes.
+    """Yield (line number, object) of a JSON Lines file, plain, gzip or xz, or (row number, values)
+    of a Parquet file; both are known by their first bytes.
 
     Raises:
         ArtifactNotFoundError: there is no such file.

@@ -1,4 +1,4 @@
-"""Relevance judgements (qrels) and pairs to leave out of a ranking, plain or gzip."""
+"""Relevance judgements (qrels) and pairs to leave out of a ranking, plain, gzip or xz."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts with a class each: a tab-separated file with a header row, plain or gzip."""
+"""Texts with a class each: a tab-separated file with a header row, plain, gzip or xz."""
 
 from __future__ import annotations
 

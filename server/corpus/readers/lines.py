@@ -1,9 +1,10 @@
-"""Numbered lines of a text file, plain or gzip, and the errors that name them."""
+"""Numbered lines of a text file, plain, gzip or xz, and the errors that name them."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
 
 
 def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
@@ -42,12 +44,13 @@ def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end) of a UTF-8 file, at a path or an fsspec URL.
 
-    Gzip is known by its first two bytes, not by the file's name. A byte order mark is dropped.
+    Gzip and xz are known by their first bytes, not by the file's name. A byte order mark is
+    dropped.
 
     Raises:
         ArtifactNotFoundError: there is no such file.
-        CorpusError: the bytes are not UTF-8, the gzip stream is cut or damaged, or a URL's server
-            gives an error.
+        CorpusError: the bytes are not UTF-8, the packed stream is cut or damaged, or a URL's
+            server gives an error.
     """
     number = 0
     with url_errors(path):
@@ -55,9 +58,9 @@ def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
             with _open(path) as file:
                 for number, raw in enumerate(file, start=1):
                     yield number, _decode(path, number, raw)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            found = f"a damaged or truncated gzip stream after this line ({error})"
-            raise bad_line(path, number, found, "a whole gzip file; copy it again") from error
+        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+            found = f"a damaged or truncated gzip or xz stream after this line ({error})"
+            raise bad_line(path, number, found, "a whole file; copy it again") from error
 
 
 def is_url(path: Path | str) -> bool:
@@ -113,14 +116,15 @@ def open_bytes(path: Path | str) -> BinaryIO:
 
 def _open(path: Path | str) -> BinaryIO:
     file = open_bytes(path)
-    packed = file.read(2) == _GZIP_MAGIC
+    begin = file.read(len(_XZ_MAGIC))
     file.seek(0)
-    if not packed:
+    unpacked = gzip.open if begin.startswith(_GZIP_MAGIC) else lzma.open
+    if unpacked is lzma.open and begin != _XZ_MAGIC:
         return file
     if is_url(path):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+        return cast("BinaryIO", unpacked(file))
     file.close()
-    return cast("BinaryIO", gzip.open(path, "rb"))
+    return cast("BinaryIO", unpacked(path, "rb"))
 
 
 def _decode(path: Path | str, number: int, raw: bytes) -> str:

@@ -22,7 +22,7 @@ _Lines = Iterable[tuple[int, str]]
 def read_plain_text(
     path: Path | str, document: Unit = "block", *, lang: str = ""
 ) -> Iterator[Group]:
-    """Yield the documents of a file of running text, plain or gzip; ids are their first lines.
+    """Yield the documents of a file of running text, plain, gzip or xz; ids are their first lines.
 
     Args:
         path: the file.
@@ -46,7 +46,7 @@ def read_plain_text(
 def read_sentence_lines(
     path: Path | str, *, document_ids: Path | str | None = None, lang: str = ""
 ) -> Iterator[Group]:
-    """Yield the documents of a file with one sentence a line, plain or gzip.
+    """Yield the documents of a file with one sentence a line, plain, gzip or xz.
 
     Args:
         path: the file. Without ``document_ids`` a blank line ends a document, named after its

@@ -1,4 +1,4 @@
-"""Queries: a tsv of id and text (header or none) or JSON Lines, plain or gzip."""
+"""Queries: a tsv of id and text (header or none) or JSON Lines, plain, gzip or xz."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ KNOWN_ROLES: Mapping[str, str] = {
 def read_sessions(
     path: Path | str, *, lang: str = "", merge: bool = True, rename: bool = True
 ) -> Iterator[Group]:
-    """Yield the sessions of a JSON Lines file, plain or gzip, one in memory at a time.
+    """Yield the sessions of a JSON Lines file, plain, gzip or xz, one in memory at a time.
 
     A line has ``turns``, a list of objects with ``role`` (or ``speaker``) and ``text``, or of
     [speaker, text]; ``id`` or ``_id`` names it, otherwise its line number, and ``lang`` goes before

@@ -50,7 +50,7 @@ class Columns:
 def read_rows(
     path: Path | str, kind: Kind, columns: Columns | None = None, *, lang: str = ""
 ) -> Iterator[Group]:
-    """Yield the pairs, triples or queries of a file, plain or gzip, one in memory at a time.
+    """Yield the pairs, triples or queries of a file, plain, gzip or xz, one in memory at a time.
 
     JSON Lines (known by the first character, "{") name their fields; without ``columns`` these are
     ``texts`` (a list), ``text1`` and ``text2``, ``anchor`` and ``positive``, or ``query``,

@@ -45,7 +45,7 @@ def encode_corpus_command(subparsers: Any) -> None:
         nargs="+",
         required=True,
         metavar="PATH",
-        help="JSON Lines (plain or gzip) or Parquet: files, patterns, folders, fsspec URLs",
+        help="JSON Lines (plain, gzip or xz) or Parquet: files, patterns, folders, fsspec URLs",
     )
     add("--output", required=True, metavar="FOLDER", help="the encoded corpus; one is replaced")
     add_encoder(parser)

@@ -13,7 +13,8 @@ from pocketquery.server.corpus.text_store import MANIFEST
 
 __all__ = ["fingerprint", "list_shards"]
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".parquet")
+_PLAIN = (".jsonl", ".ndjson")
+SUFFIXES = (*(f"{name}{packed}" for name in _PLAIN for packed in ("", ".gz", ".xz")), ".parquet")
 """Which files of a folder are its shards."""
 
 _CHANGING = ("size", "ETag", "Last-Modified")

@@ -32,7 +32,7 @@ class SimulatedStore:
 
 
 def read_clients(path: Path | str) -> dict[str, SimulatedStore]:
-    """Users and their queries from JSON Lines, plain or gzip, in the order users first appear.
+    """Users and their queries from JSON Lines, plain, gzip or xz, in the order users first appear.
 
     A line has ``client`` and ``query`` (or ``text``), and may have ``shown``, ids of documents with
     the best first, and ``opened``, one of them.

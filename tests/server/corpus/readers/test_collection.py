@@ -67,5 +67,5 @@ def test_a_flat_folder_with_packed_files(tmp_path: Path) -> None:
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
     (beir(tmp_path) / "qrels/test.tsv").unlink()
-    with pytest.raises(ArtifactNotFoundError, match=r"qrels/test\.tsv\[\.gz\]"):
+    with pytest.raises(ArtifactNotFoundError, match=r"qrels/test\.tsv\[\.gz\|\.xz\]"):
         find_files(tmp_path)

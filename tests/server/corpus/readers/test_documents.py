@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,10 +39,13 @@ def test_title_and_text_make_the_content(tmp_path: Path) -> None:
     assert content(first) == "First one"
 
 
-@pytest.mark.parametrize("name", ["corpus.jsonl.gz", "corpus.jsonl"])
-def test_gzip_is_known_by_its_bytes(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["corpus.jsonl.gz", "corpus.jsonl.xz", "corpus.jsonl"])
+@pytest.mark.parametrize("packed", [gzip.compress, lzma.compress])
+def test_packed_files_are_known_by_their_bytes(
+    tmp_path: Path, packed: Callable[[bytes], bytes], name: str
+) -> None:
     plain = write(tmp_path / "plain", *LINES)
-    (tmp_path / name).write_bytes(gzip.compress(plain.read_bytes()))
+    (tmp_path / name).write_bytes(packed(plain.read_bytes()))
     assert list(read_documents(tmp_path / name)) == list(read_documents(plain))
 
 
@@ -101,10 +106,13 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [12, 40, -4])
-def test_a_truncated_gzip_is_an_error(tmp_path: Path, keep: int) -> None:
+@pytest.mark.parametrize("packed", [gzip.compress, lzma.compress])
+def test_a_truncated_file_is_an_error(
+    tmp_path: Path, packed: Callable[[bytes], bytes], keep: int
+) -> None:
     path = tmp_path / "corpus.jsonl.gz"
-    path.write_bytes(gzip.compress(write(tmp_path / "plain", *LINES).read_bytes())[:keep])
-    with pytest.raises(CorpusError, match="gzip"):
+    path.write_bytes(packed(write(tmp_path / "plain", *LINES).read_bytes())[:keep])
+    with pytest.raises(CorpusError, match="gzip or xz stream"):
         list(read_documents(path))
 
 
@@ -114,7 +122,12 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
             list(read_documents(path))
 
 
-@given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda b: b"\x1f\x8b\x08" + b))
+@given(
+    st.binary(max_size=200)
+    | st.tuples(st.sampled_from([b"\x1f\x8b\x08", b"\xfd7zXZ\x00"]), st.binary(max_size=60)).map(
+        b"".join
+    )
+)
 def test_arbitrary_bytes_give_documents_or_a_corpus_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
