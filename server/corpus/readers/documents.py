@@ -1,4 +1,4 @@
-"""Documents of a corpus in BEIR's layout: corpus.jsonl (plain, gzip, xz), or the same as Parquet."""
+"""Documents of a corpus in BEIR's layout: corpus.jsonl (plain, gzip or xz), or as Parquet."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _store(path: Path | str, kind: Kind) -> TextStore:
 def read_groups(
     path: Path | str, kind: Kind, reading: ReadOptions | None = None
 ) -> Iterator[Group]:
-    """Yield the groups of a raw file, plain, gzip or xz; the layout is known by its first character.
+    """Yield the groups of a raw file, plain, gzip or xz; its first character tells the layout.
     With documents also those of a folder of texts.
 
     Raises:
