@@ -208,6 +208,7 @@ def running(folder: Path, load: Load, devices: int) -> Iterator[Gateway]:
     config.write_text(
         'folder = "files"\nlisten = "127.0.0.1:0"\nrequests-per-minute = 1e9\n'
         f'address-requests-per-minute = 1e9\nauthorities = ["{HOST}"]\n'
+        "address-connections = 0\n"  # all devices have this machine's
     )
     with (folder / "log.jsonl").open("w") as log:
         process = subprocess.Popen(

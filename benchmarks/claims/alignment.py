@@ -56,7 +56,7 @@ _STAGES = {"align_qd": "texts", "align_nce": "triples"}  # loss -> what is read
 class AlignmentStudy(Study):
     """Arms that are query sides, aligned alike; encoders begin with their own shape's start."""
 
-    def begin(self) -> None:
+    def begin(self, *, trains: bool = True) -> None:
         self._starts = {
             arm: Start(settings["start"])
             for arm, settings in self.settings["arms"].items()

@@ -64,8 +64,8 @@ _TRIED = 3  # steps of fine-tuning from which its length is estimated
 class CpdaeStudy(Study):
     """With the rates of fine-tuning, chosen once on the MLM arm."""
 
-    def begin(self) -> None:
-        super().begin()
+    def begin(self, *, trains: bool = True) -> None:
+        super().begin(trains=trains)
         self._asked.rates.update(self._fine_tuning_rates())
 
     @property
@@ -87,6 +87,7 @@ class CpdaeStudy(Study):
         if not kept.is_file():
             if published := self._published(kept):
                 return {name: float(rate) for name, rate in published.items()}
+            self._check_trains(f"the rates of fine-tuning on {self.corpus.name}")
             trained, developed = (
                 self.train("mlm", 0, kept.with_suffix(".run")),
                 self._asked.developed,

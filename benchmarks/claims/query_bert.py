@@ -39,34 +39,30 @@ from pocketquery.server.evaluation.duplicate_pairs import (
     split_duplicates,
 )
 from pocketquery.server.evaluation.duplicates import pair_scores, score_duplicates
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.pretraining import Part
 
 
 class QueryBertStudy(Study):
     """With light views that are written once, from the start."""
 
-    def begin(self) -> None:
-        super().begin()
+    _views = "template,template"  # where speed alone is measured
+
+    def begin(self, *, trains: bool = True) -> None:
+        super().begin(trains=trains)
+        if not trains:
+            return
         queries = self.corpus.sources["views"]
         texts = [queries[row].texts[0] for row in range(len(queries))]
         model = self.shared_start.leg_folder(self._leg)
         cache = self._folder() / f"views-{self._start_key()}.sqlite"
-        self.settings = _with_views(self.settings, light_views(cache, model, texts))
+        self._views = light_views(cache, model, texts)
 
-    def begin_anywhere(self) -> None:
-        super().begin_anywhere()
-        self.settings = _with_views(self.settings, "template,template")
-
-
-def _with_views(settings: Mapping[str, Any], light: str) -> Mapping[str, Any]:
-    """The settings with the light slots' augmenters in their place."""
-    arms = settings["arms"]
-    changed = {
-        arm: {**table, "objectives": {"query_bert": {**options, "light": light}}}
-        for arm, table in arms.items()
-        for options in [table.get("objectives", {}).get("query_bert", {})]
-        if options.get("light") == "$VIEWS"
-    }
-    return {**settings, "arms": {**arms, **changed}}
+    def _part(self, name: str, options: Mapping[str, Any], encoder: SentenceEncoder) -> Part:
+        # Not in the settings: a run is named by them, and where its cache lies is no part of it.
+        if options.get("light") == "$VIEWS":
+            options = {**options, "light": self._views}
+        return super()._part(name, options, encoder)
 
 
 def corpus(name: str, data: Path) -> Corpus:

@@ -75,7 +75,7 @@ def main(
         if options.estimate:
             found[chosen] = print_estimate(study)
             continue
-        study.begin()
+        study.begin(trains=not (options.finished or options.publish))
         if options.publish:
             found[chosen] = str(study.publish())
             continue

@@ -117,6 +117,7 @@ class Study:
     _leg: int = field(init=False, default=-1)
     _rate: float = field(init=False, default=0.0)
     _named: str = field(init=False, default="")
+    _trains: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
         self.settings = settings_of(self.name, self.profile)
@@ -128,12 +129,16 @@ class Study:
         found: list[str] = settings_of(name, profile).get("corpora", [])
         return found
 
-    def begin(self) -> None:
+    def begin(self, *, trains: bool = True) -> None:
         """Take the start that passed its gate, and the learning rate.
 
+        Args:
+            trains: whether what was not chosen yet is chosen now, by training.
+
         Raises:
-            SystemExit: no start has passed.
+            SystemExit: no start has passed; nothing is to be trained, and no rate is chosen.
         """
+        self._trains = trains
         self._leg = checked_leg(self.shared_start)
         self.start_said = f"{self.shared_start.name}, leg {self._leg}, {self._start_key()}"
         self._rate = self._chosen_rate()
@@ -219,7 +224,7 @@ class Study:
 
     def _chosen(self) -> dict[str, float]:
         """What was chosen before the runs, by the name of its file and its own."""
-        if "learning_rate" in self.settings["train"]:
+        if "learning_rate" in self.settings["train"] or "rates" not in self.settings:
             return {}
         return {f"{self._rate_path().stem}/rate": self._chosen_rate()}
 
@@ -358,11 +363,16 @@ class Study:
         if not kept.is_file():
             if published := self._published(kept):
                 return float(published["rate"])
+            self._check_trains(f"the learning rate of {self.name} on {self.corpus.name}")
             scores = {rate: self._score_of_rate(rate, kept) for rate in rates["of"]}
             best = max(scores, key=lambda rate: scores[rate])
             write_atomic(kept, json.dumps({"rate": best, "development": scores}))
             print(f"{self.name} {self.corpus.name}: rate {best} of {scores}", flush=True)
         return float(json.loads(kept.read_text("utf-8"))["rate"])
+
+    def _check_trains(self, what: str) -> None:
+        if not self._trains:
+            raise SystemExit(f"{what} has not been chosen yet; expected runs: leave --finished out")
 
     def _rate_path(self) -> Path:
         """Where the chosen rate is kept."""

@@ -12,7 +12,13 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check, number, one_of
 from pocketquery.server.corpus.readers.lines import bad_line, numbered_lines
 
-__all__ = ["DuplicatePair", "DuplicateSplit", "read_duplicate_pairs", "split_duplicates"]
+__all__ = [
+    "DuplicatePair",
+    "DuplicateSplit",
+    "connected_pairs",
+    "read_duplicate_pairs",
+    "split_duplicates",
+]
 
 _COLUMNS = ("label", "question1", "question2")
 
@@ -116,7 +122,7 @@ def _by_component(
     parts: list[list[DuplicatePair]] = [[], [], []]
     home: dict[str, int] = {}
     dealt = 0
-    for component in _components(duplicates):
+    for component in connected_pairs(duplicates):
         part = next(place for place, end in enumerate(ends) if dealt < end * len(duplicates))
         parts[part] += component
         dealt += len(component)
@@ -133,7 +139,7 @@ def _by_component(
     return parts
 
 
-def _components(duplicates: list[DuplicatePair]) -> list[list[DuplicatePair]]:
+def connected_pairs(duplicates: Sequence[DuplicatePair]) -> list[list[DuplicatePair]]:
     """Pairs that hang together by their questions, in the order of their first pair."""
     parent: dict[str, str] = {}
 

@@ -192,6 +192,9 @@ def test_rates_are_chosen_once_and_arms_take_equal_steps(work: Path) -> None:
 
     corpus = Corpus("made_up", sessions(), {}, lambda trained: {"m": np.ones(3)}, develop)
     study = Study("tiny", corpus)
+    with pytest.raises(SystemExit, match="rate of tiny on made_up has not been chosen yet"):
+        study.begin(trains=False)
+    assert asked == []
     study.begin()
     assert len(asked) == 2
     plans = {arm: study.prepared(arm, 1)[2] for arm in study.arms()}
@@ -256,3 +259,24 @@ def test_what_is_published_stands_in_for_the_runs_and_for_nothing_else(work: Pat
         again.run("mlm", 2)
     kept_file = again.publish().read_bytes()
     assert kept_file == study.publish().read_bytes()
+
+
+def test_a_run_is_named_alike_wherever_its_cache_lies(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import query_bert
+    from study import Study
+
+    study: Any = query_bert.QueryBertStudy.__new__(query_bert.QueryBertStudy)
+    built: list[str] = []
+    monkeypatch.setattr(
+        Study,
+        "_part",
+        lambda self, name, options, encoder: built.append(options["light"]),
+    )
+    options = {"light": "$VIEWS", "heavy": "shuffle"}
+    for place in ("/a/views.sqlite", "/b/views.sqlite"):
+        study._views = place
+        study._part("query_bert", options, None)
+    assert built == ["/a/views.sqlite", "/b/views.sqlite"]
+    assert options["light"] == "$VIEWS"  # what a run's name is made of
