@@ -1,12 +1,12 @@
 """Making the encoders that come with pocketquery, at 1, 3, 6 and 10 MB.
 
-    python -m pocketquery.export.presets.recipe teacher --data DATA --device cuda
-    python -m pocketquery.export.presets.recipe distil --preset 6mb --data DATA --device cuda
-    python -m pocketquery.export.presets.recipe export --preset 6mb --data DATA
+    python -m pocketquery.export.presets.recipe make --preset 6mb --budget cores --data DATA
 
-``teacher`` computes the teacher's vectors once, for all sizes. ``distil`` wants an accelerator;
-killed and run again it continues where it was. ``export`` runs on two cores in minutes. Settings
-and seed are all here; the log of the run and a model card lie in the bundle's folder.
+does all of it: ``teacher`` computes the teacher's vectors, once for all sizes; ``distil`` trains,
+two hours of two cores or an accelerator (``--budget accelerator --device cuda``); ``export``
+takes minutes. Each can be run alone; killed and run again, it continues where it was. Settings and
+seed are all here; the log of the training lies in the student's folder, and a model card in the
+bundle's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from pocketquery.distill.distillation import distill
 from pocketquery.distill.student import StudentConfig
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig
+from pocketquery.export.presets.model_card import model_card
 from pocketquery.export.presets.texts import LICENCE, PresetTexts, preset_texts
+from pocketquery.sdk.bundle.manifest import Manifest
+from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vector_cache import cached_vectors
 
@@ -30,6 +33,8 @@ __all__ = ["PRESETS", "Preset", "main"]
 
 TEACHER = "demo"  # all-MiniLM-L6-v2, Apache-2.0
 MAX_LENGTH = 128
+CARD = "README.md"  # of the bundle, which does not name it: no device reads it
+_PARTS = ("teacher", "distil", "export")
 
 _CONFIG = TrainingConfig(
     learning_rate=6e-4,
@@ -104,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line of the docstring."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
-    add("what", choices=("teacher", "distil", "export"))
+    add("what", choices=("make", *_PARTS), help="one part, or all three")
     add("--preset", choices=tuple(PRESETS), default="6mb")
     add("--data", type=Path, default=Path("data"), help="folder with the public data sets")
     add("--output", type=Path, default=Path("runs/presets"), help="students and bundles go here")
@@ -128,13 +133,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
     preset = _preset(options)
     student = options.output / (options.name or options.preset) / "student"
-    if options.what == "teacher":
+    parts = _PARTS if options.what == "make" else (options.what,)
+    if "teacher" in parts:
         _teach(preset, texts, options.output, options.device)
-    elif options.what == "distil":
+    if "distil" in parts:
         config = replace(preset.config, workers=options.workers)
         _distil(preset, config, texts, student, options.device)
-    else:
-        _export(options.preset, texts, student)
+    if "export" in parts:
+        manifest = _export(options.preset, texts, student)
+        card = model_card(
+            manifest,
+            preset=options.preset,
+            budget=options.budget,
+            shape=preset.shape,
+            vocabulary=preset.vocabulary,
+            steps=preset.config.steps,
+            batch_size=preset.config.batch_size,
+            seed=preset.config.seed,
+            texts=len(texts.queries),
+            documents=len(texts.documents),
+        )
+        write_atomic(student.with_name("bundle") / CARD, card)
     return 0
 
 
@@ -190,7 +209,7 @@ def _distil(
     print(report)
 
 
-def _export(name: str, texts: PresetTexts, student: Path) -> None:
+def _export(name: str, texts: PresetTexts, student: Path) -> Manifest:
     from pocketquery.export.bundle.bundling import export_bundle
     from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.corpus import Query
@@ -210,6 +229,7 @@ def _export(name: str, texts: PresetTexts, student: Path) -> None:
         progress=print,
     )
     print(report.manifest.quality)
+    return report.manifest
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""The model card of an encoder that comes along: what it is, learnt from, and is not for."""
+
+from __future__ import annotations
+
+from pocketquery.sdk.bundle.manifest import Manifest
+
+__all__ = ["model_card"]
+
+_CARD = """# {name}
+
+A query encoder for search in English on a device: text in, a vector of {dimension} numbers out, in
+the space of all-MiniLM-L6-v2 (`{space}`), whose vectors of documents it
+finds. Of the same texts it can be both sides.
+
+| | |
+|---|---|
+| licence | {license}, as its teacher's |
+| teacher | sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0) |
+| student | `{shape}`, {vocabulary:,} subword tokens, {max_length} tokens a text |
+| bytes | {bytes:,}, int8 |
+| trained | {steps:,} steps of {batch_size} texts, seed {seed}; a text in three is mistyped |
+| int8 beside float | cosine {cosine:.4f}; {overlap:.3f} of the ten nearest, {queries:,} queries |
+
+**Learnt from** {texts:,} texts and {documents:,} paragraphs: English Wikipedia (CC BY-SA 3.0; none
+of SQuAD's articles), the questions of NQ-open (CC BY-SA 3.0), users' turns of Schema-Guided
+Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). Of the collections that it is
+measured on it has seen neither queries nor documents.
+
+**What it finds** beside its teacher, collection by collection, and how it was measured:
+docs/encoders.md. It finds less than its teacher, and least where the words are those of a trade.
+
+**Not for** other languages than English, code, or telling whether a text is true or harmful. What
+the teacher's vectors say of people, by the texts that it learnt from, these say too.
+
+Made by `python -m pocketquery.export.presets.recipe make --preset {preset} --budget {budget}`.
+"""
+
+
+def model_card(
+    manifest: Manifest,
+    *,
+    preset: str,
+    budget: str,
+    shape: str,
+    vocabulary: int,
+    steps: int,
+    batch_size: int,
+    seed: int,
+    texts: int,
+    documents: int,
+) -> str:
+    """The card, in Markdown.
+
+    Args:
+        manifest: of the bundle; its ``quality`` holds the ranking gate's report.
+        preset: its name in the recipe.
+        budget: likewise.
+        shape: of the student.
+        vocabulary: pieces that were kept.
+        steps: of the training.
+        batch_size: texts a step.
+        seed: of everything that was drawn.
+        texts: that it learnt to encode.
+        documents: that it learnt to rank.
+    """
+    gate = manifest.quality["gate"]
+    passed = gate["steps"][-1]
+    return _CARD.format(
+        name=manifest.name,
+        dimension=manifest.space.dimension,
+        space=manifest.space.id,
+        license=manifest.license,
+        max_length=manifest.max_length,
+        bytes=sum(entry.bytes for entry in manifest.files.values()),
+        cosine=passed["cosine_mean"],
+        overlap=passed["overlap"],
+        queries=gate["queries"],
+        preset=preset,
+        budget=budget,
+        shape=shape,
+        vocabulary=vocabulary,
+        steps=steps,
+        batch_size=batch_size,
+        seed=seed,
+        texts=texts,
+        documents=documents,
+    )
