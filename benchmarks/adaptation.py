@@ -1,14 +1,14 @@
 """Does an encoder that its own index has taught find more of what people ask for?
 
-    python benchmarks/adaptation.py [--bundle demo/bundle] [--sets scifact cacm ...] [--data FOLDER]
+    python benchmarks/adaptation.py [--bundle trainable] [--sets scifact cacm ...] [--data FOLDER]
     python benchmarks/adaptation.py --bundle demo/bundle --student demo/student [--rank both]
 
 Each of eight collections (quality.py's, and three of questions that ask the same) is adapted to by
 ``pocketquery adapt``, or with ``--student`` by ``pocketquery adapt-student`` with the demo's
 teacher and then ``export``; both with their defaults, which look at documents alone. With ``--rank
 teacher`` the teacher's own ranking is taught in the hybrid's place, plain distillation on the same
-texts, and with ``both`` half of each. Then the collection's real queries, which nothing was chosen
-by, are asked before and after: nDCG@10 by meaning (dense) and by both (hybrid), as typed and with
+texts, and with ``both`` half of each. Then the collection's real queries
+are asked before and after: nDCG@10 by meaning (dense) and by both (hybrid), as typed and with
 8 % of the letters mistyped, with 95 % intervals of a paired bootstrap over queries. ``elsewhere``
 is the same on the seven other collections, which were not adapted to, 400 queries of each as typed.
 With ``--interpolation`` the student's weights go that far from what they were to the trained ones
@@ -107,7 +107,7 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--bundle", default="demo/bundle", help="with a training step")
+    parser.add_argument("--bundle", default="trainable", help="with a training step")
     parser.add_argument("--student", help="adapt this student, not the bundle's adapter")
     parser.add_argument("--rank", choices=("hybrid", "teacher", "both"), default="hybrid")
     parser.add_argument("--interpolation", type=float, nargs="+", default=[0.5])

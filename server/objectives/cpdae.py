@@ -66,7 +66,8 @@ class CpdaeConfig:
         top_vocab: contrast over this many likeliest tokens of each text, and the rest as one; 0 is
             all. The bias this costs is in the stats.
         rec_reduction: over the tokens of a text, see :func:`reconstruction_loss`. ``"sum"`` is the
-            paper's formula, beside which its contrast cannot be felt.
+            paper's formula. Beside it and ``"per_positive"`` the contrast is a thousandth of the
+            gradient and cannot be felt; ``"mean"`` lets it (.57 of the reconstruction's).
         rec_target: the tokens to predict are those of the ``"original"`` text or the ``"visible"``
             ones of the masked text; the paper leaves it open.
         tied: the decoder's last layer is the encoder's table, see :class:`BagDecoder`.
