@@ -10,7 +10,7 @@ import gzip
 import json
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ DAY = 86_400.0
 AHEAD = START + 5000 * DAY
 QUERIES = ["oil crisis", "Oil  Crisis?", "how do plants make sugar", "Zürich", "東京", " ", "?!"]
 LIMITS = {"max_rows": 6, "max_age_days": 30.0, "max_bytes": 220}
+_ANSWERED = ("result", "consent", "renewed", "kept")  # what a step says of what came of it
 
 
 def main() -> None:
@@ -65,48 +66,66 @@ def life(seed: int, start: float, clock: Callable[[float, random.Random], float]
     """Steps, each with what came back and with what is kept after it."""
     draw, steps = random.Random(seed), []
     now = start
+    for _ in range(80):
+        now = clock(now, draw)
+        name = draw.choice(("add",) * 8 + ("opened",) * 3 + ("forget", "reopen", "other"))
+        query = draw.choice(QUERIES)
+        shown = [f"d{draw.randrange(4)}" for _ in range(draw.randrange(4))]
+        step: dict[str, Any] = {"now": now, "do": name, "query": query}
+        if name == "add":
+            step |= {"shown": shown, "opened": draw.choice([None, *shown])}
+        elif name == "opened":
+            step["opened"] = f"d{draw.randrange(4)}"
+        elif name == "other":
+            step["do"] = draw.choice(("give", "give", "give", "withdraw", "erase"))
+        steps.append(step)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "store"
+        return lived(steps, Path(folder) / "store", start)
 
-        def opened() -> QueryStore:
-            return QueryStore.open(
-                path, max_rows=6, max_age_days=30.0, max_bytes=220, clock=lambda: now
-            )
 
-        store = opened()
-        for _ in range(80):
-            now = clock(now, draw)
-            name = draw.choice(("add",) * 8 + ("opened",) * 3 + ("forget", "reopen", "other"))
-            query = draw.choice(QUERIES)
-            shown = [f"d{draw.randrange(4)}" for _ in range(draw.randrange(4))]
-            before = store.epoch
-            step: dict[str, Any] = {"now": now, "do": name, "query": query}
-            if name == "add":
-                step |= {"shown": shown, "opened": draw.choice([None, *shown])}
-                step["result"] = store.add(query, shown, step["opened"])
-            elif name == "opened":
-                step["opened"] = f"d{draw.randrange(4)}"
-                step["result"] = store.record_opened(query, step["opened"])
-            elif name == "forget":
-                store.forget(query)
-            elif name == "reopen":
-                store.close()
-                store = opened()
-            else:
-                step["do"] = draw.choice(("give", "give", "give", "withdraw", "erase"))
-                {
-                    "give": store.give_consent,
-                    "withdraw": store.withdraw_consent,
-                    "erase": store.erase_all,
-                }[step["do"]]()
-            step |= {
-                "consent": store.consent,
-                "renewed": store.epoch != before,
-                "kept": [[*row.values()] for row in store.export()],
-            }
-            steps.append(step)
-        store.close()
-    return steps
+def lived(steps: Sequence[dict[str, Any]], path: Path, start: float | None = None) -> list[Any]:
+    """The steps, done to a store at ``path``, with what comes back and what is kept after each.
+
+    Args:
+        steps: what they ask for; what they say of results is left aside.
+        path: where the store is made.
+        start: what the clock says as it is made; by default as at the first step.
+    """
+    now = steps[0]["now"] if start is None else start
+
+    def opened() -> QueryStore:
+        return QueryStore.open(
+            path, max_rows=6, max_age_days=30.0, max_bytes=220, clock=lambda: now
+        )
+
+    store, found = opened(), []
+    for asked in steps:
+        step = {name: value for name, value in asked.items() if name not in _ANSWERED}
+        now = step["now"]
+        name, query, before = step["do"], step["query"], store.epoch
+        if name == "add":
+            step["result"] = store.add(query, step["shown"], step["opened"])
+        elif name == "opened":
+            step["result"] = store.record_opened(query, step["opened"])
+        elif name == "forget":
+            store.forget(query)
+        elif name == "reopen":
+            store.close()
+            store = opened()
+        else:
+            {
+                "give": store.give_consent,
+                "withdraw": store.withdraw_consent,
+                "erase": store.erase_all,
+            }[name]()
+        step |= {
+            "consent": store.consent,
+            "renewed": store.epoch != before,
+            "kept": [[*row.values()] for row in store.export()],
+        }
+        found.append(step)
+    store.close()
+    return found
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +20,23 @@ from pocketquery.client.training.batches import padded
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.step import Hyperparameters, LocalStep, StepBatch
 from pocketquery.client.views.typing_noise import mistype
-from pocketquery.sdk import errors, open_index
+from pocketquery.sdk import errors
 from pocketquery.sdk.bundle.adapter import read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE
 from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.statement import is_older
-from pocketquery.sdk.slices.deltas import apply_delta
-from pocketquery.sdk.slices.source import read_source
 from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 from tests.conformance.lineage import TARGET as LINEAGES
 from tests.conformance.lineage import followed
 from tests.conformance.refused import CONFORMANCE, Case, opened, read_cases
-from tests.conformance.search import called
+from tests.conformance.store import lived
 from tests.sdk.tiny_bundle import encoder_onnx
 
 ENCODER, TRAINING = CONFORMANCE / "encoder", CONFORMANCE / "training"
 # Not asked of tests/conformance/tokenizers.py, which needs more than the base install.
 WORDPIECE = CONFORMANCE / "tokenizer" / "wordpiece.json.gz"
+REFERENCE = CONFORMANCE.parent / "benchmarks" / "reference" / "bundle"
 EXPECTED = json.loads((ENCODER / "expected.json").read_text(encoding="utf-8"))
 
 
@@ -68,76 +66,31 @@ def test_ids_and_vectors() -> None:
     for name in ("tiny", "swapped"):
         expected = EXPECTED[name]
         assert [encoder.tokenize(text) for text in EXPECTED["texts"]] == expected["ids"]
-        vectors = encoder.encode(EXPECTED["texts"])
-        assert (vectors * np.array(expected["vectors"])).sum(axis=1).min() > 0.9999
+        assert_near(encoder.encode(EXPECTED["texts"]), expected["vectors"])
+        assert_near(
+            encoder.encode_query(EXPECTED["texts"][:4], truncate_dim=8), expected["queries"]
+        )
         encoder.swap_adapter((ENCODER / "release.safetensors").read_bytes())
 
 
-@pytest.mark.parametrize("name", ["base", "compact", "earlier"])
-def test_hits(name: str) -> None:
-    expected = unpacked(CONFORMANCE / "index" / "expected.json.gz")[name]
-    with open_index(CONFORMANCE / "index" / name) as index:
-        assert len(index) == expected["size"]
-        for search in expected["searches"]:
-            if "$" in json.dumps(search.get("filter", {})):
-                continue  # numbers that JSON cannot hold are written for JavaScript
-            options = {"vector": np.array(search["vector"])} if "vector" in search else {}
-            hits = index.search(
-                search["query"],
-                search["k"],
-                mode=search["mode"],
-                filter=search.get("filter"),
-                **options,
-            )
-            scores = [score for _, score in search["hits"]]
-            assert [hit.score for hit in hits] == pytest.approx(scores, abs=1e-6)
-            assert {hit.id for hit in hits[:1]} <= {hit_id for hit_id, _ in search["hits"]}
+def assert_near(vectors: NDArray[np.float32], expected: Any) -> None:
+    assert (vectors * np.array(expected)).sum(axis=1).min() > 0.9999
 
 
-def test_text_queries_and_what_is_none() -> None:
-    encoder = sdk.load(ENCODER / "tiny")
-    expected = json.loads((CONFORMANCE / "search" / "expected.json").read_bytes())
-    place = CONFORMANCE / "search" / "index"
-    open_index(place, public_key=EXPECTED["key"]).close()
-    with open_index(place, encoder=encoder) as index:
-        for search in expected["searches"]:
-            hits = search.pop("hits")
-            found = index.search(**search)
-            scores = [score for _, score in hits]
-            assert [hit.score for hit in found] == pytest.approx(scores, abs=1e-5)
-            for hit, (wanted, score) in zip(found, hits, strict=True):
-                its = dict(hits).get(hit.id, scores[-1])  # equal ones in another order
-                assert hit.id == wanted or its == pytest.approx(score, abs=1e-5)
-        for one in expected["inputs"]:
-            with pytest.raises(getattr(errors, one["error"])):
-                called(index, encoder, one)
+def test_the_reference_encoder() -> None:
+    encoder = sdk.load(REFERENCE)
+    expected = EXPECTED["reference"]
+    assert [encoder.tokenize(text) for text in EXPECTED["texts"]] == expected["ids"]
+    assert_near(encoder.encode(EXPECTED["texts"]), expected["vectors"])
+    assert_near(encoder.encode_query(EXPECTED["texts"][:4], truncate_dim=8), expected["queries"])
 
 
-@pytest.mark.parametrize(
-    ("name", "start", "deltas"),
-    [
-        ("signed", "search/index", ["first", "second"]),
-        ("plain", "index/compact", ["plain"]),
-    ],
-)
-def test_deltas(name: str, start: str, deltas: list[str], tmp_path: Path) -> None:
-    expected = unpacked(CONFORMANCE / "deltas" / "expected.json.gz")[name]
-    key = EXPECTED["key"] if name == "signed" else None
-    shutil.copytree(CONFORMANCE / start, tmp_path / "index")
-    for delta in deltas:
-        apply_delta(CONFORMANCE / "deltas" / f"{delta}.delta", tmp_path / "index", public_key=key)
-    with read_source(tmp_path / "index", key) as source:
-        assert source.contents().sha256 == expected["contents_sha256"]
-    with open_index(tmp_path / "index", public_key=key) as index:
-        assert len(index) == expected["size"]
-        for search in expected["searches"]:
-            hits = search.pop("hits")
-            if "$bigint" in json.dumps(search["filter"]):
-                continue  # written for JavaScript
-            if "vector" in search:
-                search["vector"] = np.array(search["vector"])
-            found = index.search(**search)
-            assert [hit.score for hit in found] == pytest.approx([s for _, s in hits], abs=1e-6)
+@pytest.mark.parametrize("name", sorted(EXPECTED["models"]))
+def test_sentencepiece_ids(name: str) -> None:
+    data = (ENCODER / f"{name}.model").read_bytes()
+    tokenizer = open_tokenizer("sentencepiece", data, 64, {"layout": "xlm-roberta"})
+    expected = EXPECTED["models"][name]
+    assert [tokenizer.encode(text) for text in expected["texts"]] == expected["ids"]
 
 
 def test_wordpiece_ids() -> None:
@@ -198,6 +151,13 @@ def test_the_release_that_every_device_writes_is_read() -> None:
         assert (release.tensors[name] == floats(packed).astype(np.float16)).all()
     encoder = sdk.load(TRAINING / "bundle")
     encoder.swap_adapter(release.tensors)
+
+
+@pytest.mark.parametrize("name", ["store", "set_back"])
+def test_lives_of_a_query_store(name: str, tmp_path: Path) -> None:
+    found = unpacked(CONFORMANCE / "store" / f"{name}.json.gz")
+    for number, steps in enumerate(found["lives"]):
+        assert lived(steps, tmp_path / str(number)) == steps
 
 
 def test_views_monitors_and_ages() -> None:
