@@ -1,7 +1,7 @@
 """Federated rounds as they are deployed: a SuperLink with TLS, SuperNodes that prove who they are.
 
-    python examples/deployment/run_rounds.py --bundle demo/bundle --index demo/index \\
-        --queries queries.tsv --output deployment
+    make demo
+    python examples/deployment/run_rounds.py
 
 Everything runs on this machine: certificates and keys are made, one SuperLink and three SuperNodes
 are started on loopback, ``flwr run`` runs two rounds, and what was started is stopped, each process

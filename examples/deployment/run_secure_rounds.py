@@ -1,7 +1,7 @@
 """Private rounds as they are deployed: enrolled devices, masked sums, one device killed on the way.
 
-    python examples/deployment/run_secure_rounds.py --bundle trainable --index demo/index \\
-        --queries queries.tsv --output secure-deployment
+    make demo
+    python examples/deployment/run_secure_rounds.py
 
 As run_rounds.py, on this machine alone: a SuperLink with TLS, which keeps messages in memory, and
 five SuperNodes. Each makes a key of its own, and an authority, whom the server does not know the

@@ -25,6 +25,7 @@ from pocketquery.server.federation.releases.registry import Registry
 
 __all__ = ["Trial", "add_arguments", "make_trial", "show"]
 
+_QUERIES = Path(__file__).resolve().parents[2] / "export" / "demo" / "data" / "queries.tsv.gz"
 _HELD_OUT = 10
 _LEAST = 3  # devices of a private round; such groups hide little
 _FEDERATION = "trial"
@@ -72,9 +73,13 @@ class Trial:
 
 def add_arguments(parser: argparse.ArgumentParser, output: str, seconds: float) -> None:
     """What every example can be told."""
-    parser.add_argument("--bundle", default="demo/bundle", help="with a training step")
+    parser.add_argument(
+        "--bundle", help="with a training step; by default the demo's student is exported with one"
+    )
     parser.add_argument("--index", default="demo/index")
-    parser.add_argument("--queries", required=True, help="tsv (id, text) or JSON Lines")
+    parser.add_argument(
+        "--queries", default=str(_QUERIES), help="tsv (id, text) or JSON Lines; default: the demo's"
+    )
     parser.add_argument("--output", default=output)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=10, help="training steps on a device")
@@ -92,8 +97,9 @@ def make_trial(arguments: argparse.Namespace, *, private: bool = False, **option
     output = Path(arguments.output).resolve()
     output.mkdir(parents=True, exist_ok=True)
     queries = read_queries(arguments.queries)
+    bundle = Path(arguments.bundle) if arguments.bundle else _demo_bundle(output / "trainable")
     signing_key, public = make_signing_key(output / "publisher", "publisher")
-    _sign_bundle(Path(arguments.bundle), output / "bundle", signing_key)
+    _sign_bundle(bundle, output / "bundle", signing_key)
     held_out = output / "held-out.tsv"
     lines = [f"{query.id}\t{query.text}\n" for query in queries[::_HELD_OUT]]
     held_out.write_text("".join(lines), encoding="utf-8")
@@ -117,6 +123,21 @@ def make_trial(arguments: argparse.Namespace, *, private: bool = False, **option
         }
     kept = [query for place, query in enumerate(queries) if place % _HELD_OUT]
     return Trial(output, config, kept, public)
+
+
+def _demo_bundle(target: Path) -> Path:
+    """The demo's student as a bundle that can learn; exported once, in a minute."""
+    student = Path("demo/student")
+    if not student.is_dir():
+        raise SystemExit(
+            f"found no --bundle and no {student}; expected a bundle with a training step, or the "
+            "demo's student: make demo"
+        )
+    if not (target / "manifest.json").is_file():
+        command = ["export", "--student", student, "--queries", _QUERIES, "--output", target]
+        if code := pocketquery([*map(str, command), "--training-step"]):
+            raise SystemExit(code)
+    return target
 
 
 def _sign_bundle(source: Path, target: Path, signing_key: Path) -> None:

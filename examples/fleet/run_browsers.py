@@ -1,8 +1,7 @@
 """A fleet of two browsers: search pages that take part in a round, and use what it releases.
 
-    cd sdk/js && npm ci && npm run build && cd ../..
-    python examples/fleet/run_browsers.py --bundle demo/bundle --index demo/index \\
-        --queries queries.tsv --output browsers
+    make demo && (cd sdk/js && npm ci && npm run build)
+    python examples/fleet/run_browsers.py
 
 Everything runs on this machine: a SuperLink with TLS and node authentication, one gateway
 (``pocketquery gateway``) with its Flower node, the search page of examples/web, and headless

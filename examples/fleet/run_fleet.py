@@ -1,7 +1,7 @@
 """A fleet of devices behind gateways: rounds over HTTPS, Flower, the gate, and the release back.
 
-    python examples/fleet/run_fleet.py --bundle demo/bundle --index demo/index \\
-        --queries queries.tsv --output fleet
+    make demo
+    python examples/fleet/run_fleet.py
 
 Everything runs on this machine: one SuperLink with TLS and node authentication, three gateways
 (``pocketquery gateway``) with a Flower node each, three devices (``pocketquery join``) that know

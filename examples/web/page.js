@@ -105,6 +105,7 @@ function say(text) {
 
 let wanted = null; // the query that waits while another is searched: of those only the last
 let searching = false;
+let told = null; // the query whose results stand there
 
 async function search() {
   wanted = { query: input.value, mode: new FormData($("search")).get("mode") };
@@ -116,6 +117,7 @@ async function search() {
       wanted = null;
       if (query.trim() === "") {
         show(list, []);
+        told = null;
         say("Ready.");
         continue;
       }
@@ -137,7 +139,8 @@ function short(ms) {
 
 function tell(query, { results, encodeMs, searchMs }, mode, ms) {
   const shown = results.map(({ id }) => id);
-  show(list, results, ({ id }) => keepOpened(query, shown, id).catch(() => undefined));
+  show(list, results, ({ id }) => keepOpened(query, shown, id).catch(() => undefined), query === told);
+  told = query;
   const count = results.length === 1 ? "1 result" : `${results.length || "No"} results`;
   const parts = mode === "lexical" ? "" : ` (encoding ${short(encodeMs)}, search ${short(searchMs)})`;
   say(`${count} in ${short(ms)} ms${parts}`);

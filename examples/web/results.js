@@ -3,13 +3,23 @@
 const AROUND = 260; // characters of a text that are shown before it is opened
 const NEAR = 40; // how far a space may lie to begin or end there; Chinese and Japanese have none
 
-/** Show `results` in `list`, in place of what it had; `onOpen` is told the first opening of each. */
-export function show(list, results, onOpen = () => undefined) {
-  list.replaceChildren(...results.map((result, i) => item(result, i, onOpen)));
+/**
+ * Show `results` in `list`, in place of what it had; `onOpen` is told the first opening of each. Results of
+ * the same query as before, asked again by the page itself, stay open, and the focus stays where it was.
+ */
+export function show(list, results, onOpen = () => undefined, isSame = false) {
+  const before = isSame ? [...list.children] : [];
+  const open = before.filter((entry) => entry.querySelector("[aria-expanded=true]")).map(({ dataset }) => dataset.id);
+  const focused = before.find((entry) => entry.contains(document.activeElement))?.dataset.id;
+  list.replaceChildren(...results.map((result, i) => item(result, i, onOpen, open.includes(result.id))));
+  if (focused === undefined) return;
+  const entry = [...list.children].find(({ dataset }) => dataset.id === focused);
+  (entry?.querySelector(".title") ?? list).focus({ preventScroll: true });
 }
 
-function item(result, i, onOpen) {
+function item(result, i, onOpen, isOpenAlready) {
   const entry = document.createElement("li");
+  entry.dataset.id = result.id;
   const button = document.createElement("button");
   button.type = "button";
   button.className = "title";
@@ -26,12 +36,14 @@ function item(result, i, onOpen) {
   const heading = document.createElement("h3");
   heading.append(button);
   entry.append(heading, score, text);
-  button.addEventListener("click", () => onOpen(result), { once: true });
-  button.addEventListener("click", () => {
+  const turn = () => {
     const isOpen = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!isOpen));
     text.replaceChildren(...(isOpen ? excerpt(result) : highlighted(result.text, result.marks)));
-  });
+  };
+  if (isOpenAlready) turn();
+  else button.addEventListener("click", () => onOpen(result), { once: true });
+  button.addEventListener("click", turn);
   return entry;
 }
 

@@ -1,6 +1,6 @@
 """Serve the search page with a bundle and an index, on this machine alone.
 
-    python examples/web/serve.py --bundle demo/bundle --index demo/index
+    python examples/web/serve.py [--bundle demo/bundle] --index demo/index
 
 With ``--gateway URL`` the page asks whether it may take part in federated rounds through that
 gateway. Only files of a list are served, so no path leads out of the folders. ``site.js`` tells the
@@ -121,7 +121,7 @@ class Site:
         found = dict(self._fixed)
         for prefix, folder in self._folders.items():
             for path in sorted(folder.iterdir()):
-                if path.is_file() and not path.name.startswith("."):
+                if path.is_file() and not path.name.startswith(".") and path.suffix != ".md":
                     found[f"{prefix}/{path.name}"] = path
         return found
 
@@ -270,7 +270,12 @@ def make_server(site: Site, port: int = 0) -> ThreadingHTTPServer:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="Serve the search page on this machine.")
-    parser.add_argument("--bundle", type=Path, required=True, help="a query encoder's folder")
+    parser.add_argument(
+        "--bundle",
+        type=Path,
+        default=HERE.parents[1] / "sdk" / "default",
+        help="a query encoder's folder; default: the one that comes along",
+    )
     parser.add_argument("--index", type=Path, required=True, help="an index of the same space")
     parser.add_argument("--public-key", type=Path, help="PEM file; both must be signed by its half")
     parser.add_argument("--gateway", type=origin, help="for federated rounds: https://host[:port]")
