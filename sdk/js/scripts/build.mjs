@@ -11,7 +11,11 @@ execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "."], {
 const single = { bundle: true, minify: true, format: "esm", target: "es2022", logLevel: "warning" };
 await build({
   ...single,
-  entryPoints: { "pocketquery.min": "src/web.ts", "pocketquery.worker.min": "src/worker-script.ts" },
+  entryPoints: {
+    "pocketquery.min": "src/web.ts",
+    "pocketquery.worker.min": "src/worker-script.ts",
+    "pocketquery.search.worker.min": "src/search-worker-script.ts",
+  },
   external: ["onnxruntime-web/wasm"],
   outdir: "dist",
 });

@@ -10,7 +10,7 @@ import type { Progress } from "./files/source.js";
 import type { GoldenAgreement } from "./bundle/golden.js";
 import type { OnnxRuntime, SessionOptions } from "./graph.js";
 import { load, type VerificationReport, verify } from "./loading.js";
-import { answer, Caller, type Context, type Port } from "./rpc.js";
+import { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";
 import type { Key } from "./bundle/signature.js";
 import { checkOptions } from "./texts.js";
 import { openSource } from "./web.js";
@@ -42,14 +42,37 @@ export interface EncoderInfo {
   readonly signedBy: string | null;
 }
 
+/** Brings onnxruntime when a bundle is loaded. */
+export type Runtime = (options: WorkerLoadOptions) => Promise<OnnxRuntime>;
+
+type WebRuntime = OnnxRuntime & {
+  readonly env: { readonly wasm: { numThreads?: number; wasmPaths?: unknown } };
+};
+
+/** onnxruntime-web, from where the page says. */
+export async function imported({ onnxruntime }: WorkerLoadOptions): Promise<OnnxRuntime> {
+  if (onnxruntime === undefined) {
+    throw new InvalidInputError(
+      "onnxruntime is not set, expected { module: the address of onnxruntime-web's module }",
+    );
+  }
+  const address: string = onnxruntime.module;
+  const runtime = (await import(address)) as WebRuntime;
+  runtime.env.wasm.numThreads ??= 1; // a query gains nothing from more
+  if (onnxruntime.wasmPaths !== undefined) runtime.env.wasm.wasmPaths = onnxruntime.wasmPaths;
+  return runtime;
+}
+
 /**
  * In the worker: answer at `port` (the worker's own `self`) with an encoder, the one that was loaded
  * last. `runtime` brings onnxruntime when the first bundle is loaded.
  */
-export function serveEncoder(
-  port: Port,
-  runtime: (options: WorkerLoadOptions) => Promise<OnnxRuntime>,
-): void {
+export function serveEncoder(port: Port, runtime: Runtime): void {
+  answer(port, encoderMethods(runtime).methods);
+}
+
+/** What `serveEncoder` answers with, and the encoder that a page calls by its number. */
+export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (id: number) => Encoder } {
   let encoder: Encoder | null = null;
   let last = 0; // the number of the encoder that was loaded last
   const opened = (id: number): Encoder => {
@@ -71,7 +94,7 @@ export function serveEncoder(
     const { signal } = context;
     return { source, all: { ...options, onnxruntime: await runtime(options), signal, onProgress } };
   };
-  answer(port, {
+  const methods: Methods = {
     load: async (context, options: WorkerLoadOptions) => {
       const { source, all } = await prepared(context, options);
       const loaded = await load(source, all);
@@ -104,7 +127,8 @@ export function serveEncoder(
       encoder = null;
       await before?.close();
     },
-  });
+  };
+  return { methods, opened };
 }
 
 /** The options of a call, with what cannot cross to the worker put back. */
@@ -160,6 +184,11 @@ export class WorkerEncoder {
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
     const report = await new Caller(worker).call("verify", [options], { signal, onMessage });
     return report as VerificationReport;
+  }
+
+  /** @internal How its worker calls it. */
+  static idOf(encoder: WorkerEncoder): number {
+    return encoder.#id;
   }
 
   get name(): string {

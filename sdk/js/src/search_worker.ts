@@ -1,0 +1,187 @@
+/**
+ * Encoder and index in a Web Worker: one call across the border for a search, and neither opening a
+ * large index nor searching it holds up the page. The page makes the worker;
+ * `pocketquery/search-worker-script` is one that is ready.
+ */
+
+import type { Key } from "./bundle/signature.js";
+import type { Encoder } from "./encoder.js";
+import { InvalidInputError } from "./errors.js";
+import { MemorySource } from "./files/memory.js";
+import type { Progress } from "./files/source.js";
+import {
+  type AddOptions,
+  type Document,
+  type Hit,
+  type Index,
+  IndexedDbChanges,
+  MemoryChanges,
+  type NewDocument,
+  openIndex,
+  type SearchOptions,
+  type VectorLike,
+} from "./index/index.js";
+import type { Check } from "./index/folder.js";
+import { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";
+import { checkOptions } from "./texts.js";
+import { openSource } from "./web.js";
+import { encoderMethods, type Runtime, WorkerEncoder } from "./worker.js";
+
+export { WorkerEncoder, type WorkerLoadOptions } from "./worker.js";
+
+/** What a worker opens: everything in it can be sent to another thread. */
+export interface WorkerIndexOptions {
+  /** The index's address, or its files; null begins an index on the device, which `changes` keeps. */
+  readonly index: string | ReadonlyMap<string, Uint8Array> | null;
+  /** An encoder in the same worker, for searches by meaning and documents without vectors. */
+  readonly encoder?: WorkerEncoder | undefined;
+  /** The name of the IndexedDB database that keeps changes; "" keeps them in memory. Absent: for reading only. */
+  readonly changes?: string | undefined;
+  readonly deltas?: readonly Uint8Array[] | undefined;
+  readonly check?: Check | undefined;
+  readonly publicKey?: Key | undefined;
+}
+
+/** What an index says of itself. */
+interface IndexInfo {
+  readonly id: number;
+  readonly spaceId: string;
+  readonly dimension: number;
+  readonly size: number;
+}
+
+/** In the worker: answer at `port` (the worker's own `self`) with an encoder and with indexes. */
+export function serveSearch(port: Port, runtime: Runtime): void {
+  const { methods, opened } = encoderMethods(runtime);
+  answer(port, { ...methods, ...indexMethods(opened) });
+}
+
+function indexMethods(encoderOf: (id: number) => Encoder): Methods {
+  const indexes = new Map<number, Index>();
+  let last = 0;
+  const opened = (id: number): Index => {
+    const index = indexes.get(id);
+    if (index === undefined) throw new InvalidInputError("the index was closed; open it again");
+    return index;
+  };
+  const changed = async (id: number, work: (index: Index) => Promise<unknown>) => {
+    const index = opened(id);
+    const value = await work(index);
+    return { value, size: index.size };
+  };
+  return {
+    openIndex: async (
+      { signal, notify }: Context,
+      options: Omit<WorkerIndexOptions, "encoder">,
+      encoder: number | null,
+    ): Promise<IndexInfo> => {
+      const { index: place, changes, deltas, check, publicKey } = options;
+      const onProgress = (progress: Progress): void => notify(progress);
+      const source =
+        typeof place === "string"
+          ? await openSource(place, { signal, onProgress })
+          : place && new MemorySource(place);
+      const store = changes === undefined ? undefined : changes ? new IndexedDbChanges(changes) : new MemoryChanges();
+      const index = await openIndex(source, {
+        encoder: encoder === null ? undefined : encoderOf(encoder),
+        changes: store,
+        deltas,
+        check,
+        publicKey,
+        signal,
+        onProgress,
+      });
+      const id = ++last;
+      indexes.set(id, index);
+      const { spaceId, dimension, size } = index;
+      return { id, spaceId, dimension, size };
+    },
+    search: (_, id: number, query: string | VectorLike, options: SearchOptions) => opened(id).search(query, options),
+    getDocument: (_, id: number, document: string) => opened(id).get(document) ?? null,
+    addDocuments: (
+      { signal, notify }: Context,
+      id: number,
+      documents: readonly NewDocument[],
+      vectors: readonly VectorLike[] | null,
+    ) => {
+      const onProgress = (done: number, all: number): void => notify([done, all]);
+      return changed(id, (index) => index.add(documents, vectors, { signal, onProgress }));
+    },
+    deleteDocuments: (_, id: number, ids: readonly string[]) => changed(id, (index) => index.delete(ids)),
+    compactIndex: (_, id: number) => changed(id, (index) => index.compact()),
+    closeIndex: (_, id: number) => void indexes.delete(id),
+  };
+}
+
+/** On the page: an index in a worker. Methods and errors as `Index`'s, each a promise. */
+export class WorkerIndex {
+  readonly spaceId: string;
+  readonly dimension: number;
+  readonly #caller: Caller;
+  readonly #id: number;
+  #size: number;
+
+  private constructor(caller: Caller, { id, spaceId, dimension, size }: IndexInfo) {
+    this.#caller = caller;
+    this.#id = id;
+    this.spaceId = spaceId;
+    this.dimension = dimension;
+    this.#size = size;
+  }
+
+  /** Open an index in `worker`, which answers by `serveSearch`. Errors as `openIndex`'s. */
+  static async open(
+    worker: Port,
+    options: WorkerIndexOptions,
+    { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
+  ): Promise<WorkerIndex> {
+    const { encoder, ...sent } = checkOptions(options);
+    const caller = new Caller(worker);
+    const onMessage = onProgress as ((message: unknown) => void) | undefined;
+    const args = [sent, encoder === undefined ? null : WorkerEncoder.idOf(encoder)];
+    return new WorkerIndex(caller, (await caller.call("openIndex", args, { signal, onMessage })) as IndexInfo);
+  }
+
+  /** Documents that can be found, after the last change made here. */
+  get size(): number {
+    return this.#size;
+  }
+
+  async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
+    return (await this.#caller.call("search", [this.#id, query, options])) as Hit[];
+  }
+
+  async get(id: string): Promise<Document | undefined> {
+    return ((await this.#caller.call("getDocument", [this.#id, id])) as Document | null) ?? undefined;
+  }
+
+  async add(
+    documents: readonly NewDocument[],
+    vectors?: readonly VectorLike[] | null,
+    options: AddOptions = {},
+  ): Promise<void> {
+    const { signal, onProgress } = checkOptions(options);
+    const onMessage = (note: unknown) => onProgress?.(...(note as [number, number]));
+    await this.#changed("addDocuments", [documents, vectors ?? null], { signal, onMessage });
+  }
+
+  async delete(ids: readonly string[]): Promise<number> {
+    return (await this.#changed("deleteDocuments", [ids])) as number;
+  }
+
+  async compact(): Promise<void> {
+    await this.#changed("compactIndex", []);
+  }
+
+  /** Frees its memory in the worker; calls from then on throw InvalidInputError. */
+  async close(): Promise<void> {
+    await this.#caller.call("closeIndex", [this.#id]);
+  }
+
+  async #changed(method: string, args: unknown[], options = {}): Promise<unknown> {
+    const found = await this.#caller.call(method, [this.#id, ...args], options);
+    const { value, size } = found as { value: unknown; size: number };
+    this.#size = size;
+    return value;
+  }
+}

@@ -1,0 +1,86 @@
+/** Encoder and index across a worker's border: the same hits, errors, progress and aborts. */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { test } from "node:test";
+import * as onnxruntime from "onnxruntime-node";
+import { CorruptArtifactError, InvalidInputError, type Progress, SpaceMismatchError } from "pocketquery";
+import { openIndex } from "pocketquery/index";
+import { type Port, type Runtime, serveEncoder } from "pocketquery/worker";
+import { serveSearch, WorkerEncoder, WorkerIndex } from "pocketquery/search-worker";
+import { call, CHROMIUM, inPage } from "./browser.js";
+import { read, TINY_FILES } from "./fixtures.js";
+import { EXPECTED, files, source } from "./index/data.js";
+
+const BUNDLE = new Map(TINY_FILES.map((name) => [name, Uint8Array.from(read(`tiny/${name}`))]));
+
+async function withWorker(
+  work: (port: Port) => Promise<void>,
+  serve: (port: Port, runtime: Runtime) => void = serveSearch,
+): Promise<void> {
+  const { port1, port2 } = new MessageChannel();
+  serve(port2 as unknown as Port, async () => onnxruntime);
+  try {
+    await work(port1 as unknown as Port);
+  } finally {
+    port1.close();
+    port2.close();
+  }
+}
+
+test("an index in a worker finds what one beside us finds", async () => {
+  await withWorker(async (port) => {
+    const beside = await openIndex(source("base"));
+    const seen: Progress[] = [];
+    const index = await WorkerIndex.open(port, { index: files("base") }, { onProgress: (now) => void seen.push(now) });
+    assert.ok(seen.some(({ file }) => file === "documents.sqlite"));
+    assert.deepEqual([index.size, index.dimension, index.spaceId], [beside.size, beside.dimension, beside.spaceId]);
+    for (const { query, hits: _, ...options } of EXPECTED.base.searches.slice(0, 20)) {
+      assert.deepEqual(await index.search(query, options), await beside.search(query, options));
+    }
+    assert.deepEqual(await index.get("long"), beside.get("long"));
+    assert.equal(await index.get("none"), undefined);
+    await assert.rejects(index.search("bridge"), /a search by meaning for a text needs an encoder/);
+    await assert.rejects(index.delete(["d4"]), /open for reading only/);
+    await assert.rejects(index.search("bridge", { mode: "lexical", k: 0 }), InvalidInputError);
+    await index.close();
+    await assert.rejects(index.search("bridge", { mode: "lexical" }), /the index was closed; open it again/);
+    const broken = files("base");
+    broken.set("index.json", Uint8Array.of(1));
+    await assert.rejects(WorkerIndex.open(port, { index: broken }), CorruptArtifactError);
+    const signal = AbortSignal.abort();
+    await assert.rejects(WorkerIndex.open(port, { index: files("base") }, { signal }), { name: "AbortError" });
+  });
+});
+
+test("an index that begins in a worker takes documents without vectors", async () => {
+  await withWorker(async (port) => {
+    const encoder = await WorkerEncoder.load(port, { bundle: BUNDLE });
+    const index = await WorkerIndex.open(port, { index: null, encoder, changes: "" });
+    const done: string[] = [];
+    const notes = [{ id: "a", text: "the sea" }, { id: "b", text: "how do plants make sugar" }];
+    await index.add(notes, null, { onProgress: (now, all) => void done.push(`${now}/${all}`) });
+    assert.deepEqual([index.size, done], [2, ["1/2", "2/2"]]);
+    assert.equal((await index.search("the sea", { k: 1 }))[0]?.id, "a");
+    assert.equal((await index.search(await encoder.encode("the sea"), { k: 1 }))[0]?.id, "a");
+    assert.equal(await index.delete(["a", "none"]), 1);
+    await index.compact();
+    assert.equal(index.size, 1);
+    await assert.rejects(index.add(notes.slice(1)), /the id 'b' is in the index already/);
+    await assert.rejects(WorkerIndex.open(port, { index: files("base"), encoder }), SpaceMismatchError);
+  });
+});
+
+test("a worker with an encoder alone says that it has no such method", async () => {
+  await withWorker(async (port) => {
+    await assert.rejects(WorkerIndex.open(port, { index: null }), /the worker has no method openIndex/);
+  }, serveEncoder);
+});
+
+test("the ready worker, in a page", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async () => {
+  await inPage("page.html", async (page) => {
+    const found = await call<{ ids: string[]; size: number; again: number }>(page, "searchInWorker", "/fixtures/tiny", [
+      { id: "a", text: "the sea" }, { id: "b", text: "how do plants make sugar" },
+    ]);
+    assert.deepEqual(found, { ids: ["b", "a"], size: 2, again: 2 });
+  });
+});
