@@ -42,7 +42,8 @@ class PretrainingConfig:
         diagnose_every: steps between diagnoses: of the geometry, where there are held-out texts,
             and of the losses' gradient norms, where a step has several and ``cache_rows`` is 0 (the
             last micro-batch's, before weighting); 0 for none.
-        patience: diagnoses in a row that sound an alarm, after which the run stops; 0 for never.
+        patience: diagnoses in a row, collapsed or alarming to an objective itself, after which the
+            run stops; 0 for never.
         workers: processes that prepare batches; does not change the result.
     """
 

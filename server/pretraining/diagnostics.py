@@ -120,7 +120,8 @@ def _vectors(encoder: SentenceEncoder, texts: Sequence[str], look: Project) -> F
 
 
 class Watch:
-    """Counts the diagnoses in a row that show a collapse, and ends the run at ``patience``.
+    """Counts the diagnoses in a row that show a collapse, or an alarm of an objective's own, and
+    ends the run at ``patience``.
 
     Args:
         patience: 0 never ends a run.
@@ -130,32 +131,45 @@ class Watch:
         self.patience = patience
         self.in_a_row = 0
         self._last = ""
+        self._collapsed = False
 
-    def alarms(self, found: Mapping[str, Diagnosis], *, counts: bool = True) -> list[str]:
+    def alarms(
+        self, found: Mapping[str, Diagnosis], own: Sequence[str] = (), *, counts: bool = True
+    ) -> list[str]:
         """What is alarming, as ``"h.std_ratio"``.
 
         Args:
             found: by view.
+            own: alarms of the objectives themselves, say of views that change nothing.
             counts: towards the patience; the random start, before the first step, does not.
         """
         pairs = [(view, name) for view, one in found.items() for name in one.geometry.alarms()]
         fatal = [(view, name) for view, name in pairs if name in _FATAL]
         shown = ((v, n, getattr(found[v].geometry, n)) for v, n in fatal)
-        self._last = ", ".join(f"{view}.{name} {value:.3g}" for view, name, value in shown)
-        self.in_a_row = self.in_a_row + 1 if fatal and counts else 0
-        return [f"{view}.{name}" for view, name in pairs]
+        named = [f"{view}.{name} {value:.3g}" for view, name, value in shown]
+        self._last = ", ".join([*named, *own])
+        self._collapsed = bool(fatal)
+        self.in_a_row = self.in_a_row + 1 if (fatal or own) and counts else 0
+        return [*(f"{view}.{name}" for view, name in pairs), *own]
 
     def check(self, step: int) -> None:
         """Raise if the patience is over.
 
         Raises:
-            ArtifactError: the last ``patience`` diagnoses all showed a collapse.
+            ArtifactError: the last ``patience`` diagnoses were all alarming.
         """
-        if self.patience and self.in_a_row >= self.patience:
+        if not self.patience or self.in_a_row < self.patience:
+            return
+        found = f"{self.in_a_row} diagnoses in a row, the last after step {step}, are alarming"
+        if not self._collapsed:
             raise ArtifactError(
-                f"the vectors have collapsed: {self.in_a_row} diagnoses in a row, the last after "
-                f"step {step}, are alarming ({self._last}); expected std_ratio from 0.3 and "
-                "eff_rank from about a tenth of the width (or of the texts, where they are fewer). "
-                "Look at the temperature, the learning rate and what keeps this objective from "
-                "collapsing (negatives, stop-gradient, normalisation)"
+                f"an objective says that it cannot learn: {found} ({self._last}). Where views are "
+                "identical, a fifth of the texts and more come out of an augmenter as they went "
+                "in: take others (pocketquery augment shows what each does to your texts)"
             )
+        raise ArtifactError(
+            f"the vectors have collapsed: {found} ({self._last}); expected std_ratio from 0.3 and "
+            "eff_rank from about a tenth of the width (or of the texts, where they are fewer). "
+            "Look at the temperature, the learning rate and what keeps this objective from "
+            "collapsing (negatives, stop-gradient, normalisation)"
+        )

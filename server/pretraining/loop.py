@@ -328,11 +328,12 @@ def _geometry(
 ) -> dict[str, Any]:
     """What the vectors look like, and all that is alarming, also in the last logged figures."""
     found = diagnose(encoder, held_out, parts)
-    alarms = watch.alarms(found, counts=step > 0)
+    told: list[str] = []
     for part in parts:
         prefix = f"{part.objective.name}/"
         own = {n.removeprefix(prefix): v for n, v in figures.items() if n.startswith(prefix)}
-        alarms += [f"{part.objective.name}.{name}" for name in part.objective.alarms(own)]
+        told += [f"{part.objective.name}.{name}" for name in part.objective.alarms(own)]
+    alarms = watch.alarms(found, told, counts=step > 0)
     return {"geometry": {view: one.figures() for view, one in found.items()}, "alarms": alarms}
 
 

@@ -155,7 +155,7 @@ _TRAINING = {
     "checkpoint_every": "steps between checkpoints",
     "log_every": "steps between lines of the log",
     "diagnose_every": "steps between looks at the vectors and at the losses' pull; 0 for none",
-    "patience": "collapsed looks in a row after which the run stops; 0 for never",
+    "patience": "alarming looks in a row after which the run stops; 0 for never",
     "workers": "processes that prepare batches",
 }
 

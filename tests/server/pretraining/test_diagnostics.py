@@ -139,6 +139,21 @@ def test_without_patience_no_run_is_ended() -> None:
     assert watch.in_a_row == 20
 
 
+def test_an_objective_that_cannot_learn_ends_the_run_with_its_own_words() -> None:
+    watch = Watch(2)
+    vectors = torch.randn(400, 16, generator=torch.Generator().manual_seed(0)).numpy()
+    sound = {"h": Diagnosis(measure_geometry(vectors))}
+    own = ["query_bert.identity_typo"]
+    assert watch.alarms(sound, own) == own
+    watch.check(1)
+    watch.alarms(sound)  # a good one ends the row
+    watch.alarms(sound, own)
+    watch.check(3)
+    watch.alarms(sound, own)
+    with pytest.raises(ArtifactError, match=r"cannot learn: 2 diagnoses.*identity_typo"):
+        watch.check(4)
+
+
 def test_only_collapse_counts_and_a_good_diagnosis_ends_the_row() -> None:
     watch = Watch(2)
     spread = measure_geometry(
