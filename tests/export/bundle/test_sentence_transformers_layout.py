@@ -89,3 +89,24 @@ def test_without_a_head_int8_equals_the_bundle(student: SentenceEncoder, tmp_pat
 def _open(folder: Path, file: str) -> SentenceTransformer:
     arguments = {"file_name": file, "provider": "CPUExecutionProvider"}
     return SentenceTransformer(str(folder), backend="onnx", model_kwargs=arguments)
+
+
+def test_optimum_opens_the_folder(
+    headed_student: SentenceEncoder, exported: tuple[Path, Path]
+) -> None:
+    import torch
+    from optimum.onnxruntime import ORTModelForFeatureExtraction
+
+    folder = exported[1]
+    model = ORTModelForFeatureExtraction.from_pretrained(
+        folder, subfolder="onnx", file_name=Path(FLOAT_FILE).name
+    )
+    batch = headed_student.tokenizer(TEXTS, padding=True, return_tensors="pt")
+    found = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
+    with torch.no_grad():
+        expected = headed_student.backbone(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
+        )
+    np.testing.assert_allclose(
+        np.asarray(found.last_hidden_state), expected.last_hidden_state.numpy(), atol=1e-4
+    )
