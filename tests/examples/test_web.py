@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import http.client
+import itertools
 import json
 import os
 import shutil
@@ -252,6 +253,17 @@ def test_the_keyboard_suffices(report: Any) -> None:
     assert (down, enter, again, end) == ("text-0", "text-0", "text-0", "text-9")
     assert up == escape == slash == "query" != tab
     assert walked["open"] == 1  # by Enter
+    assert walked["again"] == [1, True]  # the page asked the same again: still open, still focused
+
+
+@browser
+def test_a_screen_reader_hears_the_count_and_finds_no_gap_in_the_headings(report: Any) -> None:
+    main = report["main"]
+    assert main["announced"] == "polite"
+    levels = main["headings"]
+    assert levels[0] == 1
+    assert all(deeper - before <= 1 for before, deeper in itertools.pairwise(levels))
+    assert 3 in levels  # the results'
 
 
 @browser

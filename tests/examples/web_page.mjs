@@ -75,7 +75,15 @@ async function walked(page) {
     await page.keyboard.press(key);
     steps.push(await focused(page));
   }
-  return { steps, open: await page.locator(".title[aria-expanded=true]").count() };
+  const open = page.locator(".title[aria-expanded=true]");
+  const opened = await open.count();
+  await page.focus(".title[aria-expanded=true]");
+  const focus = await focused(page);
+  // The page asks the same again when a release has come.
+  await page.evaluate("document.getElementById('status').textContent = ''");
+  await page.evaluate("document.getElementById('search').dispatchEvent(new Event('input'))");
+  await page.locator("#status", { hasText: / ms/ }).waitFor({ timeout: 0 });
+  return { steps, open: opened, again: [await open.count(), (await focused(page)) === focus] };
 }
 
 async function visited(browser, site, options = {}, { script, quotaSize } = {}) {
@@ -122,6 +130,9 @@ async function offlineAndUpdated(browser) {
   found.online = [];
   for (const query of queries) found.online.push(await asked(page, query));
   found.walked = await walked(page);
+  found.headings = await page.evaluate(
+    "[...document.querySelectorAll('h1, h2, h3')].filter((one) => one.checkVisibility()).map((one) => Number(one.tagName[1]))",
+  );
   found.facts = await facts(page);
   await page.click("#replay");
   await page.locator("#replayed", { hasText: /cosine|does not/ }).waitFor({ timeout: 0 });
