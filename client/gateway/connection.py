@@ -41,7 +41,7 @@ GATEWAY_KEY = "gateway.key"
 
 _KEY_BYTES = 32
 _LARGEST_ANSWER = 2 << 20
-_AGAIN = (429, 502, 503, 504)
+_AGAIN = (408, 429, 502, 503, 504)
 _USED_UP = "quota"  # comes with 429 too, and is so until tomorrow
 _LONGEST_PAUSE = 60.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

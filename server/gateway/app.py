@@ -6,6 +6,7 @@ together.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -84,9 +85,14 @@ def device_app(gateway: Gateway) -> Starlette:
 
 
 class _Call:
-    """A request that is being answered."""
+    """A request that is being answered.
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    Args:
+        scope, receive: as ASGI hands them.
+        seconds: that its body may take.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, seconds: float) -> None:
         # Of a header that comes twice the first counts.
         self.headers = {
             name.decode("latin-1"): value.decode("latin-1")
@@ -103,12 +109,13 @@ class _Call:
         )
         self.parameters: dict[str, str] = scope["path_params"]
         self._receive = receive
+        self._seconds = seconds
 
     async def body(self, most: int) -> bytes:
-        """The body, of at most ``most`` bytes; a longer one is not read.
+        """The body, of at most ``most`` bytes; a longer one is not read, nor one that comes slowly.
 
         Raises:
-            Problem: it is longer.
+            Problem: it is longer, or is not here in time.
             ClientDisconnect: whoever sent it has gone.
         """
         found = f"found more than {most} bytes, expected at most that many"
@@ -117,15 +124,20 @@ class _Call:
         if not declared.isdecimal() or int(declared) > most:
             raise problem
         parts, size, more = [], 0, True
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            more = message.get("more_body", False)
-            if size > most:
-                raise problem
+        try:
+            async with asyncio.timeout(self._seconds):
+                while more:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    more = message.get("more_body", False)
+                    if size > most:
+                        raise problem
+        except TimeoutError as error:
+            said = f"the body took more than {self._seconds:g} s; send it again, at once"
+            raise Problem(408, "slow", said) from error
         return b"".join(parts)
 
     @property
@@ -165,7 +177,7 @@ class _Path:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as an ASGI application."""
         started = time.perf_counter()
-        code, call = "", _Call(scope, receive)
+        code, call = "", _Call(scope, receive, self._gateway.settings.body_seconds)
         try:
             self._gateway.authentication.admit(call.request)
             response = await self._handler(call)
@@ -194,8 +206,8 @@ class _Handlers:
         self._gateway = gateway
 
     async def health(self, call: _Call) -> Response:
-        """Whether the journal can be written."""
-        await self._gateway.tick()
+        """Whether an upload could be kept now."""
+        await self._gateway.health()
         return _json({"status": "ok"})
 
     async def openapi(self, call: _Call) -> Response:
@@ -203,7 +215,7 @@ class _Handlers:
 
     async def challenge(self, call: _Call) -> Response:
         await call.body(0)
-        return _json(self._gateway.challenge())
+        return _json(self._gateway.attesting.challenge())
 
     async def register(self, call: _Call) -> Response:
         signed = self._gateway.authentication.signed(call.request)

@@ -120,7 +120,7 @@ def watching_app(gateway: Gateway) -> Starlette:
 def _watching(gateway: Gateway) -> list[Route]:
     async def health(request: Request) -> Response:
         try:
-            await gateway.tick()
+            await gateway.health()
         except Problem as problem:
             return problem.response()
         return Response(json.dumps({"status": "ok"}), media_type="application/json")

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -21,13 +22,8 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.validation import ExpectedUpdate
 from pocketquery.server.federation.secure.coordinator import SecureReason
 from pocketquery.server.federation.secure.secure_round import announcement
-from pocketquery.server.gateway.attestation import (
-    Attestation,
-    AttestationError,
-    Challenges,
-    binding,
-    load_attestation,
-)
+from pocketquery.server.gateway.attestation import Attestation, load_attestation
+from pocketquery.server.gateway.attestation.attesting import Attesting
 from pocketquery.server.gateway.authentication import Authentication, Request
 from pocketquery.server.gateway.body_limits import BodyLimits
 from pocketquery.server.gateway.journal import GatewayJournal
@@ -54,6 +50,7 @@ __all__ = ["Gateway"]
 _DAY = 86_400
 _QUESTIONS = 20
 _LOOKS = 5  # of a device for the next step while one may last; it sends an update six times
+_PROOF_HOLDS = 1.0  # seconds; whoever asks for health more often causes no more writes
 _MOST_PREPARED = 256  # updates that are read and wait for the journal: a sum of one each
 _WHY = {
     SecureReason.BAD_CERTIFICATE: "the certificate is not by the authority of these rounds, or not "
@@ -92,20 +89,16 @@ class Gateway:
         self._now = monotonic
         if attestation is None and settings.attestation:
             attestation = load_attestation(settings.attestation)
-        self._attestation = attestation
-        self._challenges = Challenges()
+        seconds = settings.attestation_seconds
+        self.attesting = Attesting(attestation, seconds, self.metrics, clock)
         self._leases = Leases(settings.lease_seconds)
         self.body_limits = BodyLimits()
         self._reads: tuple[ExpectedUpdate, RoundSettings] | None = None  # of the plain round
+        self._proved: float | None = None  # when something reached the disk
         self._room = asyncio.Semaphore(_MOST_PREPARED)
         self.server = ServerSide(settings, self.run, self.tick, clock)
 
     # Devices
-
-    def challenge(self) -> dict[str, Any]:
-        """A challenge for :meth:`register`, and how long it holds."""
-        made = self._challenges.make(self._clock())
-        return {"challenge": made, "expires_in": self._challenges.seconds}
 
     async def register(
         self, request: Request, signed: SignedRequest, body: bytes, said: Mapping[str, Any]
@@ -120,25 +113,9 @@ class Gateway:
         if known is not None:
             return False
         self.authentication.may_register(request)
-        if self._attestation is not None:
-            await self._attest(self._attestation, signed.key, said)
+        await self.attesting.check(signed.key, said)
         today, most = self._today(), self.settings.most_devices
         return await self.run(lambda journal: journal.register(signed.key, today, most))
-
-    async def _attest(self, attestation: Attestation, key: bytes, said: Mapping[str, Any]) -> None:
-        evidence, challenge = said.get("attestation"), said.get("challenge")
-        if not isinstance(evidence, dict) or not isinstance(challenge, str):
-            raise Problem(
-                403,
-                "attestation_needed",
-                "this gateway registers attested devices alone; expected challenge (of "
-                "/v1/challenge) and attestation, an object",
-            )
-        try:
-            bound = binding(self._challenges.check(challenge, self._clock()), key)
-            await asyncio.to_thread(attestation.check, bound, evidence)
-        except AttestationError as error:
-            raise Problem(403, "attestation", str(error)) from error
 
     async def forget(self, signed: SignedRequest) -> None:
         """Remove the key that signed.
@@ -148,8 +125,10 @@ class Gateway:
         """
         self.authentication.check(signed, b"")
 
+        today = self._today()
+
         def work(journal: GatewayJournal) -> None:
-            _known(journal, signed.key).remove(signed.key)
+            _known(journal, signed.key).remove(signed.key, today)
 
         await self.run(work)
 
@@ -292,6 +271,7 @@ class Gateway:
 
         def work(journal: GatewayJournal) -> tuple[bool, bool, InForce | None]:
             current, metrics = journal.cohort_round, self.metrics
+            journal.end_day(self._today())
             current.close_if_over()
             wanted = current.cohort.asked.wanted if current.cohort else 0
             if current.cohort is not None and current.opened is not None:
@@ -313,6 +293,23 @@ class Gateway:
         self.metrics.batches.set(self.worker.batches)
         self.server.notice(is_open=is_open, awaits=awaits)
         self.server.sweep(force)
+
+    async def health(self) -> None:
+        """See that an upload could be kept: what is written reaches the disk, or did a moment ago,
+        and there is room for more.
+
+        Raises:
+            Problem: it could not.
+        """
+        await self.tick()
+        now = self._now()
+        if self._proved is None or now - self._proved >= _PROOF_HOLDS:
+            free = await self.run(_prove) // 2**20
+            if free < self.settings.free_megabytes:
+                event("disk_full", logging.ERROR, free_megabytes=free)
+                said = f"there are {free} MB free on the journal's disk"
+                raise Problem(503, "journal", said, retry_after=10)
+            self._proved = now
 
     async def run(self, work: Callable[[GatewayJournal], T]) -> T:
         """What ``work`` returns, once what it changed is on disk.
@@ -338,6 +335,7 @@ class Gateway:
         except QuotaError as error:
             raise Problem(429, "quota", str(error), retry_after=3600) from error
         except NotWrittenError as error:
+            self._proved = None
             event("journal_failed", logging.ERROR)
             raise Problem(503, "journal", "what came could not be written; send it again",
                           retry_after=10) from error  # fmt: skip
@@ -355,3 +353,16 @@ def _known(journal: GatewayJournal, key: bytes) -> GatewayJournal:
     if journal.device(key) is None:
         raise UnknownDeviceError(UNKNOWN)
     return journal
+
+
+def _prove(journal: GatewayJournal) -> int:
+    """Bytes that are free on the journal's disk, once something was written to it.
+
+    Raises:
+        NotWrittenError: the disk cannot be asked.
+    """
+    journal.prove()
+    try:
+        return shutil.disk_usage(journal.path.parent).free
+    except OSError as error:
+        raise NotWrittenError(f"{journal.path}: {error}") from error

@@ -30,6 +30,7 @@ from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.gateway.rounds.cohort_round import CohortRound
 from pocketquery.server.gateway.rounds.errors import QuotaError
+from pocketquery.server.gateway.rounds.removed_devices import RemovedDevices
 from pocketquery.server.gateway.rounds.tables import (
     KIND,
     DeviceRow,
@@ -39,6 +40,7 @@ from pocketquery.server.gateway.rounds.tables import (
     read_force,
     write_device,
     write_force,
+    write_health,
 )
 
 __all__ = ["JOURNAL", "GatewayJournal"]
@@ -68,6 +70,7 @@ class GatewayJournal:
         self.force: InForce | None = None
         self.devices = 0
         self._connection = connection
+        self._removed = RemovedDevices(connection)
         self._load()
 
     @classmethod
@@ -126,16 +129,20 @@ class GatewayJournal:
     # Devices
 
     def register(self, key: bytes, today: int, most: int) -> bool:
-        """Register a key; whether it is new.
+        """Register a key; whether it is new. What it uploaded today (in days since 1970) before it
+        was removed counts.
 
         Raises:
-            QuotaError: there are ``most`` devices already.
+            QuotaError: there are ``most`` devices already, with those that left today after an
+                upload.
         """
         if read_device(self._connection, key) is not None:
             return False
-        if self.devices >= most:
+        used = self._removed.used(key, today)
+        if self.devices + len(self._removed) - bool(used) >= most:
             raise QuotaError(f"{self.devices} devices are registered, expected at most {most}")
-        write_device(self._connection, key, DeviceRow(since=today))
+        self._removed.take(key)
+        write_device(self._connection, key, DeviceRow(today, today if used else 0, used))
         self.devices += 1
         return True
 
@@ -143,13 +150,26 @@ class GatewayJournal:
         """What is known of a key; None where it is not registered."""
         return read_device(self._connection, key)
 
-    def remove(self, key: bytes) -> bool:
-        """Forget a key; whether it was there. What it gave to a sum stays there."""
-        there = read_device(self._connection, key) is not None
+    def remove(self, key: bytes, today: int) -> bool:
+        """Forget a key; whether it was there. What it gave to a sum stays there, and how many
+        uploads it made today (in days since 1970) until :meth:`end_day`."""
+        row = read_device(self._connection, key)
+        if row is None:
+            return False
+        used = self.cohort_round.forget(key, today) + (row.used if row.day == today else 0)
         self._connection.execute("DELETE FROM devices WHERE key = ?", (key,))
-        self.cohort_round.forget(key)
-        self.devices -= there
-        return there
+        self._removed.add(key, today, used)
+        self.devices -= 1
+        return True
+
+    def end_day(self, today: int) -> None:
+        """Erase what is kept for days before ``today`` alone."""
+        if self._removed.end_day(today):
+            self.cohort_round.relay.erased = True
+
+    def prove(self) -> None:
+        """Change something, so that the batch has to reach the disk."""
+        write_health(self._connection)
 
     # The server
 
@@ -190,6 +210,7 @@ class GatewayJournal:
                 self.force = read_force(self._connection)
                 query = "SELECT count(*) FROM devices"
                 (self.devices,) = self._connection.execute(query).fetchone()
+                self._removed.load()
                 self.cohort_round.load()
         except (KeyError, TypeError, ValueError) as error:
             raise KIND.damaged(self.path, error) from error

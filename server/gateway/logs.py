@@ -17,11 +17,15 @@ __all__ = ["event", "log_to"]
 _LOGGER = logging.getLogger("pocketquery.gateway")
 
 
-def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
-    """Write a line: what happened, and fields that are numbers or words of ours."""
+def event(
+    name: str, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any
+) -> None:
+    """Write a line: what happened, and fields that are numbers or words of ours; of an ``error``
+    its class and where it was."""
     if _LOGGER.isEnabledFor(level):
+        found = None if error is None else (type(error), error, error.__traceback__)
         # Made here and not by log(), which looks through the stack for a place that is not written.
-        record = logging.LogRecord(_LOGGER.name, level, "", 0, name, None, None)
+        record = logging.LogRecord(_LOGGER.name, level, "", 0, name, None, found)
         record.fields = fields
         _LOGGER.handle(record)
 

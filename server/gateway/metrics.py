@@ -32,6 +32,14 @@ class Metrics:
             "gateway_replies", "Replies in private rounds, by what became of them",
             ("stage", "verdict"), registry=self.registry,
         )  # fmt: skip
+        self.attestations = Counter(
+            "gateway_attestations", "Evidence that was checked, by what came of it", ("outcome",),
+            registry=self.registry,
+        )  # fmt: skip
+        self.ended = Counter(
+            "gateway_connections_ended", "Connections that were ended, by why", ("reason",),
+            registry=self.registry,
+        )  # fmt: skip
         self.devices = self._gauge("gateway_devices", "Registered devices")
         self.open = self._gauge("gateway_round_open", "Whether a round takes updates")
         self.accepted = self._gauge("gateway_round_accepted", "Updates that are in it, or seats")

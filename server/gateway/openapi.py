@@ -18,8 +18,9 @@ def _answer(said: str, schema: _Schema | None = None, kind: str = "application/j
 def _problems(*statuses: int) -> _Schema:
     answer = _answer("A problem", {"$ref": "#/components/schemas/Problem"},
                      "application/problem+json")  # fmt: skip
-    # Any address may be told to wait, any host be wrong, and the journal's disk be full.
-    return {str(status): answer for status in sorted({*statuses, 421, 429, 503})}
+    # Any request may come too slowly, any address be told to wait, any host be wrong, and the
+    # journal's disk be full.
+    return {str(status): answer for status in sorted({*statuses, 408, 421, 429, 503})}
 
 
 def _object(required: list[str], **properties: _Schema) -> _Schema:

@@ -15,6 +15,7 @@ _TITLES = {
     403: "This device may not do that",
     404: "There is no such thing here",
     405: "This cannot be done here",
+    408: "The request took too long to come",
     409: "This is not of now",
     413: "The body is too large",
     415: "The body is of another kind",
@@ -48,6 +49,8 @@ class Problem(Exception):
     def response(self) -> Response:
         """As an answer."""
         headers = {"cache-control": "no-store"}
+        if self.status == 408:  # the rest of it may come still
+            headers["connection"] = "close"
         if self.retry_after is not None:
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after)))
         body = {

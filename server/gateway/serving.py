@@ -19,6 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from pocketquery.server.gateway.app import device_app
+from pocketquery.server.gateway.connections import limited_protocol
 from pocketquery.server.gateway.control import control_app, watching_app
 from pocketquery.server.gateway.gateway import Gateway
 from pocketquery.server.gateway.journal import JOURNAL, GatewayJournal
@@ -81,7 +82,7 @@ async def serve(gateway: Gateway, ready: Callable[[int], None] = lambda port: No
     ]
     if settings.metrics:
         apps.append((watching_app(gateway), _tcp_socket(*settings.address("metrics")), False))
-    servers = [_server(settings, app, public=public) for app, _, public in apps]
+    servers = [_server(gateway, app, public=public) for app, _, public in apps]
 
     def stop() -> None:
         for server in servers:
@@ -127,13 +128,15 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _server(settings: GatewaySettings, app: Starlette, *, public: bool) -> uvicorn.Server:
-    tls = {}
+def _server(gateway: Gateway, app: Starlette, *, public: bool) -> uvicorn.Server:
+    settings, tls = gateway.settings, {}
     if public and settings.certificate:
         tls = {"ssl_certfile": settings.certificate, "ssl_keyfile": settings.key}
     return _Server(
         uvicorn.Config(
             app,
+            http=limited_protocol(settings, gateway.metrics) if public else "auto",
+            ws="none",  # it would go on without these limits
             lifespan="off",
             log_config=None,
             access_log=False,

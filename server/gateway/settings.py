@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import Rule, check, check_fields, number, whole
+from pocketquery.sdk.validation import Rule, check, check_fields, number, optional, whole
 
 __all__ = ["GatewaySettings"]
 
@@ -21,6 +21,7 @@ _TEXTS = Rule(
 _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_SOCKET = 103  # bytes, before the zero at its end; Linux would take four more
+_SHARE_OF_ADDRESS = 4  # an address has at most one part of the connections
 _NAMED = ("certificate", "key", "attestation", "metrics")
 _LISTED = ("authorities", "origins", "trusted_proxies")
 
@@ -39,7 +40,8 @@ class GatewaySettings:
             refused, whatever the case of its letters. Empty: any, which is for trying out.
         origins: of web pages that may use it (CORS), say "https://app.example.org".
         metrics: host and port for Prometheus; empty: on the socket alone.
-        attestation: "module:function", see attestation.py; empty: any key may register.
+        attestation: "module:function", see attestation/; empty: any key may register.
+        attestation_seconds: that it may take to check a device's evidence.
         most_devices: that may register.
         uploads_per_day: of a device.
         requests_per_minute: of a device, twice as many at once.
@@ -47,10 +49,16 @@ class GatewaySettings:
             one.
         registrations_per_hour: of an address.
         connections: at once; more are told to come back.
+        address_connections: at once of an address (an IPv6 /64); more are refused. 0: as many as it
+            likes; None: a quarter of ``connections``. Behind a proxy those of trusted_proxies are
+            not counted, for they are many devices'.
+        header_seconds: until a request's headers are there, from the connection or its first byte.
+        body_seconds: until its body is there, and as long for its answer to be taken.
         lease_seconds: a device that took an offer and sent nothing for so long is not waited for.
         poll_seconds: between two questions of a device for an offer.
         clock_seconds: that a device's clock may be off.
         grace_seconds: requests have to end where the gateway is stopped.
+        free_megabytes: on the folder's disk, without which the gateway says that it is not healthy.
 
     Raises:
         InvalidInputError: a setting is out of its range, or devices would talk to it unencrypted.
@@ -66,16 +74,21 @@ class GatewaySettings:
     origins: tuple[str, ...] = ()
     metrics: str = ""
     attestation: str = ""
+    attestation_seconds: float = 10.0
     most_devices: int = 1_000_000
     uploads_per_day: int = 24
     requests_per_minute: float = 60.0
     address_requests_per_minute: float = 6000.0
     registrations_per_hour: float = 600.0
     connections: int = 2000
+    address_connections: int | None = None
+    header_seconds: float = 20.0
+    body_seconds: float = 60.0
     lease_seconds: float = 600.0
     poll_seconds: int = 60
     clock_seconds: int = 60
     grace_seconds: int = 20
+    free_megabytes: int = 64
 
     def __post_init__(self) -> None:
         check_fields(
@@ -88,10 +101,15 @@ class GatewaySettings:
                 ("requests_per_minute", "address_requests_per_minute", "registrations_per_hour"),
                 number(above=0),
             ),
-            lease_seconds=number(above=0),
+            address_connections=optional(whole(0)),
+            **dict.fromkeys(
+                ("lease_seconds", "attestation_seconds", "header_seconds", "body_seconds"),
+                number(above=0),
+            ),
             poll_seconds=whole(0, 86_400),
             clock_seconds=whole(1, 3600),
             grace_seconds=whole(0, 3600),
+            free_megabytes=whole(0),
         )
         host, _ = self.address("listen")
         if self.metrics:
@@ -108,6 +126,13 @@ class GatewaySettings:
                 f"{self.socket.absolute()} is too long for a socket; choose a folder whose path "
                 f"has fewer than {_LONGEST_SOCKET - 20} letters"
             )
+
+    @property
+    def most_of_address(self) -> int:
+        """Connections of an address at once; 0: as many as it likes."""
+        if self.address_connections is None:
+            return max(1, self.connections // _SHARE_OF_ADDRESS)
+        return self.address_connections
 
     @property
     def socket(self) -> Path:

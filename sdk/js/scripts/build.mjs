@@ -13,8 +13,8 @@ await build({
   ...single,
   entryPoints: {
     "pocketquery.min": "src/web.ts",
-    "pocketquery.worker.min": "src/worker-script.ts",
-    "pocketquery.search.worker.min": "src/search-worker-script.ts",
+    "pocketquery.worker.min": "src/worker/script.ts",
+    "pocketquery.search.worker.min": "src/worker/search_script.ts",
   },
   external: ["onnxruntime-web/wasm"],
   outdir: "dist",

@@ -111,10 +111,16 @@ class CohortRound(PlainUpdates, PrivateSeats):
         self.cohort = replace(self.cohort, declined=self.cohort.declined + 1)
         self._touched = True
 
-    def forget(self, key: bytes) -> None:
-        """A device is registered no more. What it gave to a sum stays there."""
+    def forget(self, key: bytes, today: int) -> int:
+        """A device is registered no more. What it gave to a sum stays there.
+
+        Returns:
+            How many uploads it made today (in days since 1970) that its row does not count yet, and
+            that are not counted here any more.
+        """
         if (seat := self.relay.seat_of(key)) is not None:
             self.relay.leave(seat)
+        return self._verdicts.take_uploads(key, today)
 
     def _seen_before(self, asked: CohortOffer) -> dict[int, NonceSet]:
         """The nonces of remembered rounds before the one that is asked for; none where rounds

@@ -2,10 +2,12 @@
 
     devices    a registered key, the day it came, and how many uploads it made on its last day,
                but for those of this round
+    removed    what a removed key had uploaded that day (removed_devices.py)
     verdicts   of this round: what became of each device's update (verdicts.py)
     cohort     the server's offer, and what is counted beside the sums
     answer     the cohort's sum, or who is ready, once nothing more is taken
     force      the release in force and its lineage
+    health     a number that is written to see whether anything can be
 
 and those of an open round (federation/rounds/journal_tables.py; its nonces are in the verdicts),
 and of a private one (relay.py). An update is in none of them.
@@ -24,6 +26,7 @@ from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.journal_tables import ROUND_TABLES
 from pocketquery.server.gateway.rounds.errors import QuotaError
 from pocketquery.server.gateway.rounds.relay import RELAY_TABLES
+from pocketquery.server.gateway.rounds.removed_devices import REMOVED_TABLE
 from pocketquery.server.gateway.rounds.verdicts import VERDICTS_TABLE, take_over_verdicts
 
 __all__ = [
@@ -49,16 +52,22 @@ __all__ = [
 KIND = SqliteKind(
     name="a gateway's journal",
     application_id=0x50514757,  # "PQGW"
-    version=3,
+    version=4,
     mend="restore it from a backup, or give another folder: devices then register again",
     elsewhere="give another folder",
     busy="stop that gateway, or give another folder",
 )
 _PRIVATE = 2  # the version that knew private rounds
+_APPENDED = 3  # the one whose verdicts are appended
+_HEALTH_TABLE = (
+    "CREATE TABLE health (id INTEGER PRIMARY KEY CHECK (id = 0), writes INTEGER NOT NULL)"
+)
 TABLES = (
     *ROUND_TABLES,
     "CREATE TABLE devices (key BLOB PRIMARY KEY, since INTEGER NOT NULL, day INTEGER NOT NULL,"
     " used INTEGER NOT NULL) WITHOUT ROWID",
+    REMOVED_TABLE,
+    _HEALTH_TABLE,
     VERDICTS_TABLE,
     "CREATE TABLE cohort (id INTEGER PRIMARY KEY CHECK (id = 0), offer BLOB NOT NULL,"
     " nonce TEXT NOT NULL, declined INTEGER NOT NULL, figures TEXT NOT NULL)",
@@ -126,7 +135,8 @@ class InForce:
 
 def create_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Make a new file a journal, or see that it is one; in a transaction. Version 1 knew no private
-    rounds, and 2 wrote verdicts and uploads where the device's key has its place.
+    rounds, 2 wrote verdicts and uploads where the device's key has its place, and 3 forgot what a
+    removed key had uploaded.
 
     Raises:
         CorruptArtifactError: another program's.
@@ -136,8 +146,11 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> None:
     if version < _PRIVATE:
         for table in RELAY_TABLES:
             connection.execute(table)
-    if version < KIND.version:
+    if version < _APPENDED:
         take_over_verdicts(connection)
+    if version < KIND.version:
+        connection.execute(REMOVED_TABLE)
+        connection.execute(_HEALTH_TABLE)
         KIND.mark(connection)
 
 
@@ -152,6 +165,12 @@ def write_device(connection: sqlite3.Connection, key: bytes, row: DeviceRow) -> 
     """Write the row of a key."""
     values = (key, row.since, row.day, row.used)
     connection.execute("INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?)", values)
+
+
+def write_health(connection: sqlite3.Connection) -> None:
+    """Write a number, which is another each time."""
+    query = "INSERT INTO health VALUES (0, 1) ON CONFLICT DO UPDATE SET writes = writes + 1"
+    connection.execute(query)
 
 
 def take_upload(connection: sqlite3.Connection, key: bytes, today: int, most: int) -> None:

@@ -87,6 +87,15 @@ class Verdicts:
         raw = bytes.fromhex(nonce or "")
         self._new.append((key, verdict.digest, verdict.reason, day, raw))
 
+    def take_uploads(self, key: bytes, day: int) -> int:
+        """How many uploads of a device on a day are to be counted, which :meth:`clear` does not
+        count any more."""
+        if key not in self._known:
+            return 0
+        self.write()
+        query = "UPDATE verdicts SET day = 0 WHERE key = ? AND day = ?"
+        return self._connection.execute(query, (key, day)).rowcount
+
     def write(self) -> None:
         """Write what was added."""
         rows: Iterable[tuple[bytes, bytes, str, int, bytes]] = self._new

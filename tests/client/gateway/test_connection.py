@@ -21,6 +21,7 @@ class Gateway(ThreadingHTTPServer):
     cut = 0
     sent = 0
     asked = 0
+    slow = False  # it says that the first request took too long to come
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -31,7 +32,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked += 1
-        self.send_response(200)
+        is_late = self.server.slow and self.server.asked == 1
+        self.send_response(408 if is_late else 200)
         self.send_header("content-length", str(len(BODY)))
         self.end_headers()
         whole = self.server.asked > self.server.cut
@@ -63,6 +65,13 @@ def test_an_answer_cut_short_is_asked_for_again(gateway: Gateway, sent: int) -> 
     with connection(gateway) as opened:
         assert opened.ask("GET", "/v1/releases/1").body == BODY
     assert gateway.asked == 3
+
+
+def test_what_came_too_slowly_is_sent_again(gateway: Gateway) -> None:
+    gateway.slow = True
+    with connection(gateway) as at:
+        assert at.ask("GET", "/v1/offer").body == BODY
+    assert gateway.asked == 2
 
 
 def test_answers_always_cut_short_are_no_answer(gateway: Gateway) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import io
 import json
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+import resource
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,6 @@ from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import apply, close_round
-from pocketquery.server.gateway.attestation import AttestationError, binding
 from pocketquery.server.gateway.logs import log_to
 from tests.server.gateway.small_gateway import (
     HOST,
@@ -307,6 +309,21 @@ def test_bodies_are_limited_before_they_are_read(small: SmallGateway) -> None:
     assert device.send(update_for(STATE, 1)).status_code == 200
 
 
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    with opened(tmp_path, body_seconds=0.05) as small:
+
+        async def stalls() -> AsyncIterator[bytes]:
+            yield b"x" * 10
+            await asyncio.Event().wait()
+
+        path = "/v1/rounds/0/update"
+        headers = SmallDevice(small).signed("PUT", path, b"x" * 10)
+        slow = small.client.put(path, content=stalls(), headers=headers)
+        assert (slow.status_code, code_of(slow)) == (408, "slow")
+        assert slow.headers["connection"] == "close"
+        assert small.client.get("/v1/health").status_code == 200
+
+
 def test_a_device_and_an_address_may_ask_so_often(tmp_path: Path) -> None:
     with opened(tmp_path / "a", requests_per_minute=2.0) as small:
         busy, quiet = SmallDevice(small), SmallDevice(small)
@@ -338,34 +355,63 @@ def test_devices_and_uploads_are_counted(tmp_path: Path) -> None:
         assert sent.status_code == 200
 
 
-class Genuine:
-    """An attestation for tests: evidence is the binding itself, in hexadecimal digits."""
+def begin_and_send(small: SmallGateway, device: SmallDevice, number: int) -> int:
+    """A round that one update completes; the status that a device's gets."""
+    release = small_release(str(number + 1))
+    small.begin(asked_for(release, wanted=1, number=number))
+    small.clock.now += 1
+    return device.send(update_for(state_of(release, number), number), number).status_code
 
-    def check(self, bound: bytes, evidence: Mapping[str, Any]) -> None:
-        if evidence.get("token") != bound.hex():
-            raise AttestationError("the token was not made over this challenge and key")
+
+def files(folder: Path) -> bytes:
+    """All that a journal has on disk."""
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("gateway.sqlite*")))
 
 
-def test_only_attested_devices_register_where_that_is_asked(tmp_path: Path) -> None:
-    with opened(tmp_path, attestation=Genuine()) as small:
-        device = SmallDevice(small)
-        assert code_of(device.register()) == "attestation_needed"
-        challenge = small.client.post("/v1/challenge").json()["challenge"]
-        raw = small.gateway._challenges.check(challenge, small.clock())
-        token = binding(raw, public_key_of(device.key)).hex()
+def test_leaving_and_registering_again_begins_no_new_day(tmp_path: Path) -> None:
+    with opened(tmp_path, uploads_per_day=3) as small:
+        (device,) = devices(small, 1)
+        for number in range(3):
+            assert begin_and_send(small, device, number) == 200
+            assert device.ask("DELETE", "/v1/device").status_code == 204
+            assert device.register().status_code == 201
+        assert begin_and_send(small, device, 3) == 429
+        small.clock.now += 86_400
+        assert begin_and_send(small, device, 4) == 200
 
-        def with_evidence(**changes: Any) -> bytes:
-            evidence = {"challenge": challenge, "attestation": {"token": token}} | changes
-            return json.dumps(evidence).encode()
 
+def test_of_a_device_that_left_nothing_is_kept_beyond_the_day(tmp_path: Path) -> None:
+    with opened(tmp_path) as small:
+        stays, leaves = devices(small, 2)
+        key = public_key_of(leaves.key)
+        digest = bytes.fromhex(sha256_bytes(key))
+        assert begin_and_send(small, leaves, 0) == 200
+        assert leaves.ask("DELETE", "/v1/device").status_code == 204
+        assert begin_and_send(small, stays, 1) == 200  # the verdicts of the round before are erased
+        small.control.get("/health")
+        assert digest in files(tmp_path)
+        small.clock.now += 86_400
+        small.control.get("/health")
+        assert digest not in files(tmp_path)
+        assert key not in files(tmp_path)
+        assert public_key_of(stays.key) in files(tmp_path)
+
+
+def test_who_left_after_an_upload_has_its_place_until_the_day_is_over(tmp_path: Path) -> None:
+    """Else keys could come and go, and what is kept of them grow without an end."""
+    with opened(tmp_path, most_devices=1) as small:
+        (device,) = devices(small, 1)
+        assert device.ask("DELETE", "/v1/device").status_code == 204
         other = SmallDevice(small)
-        assert code_of(other.register(with_evidence())) == "attestation"
-        forged = with_evidence(challenge="A" * 54)
-        assert code_of(device.register(forged)) == "attestation"
-        assert code_of(device.register(with_evidence(attestation=[]))) == "attestation_needed"
-        assert device.register(with_evidence()).status_code == 201
-        small.clock.now += 301
-        assert code_of(other.register(with_evidence())) == "attestation"
+        assert other.register().status_code == 201  # the first had sent nothing
+        assert begin_and_send(small, other, 0) == 200
+        assert other.ask("DELETE", "/v1/device").status_code == 204
+        assert code_of(device.register()) == "quota"
+        assert other.register().status_code == 201
+        assert other.ask("DELETE", "/v1/device").status_code == 204
+        small.clock.now += 86_400
+        small.control.get("/health")
+        assert device.register().status_code == 201
 
 
 # Releases
@@ -486,6 +532,50 @@ def test_a_gateway_that_is_new_serves_what_a_roll_out_leaves_to_other_devices(
 
 
 # Whoever watches it
+
+
+@contextlib.contextmanager
+def nothing_can_be_written() -> Iterator[None]:
+    """No file of this process takes another byte, as on a disk that is full or failed."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_it_is_healthy_as_long_as_an_upload_could_be_kept(small: SmallGateway) -> None:
+    def health() -> list[int]:
+        found = []
+        for at, path in ((small.client, "/v1/health"), (small.control, "/health")):
+            small.clock.now += 1
+            found.append(at.get(path).status_code)
+        return found
+
+    assert health() == [200, 200]
+    with nothing_can_be_written():
+        assert health() == [503, 503]
+        assert code_of(small.client.get("/v1/health")) == "journal"
+    assert health() == [200, 200]
+
+
+def test_what_fails_a_moment_after_a_good_answer_is_told_at_once(small: SmallGateway) -> None:
+    assert small.client.get("/v1/health").status_code == 200
+    with nothing_can_be_written():
+        assert small.client.get("/v1/health").status_code == 200  # one write a second
+        assert code_of(SmallDevice(small).register()) == "journal"
+        assert small.client.get("/v1/health").status_code == 503
+
+
+def test_a_disk_that_is_nearly_full_is_not_healthy(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    log_to(stream)
+    with opened(tmp_path, free_megabytes=10**9) as small:
+        full = small.client.get("/v1/health")
+        assert (full.status_code, code_of(full)) == (503, "journal")
+        assert "MB free" in full.json()["detail"]
+    assert '"event": "disk_full", "free_megabytes": ' in stream.getvalue()
 
 
 def test_logs_and_metrics_name_no_device(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_second_gateway_on_the_same_journal_is_refused(tmp_path: Path) -> None
         pass
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_journal_of_an_earlier_version_is_taken_over(tmp_path: Path, version: int) -> None:
     """With a round that is open, two updates in it, of which one counts."""
     path = tmp_path / "journal.sqlite"
@@ -89,13 +89,18 @@ def test_a_journal_of_an_earlier_version_is_taken_over(tmp_path: Path, version: 
         if version == 1:
             for table in ("relay_seats", "relay_messages", "relay_replies"):
                 connection.execute(f"DROP TABLE {table}")
-        for statement in (
+        before_3 = (
             "INSERT INTO nonces SELECT nonce FROM verdicts WHERE nonce != x''",
             "ALTER TABLE verdicts RENAME TO newer",
             "CREATE TABLE verdicts (key BLOB PRIMARY KEY, digest BLOB NOT NULL,"
             " reason TEXT NOT NULL) WITHOUT ROWID",
             "INSERT INTO verdicts SELECT key, digest, reason FROM newer",
             "DROP TABLE newer",
+        )
+        for statement in (
+            *(before_3 if version < 3 else ()),
+            "DROP TABLE removed",
+            "DROP TABLE health",
             f"PRAGMA user_version = {version}",
         ):
             connection.execute(statement)
@@ -116,5 +121,5 @@ def test_a_journal_of_an_earlier_version_is_taken_over(tmp_path: Path, version: 
         assert journal.cohort_round.opened is not None
         assert journal.cohort_round.opened.accepted == 5
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
         assert connection.execute("SELECT count(*) FROM relay_seats").fetchone() == (0,)

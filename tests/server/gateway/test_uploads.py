@@ -155,6 +155,58 @@ def test_uploads_are_counted_by_day_when_the_next_round_begins() -> None:
         assert held[2] == DeviceRow(TODAY - 5)
 
 
+def test_of_a_removed_device_what_it_uploaded_today_is_counted_once() -> None:
+    with small_journal() as journal:
+        given_to(journal, [(0, 0, 0, TODAY, True), (1, 1, 0, TODAY, True), (2, 2, 0, TODAY, True)])
+        with journal.batch():
+            assert journal.remove(KEYS[0], TODAY)
+            assert journal.remove(KEYS[2], TODAY + 1)  # it sent nothing on that day
+            assert not journal.remove(KEYS[5], TODAY)  # it never was there
+            for key in (KEYS[0], KEYS[2]):
+                assert journal.register(key, TODAY + 1 if key == KEYS[2] else TODAY, 100)
+        assert journal.device(KEYS[0]) == DeviceRow(TODAY, TODAY, 1)
+        assert journal.device(KEYS[2]) == DeviceRow(TODAY + 1)
+        with journal.batch():
+            journal.begin(asked_for(small_release("2"), wanted=3, number=1))
+        assert journal.device(KEYS[0]) == DeviceRow(TODAY, TODAY, 1)
+        with journal.batch():  # and again, in the batch that it came in
+            journal.remove(KEYS[0], TODAY)
+            journal.register(KEYS[0], TODAY, 100)
+            journal.remove(KEYS[0], TODAY)
+        assert journal.device(KEYS[0]) is None
+        journal._load()
+        with journal.batch():
+            journal.register(KEYS[0], TODAY, 100)
+        assert journal.device(KEYS[0]) == DeviceRow(TODAY, TODAY, 1)
+
+
+def test_an_upload_and_its_removal_in_one_batch_are_counted() -> None:
+    with small_journal() as journal:
+        data = UPDATES[0]
+        digest = bytes.fromhex(sha256_bytes(data))
+        with journal.batch():
+            journal.cohort_round.receive_all(
+                [Upload(KEYS[0], 0, data, digest, TODAY)], most_uploads=2
+            )
+            journal.remove(KEYS[0], TODAY)
+            journal.register(KEYS[0], TODAY, 100)
+        assert journal.device(KEYS[0]) == DeviceRow(TODAY, TODAY, 1)
+        assert journal.cohort_round.verdict(KEYS[0]) is not None
+        journal._load()
+        assert journal.cohort_round.verdict(KEYS[0]) is not None
+
+
+def test_a_removal_that_is_undone_changes_nothing() -> None:
+    with small_journal() as journal:
+        before = journal.device(KEYS[1])
+        with contextlib.suppress(KeyboardInterrupt), journal.batch():
+            journal.remove(KEYS[1], TODAY)
+            raise KeyboardInterrupt
+        assert journal.device(KEYS[1]) == before
+        assert journal.devices == len(KEYS) - 1
+        assert len(journal._removed) == 0
+
+
 def test_a_batch_writes_no_row_of_a_device() -> None:
     """What an upload writes does not grow with who is registered: its place is the next."""
     with small_journal() as journal:

@@ -14,7 +14,7 @@ import { decodeUtf8 } from "../utf8.js";
 import { signedHeaders, type Signer } from "./signing.js";
 
 const LARGEST_ANSWER = 2 << 20;
-const AGAIN = [429, 502, 503, 504];
+const AGAIN = [408, 429, 502, 503, 504];
 const LONGEST_PAUSE = 60;
 const LOOPBACK = ["127.0.0.1", "localhost", "[::1]"];
 

@@ -3,19 +3,19 @@
  * thread. The page makes the worker; `pocketquery/worker-script` is one that is ready.
  */
 
-import type { AdapterSource, EncodeOptions, Encoder } from "./encoder.js";
-import { InvalidInputError } from "./errors.js";
-import { MemorySource } from "./files/memory.js";
-import type { Progress } from "./files/source.js";
-import type { GoldenAgreement } from "./bundle/golden.js";
-import type { OnnxRuntime, SessionOptions } from "./graph.js";
-import { load, type VerificationReport, verify } from "./loading.js";
-import { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";
-import type { Key } from "./bundle/signature.js";
-import { checkOptions } from "./texts.js";
-import { openSource } from "./web.js";
+import type { AdapterSource, EncodeOptions, Encoder } from "../encoder.js";
+import { InvalidInputError } from "../errors.js";
+import { MemorySource } from "../files/memory.js";
+import type { Progress } from "../files/source.js";
+import type { GoldenAgreement } from "../bundle/golden.js";
+import type { OnnxRuntime, SessionOptions } from "../graph.js";
+import { load, type VerificationReport, verify } from "../loading.js";
+import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
+import type { Key } from "../bundle/signature.js";
+import { checkOptions } from "../texts.js";
+import { openSource } from "../web.js";
 
-export { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";
+export { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
 export type { GoldenAgreement };
 
 /** What a worker loads: everything in it can be sent to another thread. */

@@ -4,11 +4,11 @@
  * `pocketquery/search-worker-script` is one that is ready.
  */
 
-import type { Key } from "./bundle/signature.js";
-import type { Encoder } from "./encoder.js";
-import { InvalidInputError } from "./errors.js";
-import { MemorySource } from "./files/memory.js";
-import type { Progress } from "./files/source.js";
+import type { Key } from "../bundle/signature.js";
+import type { Encoder } from "../encoder.js";
+import { InvalidInputError } from "../errors.js";
+import { MemorySource } from "../files/memory.js";
+import type { Progress } from "../files/source.js";
 import {
   type AddOptions,
   type Document,
@@ -20,11 +20,11 @@ import {
   openIndex,
   type SearchOptions,
   type VectorLike,
-} from "./index/index.js";
-import type { Check } from "./index/folder.js";
-import { answer, Caller, type Context, type Methods, type Port } from "./rpc.js";
-import { checkOptions } from "./texts.js";
-import { openSource } from "./web.js";
+} from "../index/index.js";
+import type { Check } from "../index/folder.js";
+import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
+import { checkOptions } from "../texts.js";
+import { openSource } from "../web.js";
 import { encoderMethods, type Runtime, WorkerEncoder } from "./worker.js";
 
 export { WorkerEncoder, type WorkerLoadOptions } from "./worker.js";

@@ -3,7 +3,7 @@
  * says (`WorkerLoadOptions.onnxruntime`).
  */
 
-import type { Port } from "./rpc.js";
+import type { Port } from "../rpc.js";
 import { imported, serveEncoder } from "./worker.js";
 
 serveEncoder(globalThis as unknown as Port, imported);

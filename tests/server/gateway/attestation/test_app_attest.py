@@ -1,0 +1,177 @@
+"""Apple's steps, each broken alone, over certificates of a root made here."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.gateway.attestation import AttestationError
+from pocketquery.server.gateway.attestation.app_attest import AppAttest
+from pocketquery.server.gateway.attestation.cbor import read_cbor
+from tests.server.gateway.attestation.doubles import (
+    APP_ID,
+    NOW,
+    Apple,
+    cbor,
+    challenge_of,
+    with_evidence,
+)
+from tests.server.gateway.small_gateway import SmallDevice, opened
+
+BOUND = bytes(range(32))
+APPLE = Apple()
+DEVELOPMENT = b"appattestdevelop"
+
+
+def checker(apple: Apple = APPLE, **how: Any) -> AppAttest:
+    given: dict[str, Any] = {"app_id": APP_ID, "root": apple.root, "clock": lambda: NOW} | how
+    return AppAttest(**given)
+
+
+def test_a_genuine_app_is_taken() -> None:
+    checker().check(BOUND, APPLE.attest(BOUND))
+    checker(production=False).check(BOUND, APPLE.attest(BOUND, environment=DEVELOPMENT))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"app_id": "A1B2C3D4E5.org.example.other"}, "another app's"),
+        ({"environment": DEVELOPMENT}, "another environment"),
+        ({"counter": 1}, "used before"),
+        ({"credential": bytes(32)}, "credential is another"),
+        ({"credential": b""}, "credential is another"),
+        ({"format_": "packed"}, "none of App Attest"),
+        ({"nonce": bytes(32)}, "not made over"),
+        ({"nonce": bytes(31)}, "has no nonce"),
+        ({"days": (-4, -1)}, "not Apple's of now"),
+        ({"days": (1, 4)}, "not Apple's of now"),
+        ({"middle": APPLE.issue(is_ca=False)}, "not Apple's of now"),
+    ],
+)
+def test_another_app_key_or_time_is_refused(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(AttestationError, match=said):
+        checker().check(BOUND, APPLE.attest(BOUND, **how))
+
+
+def test_what_was_made_over_something_else_is_refused() -> None:
+    with pytest.raises(AttestationError, match="not made over"):
+        checker().check(BOUND[::-1], APPLE.attest(BOUND))
+
+
+def test_another_root_is_refused() -> None:
+    other = Apple()
+    with pytest.raises(AttestationError, match="not Apple's of now"):
+        checker().check(BOUND, other.attest(BOUND))
+    checker(other).check(BOUND, other.attest(BOUND))
+    with pytest.raises(InvalidInputError, match="no certificate"):
+        checker(root=b"-----BEGIN CERTIFICATE-----")
+
+
+def test_a_key_id_is_that_of_the_key_that_was_attested() -> None:
+    evidence = APPLE.attest(BOUND) | {"keyId": base64.b64encode(bytes(32)).decode()}
+    with pytest.raises(AttestationError, match="another key than keyId"):
+        checker().check(BOUND, evidence)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {},
+        {"keyId": 3, "attestationObject": 4},
+        {"keyId": "é", "attestationObject": "?"},
+        {"keyId": "AAAA", "attestationObject": base64.b64encode(cbor([1])).decode()},
+        {"keyId": "AAAA", "attestationObject": base64.b64encode(bytes(40_000)).decode()},
+    ],
+)
+def test_evidence_that_is_none_is_refused(evidence: dict[str, Any]) -> None:
+    with pytest.raises(AttestationError, match="expected keyId and attestationObject"):
+        checker().check(BOUND, evidence)
+
+
+def damaged(change: Callable[[bytearray], None]) -> dict[str, str]:
+    evidence = APPLE.attest(BOUND)
+    body = bytearray(base64.b64decode(evidence["attestationObject"]))
+    change(body)
+    return evidence | {"attestationObject": base64.b64encode(bytes(body)).decode()}
+
+
+@given(at=st.integers(0, 10_000), bit=st.integers(0, 7), cut=st.booleans())
+def test_a_damaged_attestation_is_refused(at: int, bit: int, cut: bool) -> None:
+    """But for the receipt, which is not looked at."""
+
+    def change(body: bytearray) -> None:
+        place, receipt = at % len(body), body.index(b"of xxx")
+        if receipt - 3 <= place < receipt + 503:
+            place = 0
+        if cut:
+            del body[place:]
+        else:
+            body[place] ^= 1 << bit
+
+    evidence = damaged(change)
+    try:
+        checker().check(BOUND, evidence)
+    except AttestationError:
+        return
+    found = read_cbor(base64.b64decode(evidence["attestationObject"]))
+    assert "receipt" not in found["attStmt"]  # the name of what is not looked at
+
+
+def depth(value: Any) -> int:
+    inner = [*value.values()] if isinstance(value, dict) else value
+    return 1 + max(map(depth, inner), default=-1) if isinstance(inner, list) else 0
+
+
+@given(st.recursive(
+    st.integers(-2**63, 2**63) | st.binary(max_size=300) | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.integers(-9, 9) | st.text(max_size=3), inner, max_size=4),
+    max_leaves=8,
+))  # fmt: skip
+def test_cbor_is_read_as_it_was_written(value: Any) -> None:
+    if depth(value) <= 8:
+        assert read_cbor(cbor(value)) == value
+    else:  # deeper than any attestation
+        with pytest.raises(ValueError, match="in each other"):
+            read_cbor(cbor(value))
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_value_or_a_value_error(data: bytes) -> None:
+    try:
+        read_cbor(data)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x18", b"\x42a", b"\x1c", b"\x5f", b"\xc0\x00", b"\x00\x00", b"\x9a\xff\xff\xff\xff",
+     b"\xbb" + 8 * b"\xff", b"\xa2\x01\x01\x01\x02", b"\xa1\x40\x01", b"\x81" * 12, b"\x61\xff"],
+)  # fmt: skip
+def test_what_is_no_cbor_of_ours_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"found|ends|decode"):
+        read_cbor(data)
+
+
+def test_a_device_registers_with_an_attestation_for_its_own_key(tmp_path: Path) -> None:
+    with opened(tmp_path, attestation=checker()) as small:
+        device, other = SmallDevice(small), SmallDevice(small)
+        challenge, bound = challenge_of(small, device)
+        body = with_evidence(challenge, APPLE.attest(bound))
+        assert other.register(body).status_code == 403
+        assert device.register(body).status_code == 201
+
+
+def test_a_key_of_another_curve_is_attested_by_its_point() -> None:
+    """Apple's are of P-256; nothing here depends on that."""
+    checker().check(BOUND, APPLE.attest(BOUND, curve=ec.SECP384R1()))
