@@ -22,8 +22,8 @@ __all__ = ["package", "write_package"]
 
 _EPILOG = """\
 examples:
-  pocketquery package --bundle bundle --name acme-search --output acme-search
-  pip install ./acme-search
+  pocketquery package --bundle bundle --name acme-search --output packages/acme-search
+  pip install ./packages/acme-search
   pocketquery encode --bundle acme-search "how do I get a refund"
 """
 _OURS = "pocketquery"  # what the package depends on

