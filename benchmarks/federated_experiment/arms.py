@@ -81,6 +81,7 @@ ARMS: dict[str, Arm] = {
     "index_byol_uncompressed": Arm(compressed=False),
     "index_byol_opened": Arm(opened=True),
     "index_byol_central": Arm(central=True),
+    "index_byol_loose": Arm(anchor=0.5),  # what of the last arm's gain is the anchor's
     "index_byol_hybrid": Arm(hybrid=True),
     "index_byol_hybrid_loose": Arm(hybrid=True, anchor=0.5),  # the anchor of `pocketquery adapt`
 }
