@@ -308,7 +308,6 @@ def write_fleet(desk: Desk) -> None:
     (desk.folder / "queries.tsv").write_text(demo.queries, encoding="utf-8")
 
 
-@before("adaptation.md")
 @before("how-to/phones-and-browsers.md", "--student student")
 @before("how-to/own-teacher.md")
 @before("formats.md")
@@ -326,10 +325,22 @@ def write_encoder(desk: Desk) -> None:
     shutil.copytree(small_demo().student, desk.folder / "better")
 
 
-@before("adaptation.md")
-def index_the_docs(desk: Desk) -> None:
-    """Texts whose language the student does not know yet, in the space of its teacher."""
+@before("adaptation.md", "pocketquery adapt ")
+def write_strange_texts(desk: Desk) -> None:
+    """The demo's student, and an index of texts whose language it does not know yet."""
+    link_demo(desk)
+    (desk.folder / "student").symlink_to(desk.folder / "demo" / "student")
+    write_collection(desk.folder)
     write_index(desk.folder / "index", sdk.read_folder(ROOT / "docs"))
+
+
+@before("adaptation.md", "import adapt")
+def lighten_bundle(desk: Desk) -> None:
+    """From here a student that is taught in half a minute; its adapter alone gains too little."""
+    shutil.rmtree(desk.folder / "bundle")
+    shutil.copytree(small_demo().bundle, desk.folder / "bundle")
+    (desk.folder / "student").unlink()
+    shutil.copytree(small_demo().student, desk.folder / "student")
 
 
 @before("how-to/large-corpora.md")
