@@ -144,6 +144,7 @@ async function left() {
 /** What is shown of a text before it is opened, marks in brackets. */
 async function excerpts(texts) {
   class Element {
+    dataset = {};
     nodes = [];
     append(...nodes) {
       this.nodes.push(...nodes);
