@@ -27,11 +27,14 @@ _RULES = {
     "batch_size": whole(1, 1024),
     "nearest_prototypes": whole(1, 1024),
     "random_prototypes": whole(0, 1024),
+    "hybrid_candidates": whole(2, 1000),
     "learning_rate": number(most=10, above=0),
     "temperature": number(1e-3, 10),
     "epsilon": number(1e-12, 1),
     "anchor_weight": number(0, 1000),
     "opened_loss_weight": number(0, 1000),
+    "hybrid_loss_weight": number(0, 1000),
+    "hybrid_sharpness": number(1e-3, 10),
     "weight_decay": number(0, 10),
     "ema_rate": number(0, 1),
     "beta1": number(0, 0.999999),
@@ -62,6 +65,14 @@ class LocalConfig:
         light_views: the same for the light views, which four-view ``byol`` alone has.
         typo_rate: share of the letters that ``"typo"`` mistypes.
         opened_loss_weight: of the opened result against the others shown; 0 is off, 1 is on.
+        hybrid_loss_weight: of the ranking of the device's own index by words and meaning together,
+            as teacher of the ranking by meaning; 0 is off, 1 is on. Not beside
+            ``opened_loss_weight``: a training step has one place for what is to be found. It needs
+            an index; vectors alone have no words.
+        hybrid_candidates: the hybrid's best documents that are ranked; as many random ones beside
+            them.
+        hybrid_sharpness: temperature of the hybrid's scores: the lower, the more its first document
+            counts.
         proximal: after each step the shared tensors go back this share of the way to where the
             round began (0 to 1). FedProx's term, decoupled from the loss as AdamW decouples
             decay, so that Adam's scaling does not undo it.
@@ -92,6 +103,9 @@ class LocalConfig:
     light_views: Sequence[str] = ("dropout_view", "noise_case")
     typo_rate: float = 0.08
     opened_loss_weight: float = 0.0
+    hybrid_loss_weight: float = 0.0
+    hybrid_candidates: int = 50
+    hybrid_sharpness: float = 0.1
     proximal: float = 0.0
     client_init: ClientInit = "global"
     init_scale: float = 1.0
@@ -105,6 +119,12 @@ class LocalConfig:
         check_fields(self, **_RULES)
         if not isinstance(self.limits, MonitorLimits):
             raise InvalidInputError(f"limits is {self.limits!r}, expected MonitorLimits(...)")
+        if self.opened_loss_weight and self.hybrid_loss_weight:
+            raise InvalidInputError(
+                f"opened_loss_weight is {self.opened_loss_weight:g} and hybrid_loss_weight "
+                f"{self.hybrid_loss_weight:g}, expected one of them at most: a training step has "
+                "one place for what is to be found. Set the other to 0"
+            )
         self.view_plan(2)
 
     @classmethod

@@ -34,6 +34,7 @@ class OfferLimits:
         largest_weight_decay: more of it forgets all steps but the last.
         largest_proximal: the same.
         largest_opened_weight: more of it shows the queries with opened results alone.
+        largest_hybrid_weight: more of it leaves the pull to the shipped encoder without effect.
         least_typo_rate: share of letters mistyped where views are mistyped; above 0, heavy views
             that may be the query itself are declined, too.
         least_temperature: below, one query in doubt outweighs all others.
@@ -54,6 +55,7 @@ class OfferLimits:
     largest_weight_decay: float = 0.1
     largest_proximal: float = 0.1
     largest_opened_weight: float = 1.0
+    largest_hybrid_weight: float = 1.0
     least_typo_rate: float = 0.02
     least_temperature: float = 0.02
     largest_drift: float = 0.2
@@ -77,6 +79,7 @@ class OfferLimits:
             largest_weight_decay=_ANY,
             largest_proximal=_ANY,
             largest_opened_weight=_ANY,
+            largest_hybrid_weight=_ANY,
             least_typo_rate=0.0,
             least_temperature=0.0,
             largest_drift=_ANY,
@@ -109,6 +112,7 @@ class OfferLimits:
             ("weight_decay", config.weight_decay, self.largest_weight_decay),
             ("proximal", config.proximal, self.largest_proximal),
             ("opened_loss_weight", config.opened_loss_weight, self.largest_opened_weight),
+            ("hybrid_loss_weight", config.hybrid_loss_weight, self.largest_hybrid_weight),
             ("limits.drift", monitors.drift, self.largest_drift),
         ):
             if not found <= most:

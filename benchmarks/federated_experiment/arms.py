@@ -15,13 +15,10 @@ from federated_experiment.encoders import base_bundle
 from numpy.typing import NDArray
 
 from pocketquery import sdk
-from pocketquery.client.adaptation.adaptation import AdaptationConfig
-from pocketquery.client.adaptation.hybrid_teacher import HybridBatches
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
-from pocketquery.client.training.batches import Batches
 from pocketquery.client.training.step import LocalStep
-from pocketquery.client.training.training import LocalResult, train_locally, train_steps
+from pocketquery.client.training.training import train_locally
 from pocketquery.client.update import UpdateHeader, bounded_weight, encode_update
 from pocketquery.client.views.typing_noise import mistype
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -47,7 +44,6 @@ TYPOS = 0.08
 GENERAL_TESTS = 1_500
 SHOWN = 10
 LOCAL = LocalConfig(steps=10, batch_size=16, learning_rate=1e-3)
-ADAPTATION = AdaptationConfig()
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Arm:
         central: one place that holds all queries, with as many queries a step as a round's devices
             have together.
         hybrid: whether each query is taught the device's own hybrid ranking, as ``pocketquery
-            adapt`` does with pseudo-queries (client/adaptation/hybrid_teacher.py).
+            adapt`` does with pseudo-queries.
     """
 
     objective: str = "index_byol"
@@ -118,7 +114,8 @@ class Bench:
         config = replace(
             LOCAL,
             anchor_weight=arm.anchor,
-            opened_loss_weight=float(arm.opened or arm.hybrid),
+            opened_loss_weight=float(arm.opened),
+            hybrid_loss_weight=float(arm.hybrid),
             batch_size=LOCAL.batch_size * (CLIENTS if arm.central else 1),
         )
         settings = RoundSettings(
@@ -133,12 +130,19 @@ class Bench:
         )
         held = self._held(arm, encoder)
         rng = random.Random(seed)
-        train = self._taught_by_hybrid if arm.hybrid else self._trained
         residuals: dict[int, dict[str, NDArray[np.float32]]] = {}
 
         def replies(state: FederationState) -> Iterator[bytes]:
             for place in rng.sample(range(len(held)), settings.clients_per_round):
-                done = train(encoder, step, held[place], state, config, rng.randrange(2**31))
+                done = train_locally(
+                    encoder,
+                    step,
+                    held[place],
+                    self.index,
+                    adapter=state.adapter,
+                    config=config,
+                    seed=rng.randrange(2**31),
+                )
                 if done.stopped:
                     print(f"stopped: {done.stopped}", flush=True)
                     continue
@@ -162,42 +166,6 @@ class Bench:
         for _ in range(ROUNDS):
             state, _ = apply(state, replies(state), settings)
         return state
-
-    def _trained(
-        self,
-        encoder: Encoder,
-        step: LocalStep,
-        examples: list[Example],
-        state: FederationState,
-        config: LocalConfig,
-        seed: int,
-    ) -> LocalResult:
-        return train_locally(
-            encoder, step, examples, self.index, adapter=state.adapter, config=config, seed=seed
-        )
-
-    def _taught_by_hybrid(
-        self,
-        encoder: Encoder,
-        step: LocalStep,
-        examples: list[Example],
-        state: FederationState,
-        config: LocalConfig,
-        seed: int,
-    ) -> LocalResult:
-        rng = np.random.default_rng(seed)
-        most = min(len(examples), config.steps * config.batch_size)
-        drawn = [examples[row] for row in rng.permutation(len(examples))[:most]]
-        batches = HybridBatches(
-            Batches(encoder, step.description, drawn, self.index, config),
-            [example.query for example in drawn],
-            self.index,
-            candidates=ADAPTATION.candidates,
-            sharpness=ADAPTATION.sharpness,
-        )
-        return train_steps(
-            step, batches, len(drawn), step.initial_state(state.adapter), config, rng
-        )
 
     def _held(self, arm: Arm, encoder: Encoder) -> list[list[Example]]:
         """The examples of each device."""

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, known_item_scores
-from pocketquery.client.adaptation.hybrid_teacher import HybridBatches
 from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
+from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import train_steps
@@ -165,7 +165,6 @@ def adapt(
     training = config.training()
     batches = HybridBatches(
         Batches(encoder, step.description, [Example(t) for t in texts], index, training),
-        texts,
         index,
         candidates=config.candidates,
         sharpness=config.sharpness,

@@ -29,8 +29,8 @@ _PADDING = 0  # any id: the mask hides it
 
 
 class Batches:
-    """Batches over ``examples``; ``anchors`` are the shipped encoder's vectors, float32 (n, d), and
-    ``uses_opened`` says whether opened results count.
+    """Batches over ``examples``: ``texts`` are the queries, ``anchors`` the shipped encoder's
+    vectors of them, float32 (n, d); ``uses_opened`` says whether opened results count.
 
     Args:
         encoder: the shipped encoder.
@@ -65,7 +65,7 @@ class Batches:
         self._encoder = encoder
         self._step = step
         self._config = config
-        self._texts = [example.query for example in examples]
+        self.texts = [example.query for example in examples]
         self._prompt = _query_prompt(encoder)
         asked = config.opened_loss_weight > 0
         ids = {name for example in examples for name in _choices(example) if asked}
@@ -73,7 +73,7 @@ class Batches:
         found = [_rows(example, self._documents.row_of) if asked else [] for example in examples]
         self.uses_opened = asked and sum(map(bool, found)) >= least_opened
         self._choices = found if self.uses_opened else [[] for _ in examples]
-        self.anchors: Floats = encoder.encode_query(self._texts)
+        self.anchors: Floats = encoder.encode_query(self.texts)
         self._nearest = self._documents.nearest(self.anchors, config.nearest_prototypes)
 
     def make(self, rows: Rows, rng: np.random.Generator, *, noisy: bool = True) -> StepBatch:
@@ -85,7 +85,7 @@ class Batches:
             noisy: False makes every view the clean query.
         """
         typing = random.Random(int(rng.integers(2**63)))
-        views = [self._views(self._texts[row], typing, noisy) for row in rows]
+        views = [self._views(self.texts[row], typing, noisy) for row in rows]
         by_view = [view for group in zip(*views, strict=True) for view in group]
         tokens = [self._encoder.tokenize(self._prompt + text) for text in by_view]
         online_ids, online_mask = padded(tokens)

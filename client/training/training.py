@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches, stream
+from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import Health, measure, violation
 from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep, State, StepBatch, StepLosses
@@ -26,6 +27,7 @@ from pocketquery.client.views.views import ViewPlan
 from pocketquery.sdk.arrays import Floats, Tensors
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.index.index import Index
 
 __all__ = ["BatchSource", "LocalConfig", "LocalResult", "train_locally", "train_steps"]
 
@@ -97,7 +99,7 @@ def train_locally(
         step: the training step of the same encoder.
         examples: the device's queries. At most ``steps * batch_size`` are used, drawn evenly.
         index_vectors: the device's documents: an open index, or a matrix float32 (n, d) in the
-            same space.
+            same space, which cannot be searched by words.
         adapter: the release to start from, float16 or float32 by name.
         config: the round's settings.
         seed: of the order, the views and the random documents.
@@ -112,7 +114,8 @@ def train_locally(
     Raises:
         InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
             ``byol``, whose heads normalise over the batch; a query that is no text; tensors of
-            another encoder; no document to compare with.
+            another encoder; no document to compare with; a hybrid ranking as teacher where there is
+            a matrix and no index.
         SpaceMismatchError: encoder, step and documents are not of one space.
     """
     _check(encoder, step, len(examples), config.batch_size)
@@ -122,8 +125,16 @@ def train_locally(
 
     # What is trained on, and from where.
     chosen = _draw(examples, config, rng)
-    batches = Batches(encoder, step.description, chosen, index_vectors, config, plan, least_opened)
-    if config.opened_loss_weight and not batches.uses_opened:
+    batches: BatchSource
+    batches = own = Batches(
+        encoder, step.description, chosen, index_vectors, config, plan, least_opened
+    )
+    if config.hybrid_loss_weight:
+        batches = _taught_by_hybrid(own, index_vectors, config)
+        config = replace(
+            config, opened_loss_weight=config.hybrid_loss_weight, hybrid_loss_weight=0.0
+        )
+    elif config.opened_loss_weight and not own.uses_opened:
         config = replace(config, opened_loss_weight=0.0)
     given = step.initial_state(adapter)
     start = _begin(step, given, previous, config)
@@ -208,6 +219,19 @@ def _draw(
 ) -> list[Example]:
     most = config.steps * config.batch_size
     return [examples[row] for row in rng.permutation(len(examples))[:most]]
+
+
+def _taught_by_hybrid(
+    batches: Batches, source: PrototypeSource, config: LocalConfig
+) -> HybridBatches:
+    if not isinstance(source, Index):
+        raise InvalidInputError(
+            f"hybrid_loss_weight is {config.hybrid_loss_weight:g}, but this device has document "
+            "vectors alone; expected an open index, which can be searched by words, too"
+        )
+    return HybridBatches(
+        batches, source, candidates=config.hybrid_candidates, sharpness=config.hybrid_sharpness
+    )
 
 
 def _begin(step: LocalStep, given: State, previous: Tensors | None, config: LocalConfig) -> State:

@@ -17,6 +17,7 @@ def test_the_defaults_are_those_that_were_measured() -> None:
     assert (config.nearest_prototypes, config.random_prototypes) == (50, 50)
     assert (config.temperature, config.anchor_weight, config.ema_rate) == (0.05, 5.0, 0.99)
     assert (config.typo_rate, config.opened_loss_weight, config.proximal) == (0.08, 0.0, 0.0)
+    assert (config.hybrid_loss_weight, config.hybrid_candidates) == (0.0, 50)
     assert config.client_init == "global"
 
 
@@ -71,6 +72,10 @@ def test_the_views_are_made_as_it_says() -> None:
         ("typo_rate", 2.0),
         ("proximal", 1.01),
         ("init_scale", -1.0),
+        ("hybrid_loss_weight", -1.0),
+        ("hybrid_candidates", 1),
+        ("hybrid_candidates", 10**6),
+        ("hybrid_sharpness", 0.0),
         ("learning_rate", "fast"),
         ("learning_rate", True),
         ("client_init", "local"),
@@ -84,3 +89,8 @@ def test_the_views_are_made_as_it_says() -> None:
 def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
     with pytest.raises(InvalidInputError, match=MESSAGES.get(name, name)):
         LocalConfig(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_step_has_one_place_for_what_is_to_be_found() -> None:
+    with pytest.raises(InvalidInputError, match="one of them at most"):
+        LocalConfig(opened_loss_weight=1.0, hybrid_loss_weight=0.5)

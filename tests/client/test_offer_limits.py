@@ -44,6 +44,7 @@ def test_what_the_package_offers_by_default_is_accepted() -> None:
         ("weight_decay", {"weight_decay": 10.0}),
         ("proximal", {"proximal": 0.99}),
         ("opened_loss_weight", {"opened_loss_weight": 1000.0}),
+        ("hybrid_loss_weight", {"hybrid_loss_weight": 1.1}),
         ("typo_rate", {"typo_rate": 0.0}),
         ("dropout_view", {"heavy_views": ("typo", "dropout_view")}),
         ("temperature", {"temperature": 1e-3}),

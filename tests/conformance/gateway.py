@@ -363,6 +363,7 @@ def _limits() -> Iterator[dict[str, Any]]:
         "weight_decay": (0.1, 0.11),
         "proximal": (0.1, 0.11),
         "opened_loss_weight": (1.0, 1.1),
+        "hybrid_loss_weight": (1.0, 1.1),
         "typo_rate": (0.019, 0.02),
         "clip_norm": (2.0, 2.01, 0.0),
         "heavy_views": (["noise_case"], ["typo", "dropout_view"], ["unfinished"]),

@@ -1,8 +1,9 @@
 """Write conformance/training: a tiny bundle with a training step, and what Python trains with it.
 
 ``steps.json.gz`` holds 20 steps as they were fed and what came of them; a whole local training,
-drawn from Python's ``random`` alone so that another implementation can draw the same; figures of
-the monitors; and views of many texts, each with the state of the generator they were drawn from.
+drawn from Python's ``random`` alone so that another implementation can draw the same; another one
+that the hybrid ranking of the index beside it teaches; figures of the monitors; and views of many
+texts, each with the state of the generator they were drawn from.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from pocketquery import sdk
 from pocketquery.client.store.stored_examples import Example, plain
 from pocketquery.client.training.batches import Batches
+from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.prototypes import MatrixVectors
 from pocketquery.client.training.step import Hyperparameters, LocalStep, StepBatch
@@ -33,6 +35,7 @@ from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE
 from pocketquery.sdk.bundle.safetensors import parse
+from pocketquery.sdk.index.index import create_index
 from tests.export.training_bundle import tiny_training_bundle
 from tests.tiny_models import sentences
 
@@ -74,6 +77,10 @@ class Draws:
         """A number below ``most``, a power of two."""
         return self._random.getrandbits(most.bit_length() - 1)
 
+    def random(self) -> float:
+        """A number from 0 to below 1."""
+        return self._random.random()
+
     def choice(self, size: int, count: int, replace: bool) -> NDArray[np.intp]:
         """The first ``count`` of the numbers below ``size``, shuffled from the front."""
         assert not replace
@@ -96,11 +103,17 @@ def main() -> None:
     documents = encoder.encode(texts[:DOCUMENTS])
     source = MatrixVectors(documents, [f"d{row}" for row in range(DOCUMENTS)])
     examples = [_example(text, row) for row, text in enumerate(texts[DOCUMENTS:])]
+    with create_index(
+        TARGET / "index", space_id=encoder.space_id, dimension=encoder.dimension
+    ) as builder:
+        named = [sdk.Document(f"d{row}", text) for row, text in enumerate(texts[:DOCUMENTS])]
+        builder.add(named, documents)
     found = {
         "examples": [asdict(one) for one in examples],
         "documents": _packed(source.vectors(np.arange(DOCUMENTS))),
         "steps": steps(encoder, step, source, examples, adapter),
         "local": local(encoder, step, source, examples, adapter, TARGET / "adapter.safetensors"),
+        "hybrid": hybrid(encoder, step, examples, adapter),
         "monitors": monitors(),
         "views": views(),
         "plain": {text: plain(text) for text in [*TEXTS, "  What IS_this?? ", "?!", "Maße ΣΑΣ"]},
@@ -200,6 +213,46 @@ def local(
         "steps": config.steps,
         "losses": [[*asdict(loss).values()] for loss in result.losses],
         "health": asdict(result.health),
+        "adapter": {name: _packed(value) for name, value in trained.items()},
+    }
+
+
+def hybrid(
+    encoder: sdk.Encoder,
+    step: LocalStep,
+    examples: Sequence[Example],
+    adapter: Mapping[str, NDArray[Any]],
+) -> dict[str, Any]:
+    """A local training that is taught by the hybrid ranking of the index in :data:`TARGET`."""
+    config = LocalConfig(
+        steps=8,
+        batch_size=8,
+        nearest_prototypes=10,
+        random_prototypes=10,
+        typo_rate=0.2,
+        learning_rate=3e-3,
+        anchor_weight=0.5,
+        opened_loss_weight=1.0,  # what the hybrid's weight becomes, once it teaches
+        hybrid_candidates=6,
+        hybrid_sharpness=0.2,
+    )
+    draws: Any = Draws(SEED)
+    chosen = [Example(examples[row].query) for row in draws.permutation(len(examples))]
+    with sdk.open_index(TARGET / "index") as index:
+        batches = HybridBatches(
+            Batches(encoder, step.description, chosen, index, config),
+            index,
+            candidates=config.hybrid_candidates,
+            sharpness=config.hybrid_sharpness,
+        )
+        given = step.initial_state(adapter)
+        result = train_steps(step, batches, len(chosen), given, config, draws)
+    assert result.stopped is None
+    trained = {name: given.online[name] + change for name, change in result.change.items()}
+    return {
+        "seed": SEED,
+        "steps": config.steps,
+        "losses": [[*asdict(loss).values()] for loss in result.losses],
         "adapter": {name: _packed(value) for name, value in trained.items()},
     }
 

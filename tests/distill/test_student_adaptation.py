@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pocketquery.client.adaptation import acceptance
-from pocketquery.client.adaptation.hybrid_teacher import hybrid_rankings
+from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.distill import (
     StudentAdaptation,
     StudentAdaptationConfig,

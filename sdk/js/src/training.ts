@@ -10,7 +10,7 @@ export { packAdapter, type PackOptions } from "./bundle/pack_adapter.js";
 export { Bundle } from "./bundle/bundle.js";
 export { distinct, type Example } from "./store/example.js";
 export { Batches, type ShippedEncoder } from "./training/batches.js";
-export { type DocumentVectors, MatrixVectors } from "./training/documents.js";
+export { type DocumentVectors, MatrixVectors, type RankedRows } from "./training/documents.js";
 export { type LocalConfig, localConfig, type LocalSettings } from "./training/local_config.js";
 export {
   complaint,

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from pocketquery.client.adaptation.acceptance import CONDITIONS, Scores, judge
 from pocketquery.client.adaptation.adaptation import AdaptationConfig, adapt
-from pocketquery.client.adaptation.hybrid_teacher import HybridBatches
 from pocketquery.client.adaptation.pseudo_queries import pseudo_queries, sample
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
+from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.step import LocalStep
 from pocketquery.sdk.bundle.adapter import read_adapter, write_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -127,7 +127,7 @@ def test_results_are_opened_as_often_as_the_hybrid_ranking_says(
     texts = sentences(4)
     config = LocalConfig(batch_size=4, steps=1)
     inner = Batches(encoder, step.description, [Example(t) for t in texts], index, config)
-    taught = HybridBatches(inner, texts, index, candidates=5, sharpness=0.3)
+    taught = HybridBatches(inner, index, candidates=5, sharpness=0.3)
     rng = np.random.default_rng(0)
     rows = np.arange(4)
     opened = Counter(int(taught.make(rows, rng).opened[0]) for _ in range(400))

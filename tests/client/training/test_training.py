@@ -266,6 +266,36 @@ def test_opened_results_are_learned_where_they_count(device: TrainingSetup, inde
     assert [loss.opened_loss for loss in ignored.losses] == [0, 0, 0]
 
 
+HYBRID = dataclasses.replace(LONG, hybrid_loss_weight=1.0, hybrid_candidates=10)
+
+
+def test_the_hybrid_ranking_of_the_device_s_index_is_learned(
+    device: TrainingSetup, index: Index
+) -> None:
+    config = dataclasses.replace(HYBRID, anchor_weight=0.5, limits=MonitorLimits(drift=1.0))
+    result = device.train(config=config, source=index)
+    taught = [loss.opened_loss for loss in result.losses]
+    assert result.stopped is None
+    assert np.mean(taught[-5:]) < 0.9 * np.mean(taught[:5])
+    assert same(result, device.train(config=config, source=index))
+    assert not same(result, device.train(config=config, source=index, seed=1))
+
+
+def test_what_was_opened_says_nothing_where_the_hybrid_ranking_teaches(
+    device: TrainingSetup, index: Index
+) -> None:
+    config = dataclasses.replace(HYBRID, steps=3)
+    clicks = with_clicks()
+    bare = [Example(one.query) for one in clicks]
+    taught = device.train(clicks, config, source=index, least_opened=100)
+    assert same(taught, device.train(bare, config, source=index))
+
+
+def test_vectors_alone_have_no_hybrid_ranking(device: TrainingSetup) -> None:
+    with pytest.raises(InvalidInputError, match=r"hybrid_loss_weight is 1, but .* vectors alone"):
+        device.train(config=HYBRID)
+
+
 def test_a_matrix_with_ids_takes_opened_results(device: TrainingSetup) -> None:
     source = MatrixVectors(device.documents, [f"doc-{row}" for row in range(len(TEXTS))])
     config = dataclasses.replace(FAST, opened_loss_weight=1.0)

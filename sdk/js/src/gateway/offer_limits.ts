@@ -28,6 +28,8 @@ export interface OfferLimits {
   readonly largestProximal: number;
   /** More of it shows the queries with opened results alone. */
   readonly largestOpenedWeight: number;
+  /** More of it leaves the pull to the shipped encoder without effect. */
+  readonly largestHybridWeight: number;
   /** Share of letters mistyped; above 0, heavy views that may be the query itself are declined, too. */
   readonly leastTypoRate: number;
   /** Below, one query in doubt outweighs all others. */
@@ -50,6 +52,7 @@ export const OFFER_LIMITS: OfferLimits = {
   largestWeightDecay: 0.1,
   largestProximal: 0.1,
   largestOpenedWeight: 1,
+  largestHybridWeight: 1,
   leastTypoRate: 0.02,
   leastTemperature: 0.02,
   largestDrift: 0.2,
@@ -97,6 +100,7 @@ export function offerRefusal(
     ["weight_decay", config.weightDecay, "most", limits.largestWeightDecay],
     ["proximal", config.proximal, "most", limits.largestProximal],
     ["opened_loss_weight", config.openedLossWeight, "most", limits.largestOpenedWeight],
+    ["hybrid_loss_weight", config.hybridLossWeight, "most", limits.largestHybridWeight],
     ["limits.drift", config.limits.drift, "most", limits.largestDrift],
   ];
   const broken = rules.find(([, found, bound, value]) => {

@@ -27,10 +27,12 @@ export class Batches {
   readonly #documents: DocumentVectors;
   readonly #config: LocalConfig;
   readonly #plan: ViewPlan;
-  readonly #texts: readonly string[];
   readonly #prompt: string;
-  /** The shipped encoder's vectors, the nearest documents, and those that were shown. */
-  readonly #anchors: readonly Float32Array[];
+  /** The queries. */
+  readonly texts: readonly string[];
+  /** The shipped encoder's vectors of them. */
+  readonly anchors: readonly Float32Array[];
+  /** The nearest documents, and those that were shown. */
   readonly #nearest: readonly (readonly number[])[];
   readonly #choices: readonly (readonly number[])[];
   /** Whether opened results count. */
@@ -50,9 +52,9 @@ export class Batches {
     this.#documents = documents;
     this.#config = config;
     this.#plan = config.viewPlan(step.views);
-    this.#texts = examples.map(({ query }) => query);
+    this.texts = examples.map(({ query }) => query);
     this.#prompt = queryPrompt(encoder);
-    this.#anchors = anchors;
+    this.anchors = anchors;
     this.#nearest = anchors.map((anchor) => documents.nearest(anchor, config.nearestPrototypes));
     const asked = config.openedLossWeight > 0;
     const found = examples.map((example) => (asked ? rowsOf(example, documents) : []));
@@ -93,7 +95,7 @@ export class Batches {
   make(rows: readonly number[], typing: Random, draw: Random, noisy = true): StepBatch {
     const { views, targetViews, dimension, objective } = this.#step;
     const made = rows.map((row) => {
-      const text = this.#texts[row] as string;
+      const text = this.texts[row] as string;
       return noisy ? makeViews(text, typing, this.#plan) : Array.from({ length: views }, () => text);
     });
     const tokens = Array.from({ length: views }, (_, view) =>
@@ -118,7 +120,7 @@ export class Batches {
       size: rows.length,
       online: padded(tokens),
       target: padded(tokens.slice(0, targetViews * rows.length)),
-      anchor: stacked(rows.map((row) => this.#anchors[row] as Float32Array), dimension),
+      anchor: stacked(rows.map((row) => this.anchors[row] as Float32Array), dimension),
       prototypes: compared && this.#documents.vectors(compared),
       shown,
       shownMask,

@@ -19,6 +19,14 @@ export interface DocumentVectors {
   vectors(rows: readonly number[]): Float32Array;
   /** The rows nearest to a vector (dimension,), best first, at most k. */
   nearest(query: Float32Array, k: number): number[];
+  /** The rows that an index finds by words and meaning together, best first, at most k; a matrix has no words. */
+  readonly ranked?: (text: string, vector: Float32Array, k: number) => RankedRows;
+}
+
+/** Rows and their scores in 0..1, best first. */
+export interface RankedRows {
+  readonly rows: readonly number[];
+  readonly scores: readonly number[];
 }
 
 /** Document vectors in a matrix: for indexes that are not ours. */

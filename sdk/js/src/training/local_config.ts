@@ -26,6 +26,15 @@ export interface LocalSettings extends Hyperparameters {
   /** After each step the shared tensors go back this share of the way to where training began. */
   readonly proximal: number;
   /**
+   * Of the ranking of the device's own index by words and meaning together, as teacher of the ranking by
+   * meaning; 0 is off, 1 is on. Not beside openedLossWeight.
+   */
+  readonly hybridLossWeight: number;
+  /** The hybrid's best documents that are ranked; as many random ones beside them. */
+  readonly hybridCandidates: number;
+  /** Temperature of the hybrid's scores: the lower, the more its first document counts. */
+  readonly hybridSharpness: number;
+  /**
    * "global" starts from the release; "ema" from a mix of it and the device's own last result, the
    * more of its own the further apart they are (Zhuang et al., "Divergence-aware Federated
    * Self-Supervised Learning", equation 3).
@@ -49,6 +58,9 @@ const DEFAULTS: LocalSettings = {
   lightViews: ["dropout_view", "noise_case"],
   typoRate: 0.08,
   openedLossWeight: 0,
+  hybridLossWeight: 0,
+  hybridCandidates: 50,
+  hybridSharpness: 0.1,
   proximal: 0,
   clientInit: "global",
   initScale: 1,
@@ -64,6 +76,7 @@ const WHOLE: Readonly<Record<string, readonly [least: number, most: number]>> = 
   batchSize: [1, 1024],
   nearestPrototypes: [1, 1024],
   randomPrototypes: [0, 1024],
+  hybridCandidates: [2, 1000],
 };
 const NUMBERS: typeof WHOLE = {
   learningRate: [Number.MIN_VALUE, 10],
@@ -71,6 +84,8 @@ const NUMBERS: typeof WHOLE = {
   epsilon: [1e-12, 1],
   anchorWeight: [0, 1000],
   openedLossWeight: [0, 1000],
+  hybridLossWeight: [0, 1000],
+  hybridSharpness: [1e-3, 10],
   weightDecay: [0, 10],
   emaRate: [0, 1],
   beta1: [0, 0.999999],
@@ -108,6 +123,12 @@ export function localConfig(settings: Partial<LocalSettings> = {}): LocalConfig 
         );
       }
     }
+  }
+  if (config.openedLossWeight && config.hybridLossWeight) {
+    throw new InvalidInputError(
+      `openedLossWeight is ${config.openedLossWeight} and hybridLossWeight ${config.hybridLossWeight}, ` +
+        "expected one of them at most: a training step has one place for what is to be found. Set the other to 0",
+    );
   }
   if (!INITS.includes(config.clientInit)) {
     throw new InvalidInputError(

@@ -12,6 +12,7 @@ import type { Example } from "../store/example.js";
 import { repr } from "../python_text.js";
 import { Batches, type ShippedEncoder, stream } from "./batches.js";
 import type { DocumentVectors } from "./documents.js";
+import { HybridBatches } from "./hybrid_teacher.js";
 import { type LocalConfig, localConfig, type LocalSettings } from "./local_config.js";
 import { complaint, type Health, measure } from "./monitors.js";
 import { Random } from "./random.js";
@@ -69,7 +70,8 @@ export interface TrainOptions {
  * more at the result itself.
  *
  * Throws InvalidInputError (no examples; fewer than two for the objective "byol"; a query that is no
- * text; tensors of another encoder; no document to compare with) or SpaceMismatchError.
+ * text; tensors of another encoder; no document to compare with; a hybrid ranking as teacher of document
+ * vectors that are no index's) or SpaceMismatchError.
  */
 export async function trainLocally(options: TrainOptions): Promise<LocalResult> {
   const { encoder, step, documents } = options;
@@ -84,10 +86,12 @@ export async function trainLocally(options: TrainOptions): Promise<LocalResult> 
   const examples = order.map((row) => options.examples[row] as Example);
   const { leastOpened } = options;
   const batches = await Batches.of(encoder, step.description, examples, documents, config, leastOpened);
-  const heeded = batches.usesOpened ? config : { ...config, openedLossWeight: 0 };
+  const isTaught = config.hybridLossWeight > 0;
+  const source = isTaught ? new HybridBatches(batches, documents, config) : batches;
+  const openedLossWeight = isTaught ? config.hybridLossWeight : batches.usesOpened ? config.openedLossWeight : 0;
   const given = await step.initialState(options.adapter);
   const start = await begun(step, given, options.previous ?? null, config);
-  return steps(options, batches, examples.length, start, heeded, random);
+  return steps(options, source, examples.length, start, { ...config, openedLossWeight }, random);
 }
 
 /** The state to start from: the given one, or nearer to the device's own last result. */
@@ -118,7 +122,7 @@ async function begun(
 
 async function steps(
   options: TrainOptions,
-  batches: Batches,
+  batches: Pick<Batches, "make">,
   count: number,
   start: State,
   config: LocalConfig,

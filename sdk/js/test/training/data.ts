@@ -41,6 +41,12 @@ export interface Trained {
     health: Record<string, number>;
     adapter: Record<string, Packed>;
   };
+  hybrid: {
+    seed: number;
+    steps: number;
+    losses: number[][];
+    adapter: Record<string, Packed>;
+  };
   monitors: { columns: number; vectors: Packed; shipped: Packed; health: Record<string, number> }[];
   views: {
     texts: string[];

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import * as onnxruntime from "onnxruntime-node";
 import { InvalidInputError, MemorySource, SpaceMismatchError } from "pocketquery";
+import { MemoryChanges, openIndex } from "pocketquery/index";
 import { FolderSource, load } from "pocketquery/node";
 import {
   Bundle,
@@ -99,6 +100,53 @@ test("a whole training gives Python's adapter, and the encoder takes it", async 
   await encoder.swapAdapter(null);
   assert.ok(cosine(before, after) < 0.99999 && cosine(before, after) > 0.8);
   assert.deepEqual(await encoder.encodeQuery("castle of the rock"), before);
+});
+
+const HYBRID = {
+  ...LOCAL,
+  steps: TRAINED.hybrid.steps,
+  openedLossWeight: 0,
+  anchorWeight: 0.5,
+  hybridLossWeight: 1,
+  hybridCandidates: 6,
+  hybridSharpness: 0.2,
+};
+
+test("the hybrid ranking of the device's index teaches as in Python", async (t) => {
+  const index = await openIndex(new FolderSource(join(TRAINING, "index")));
+  const taught = { documents: index.vectors(), config: HYBRID, seed: TRAINED.hybrid.seed };
+  const result = await train(taught);
+  assert.equal(result.stopped, null);
+  const losses = result.losses.map((found, i) => apart(Object.values(found), TRAINED.hybrid.losses[i] ?? []));
+  const tensors = Object.entries(TRAINED.hybrid.adapter).map(([name, packed]) =>
+    apart(result.adapter?.get(name)?.data ?? [], floats(packed)),
+  );
+  t.diagnostic(`losses within ${Math.max(...losses)}, tensors within ${Math.max(...tensors)}`);
+  assert.ok(Math.max(...losses) < 1e-2 && Math.max(...tensors) < 1e-2);
+  assert.deepEqual(await train({ ...taught, leastOpened: 100 }), result); // what was opened says nothing here
+  await assert.rejects(train({ config: HYBRID }), /document vectors alone/);
+  for (const config of [{ openedLossWeight: 1, hybridLossWeight: 1 }, { hybridCandidates: 1 }, { hybridSharpness: 0 }]) {
+    assert.throws(() => localConfig(config), InvalidInputError);
+  }
+});
+
+test("the rows found by words and meaning are those of a hybrid search", async () => {
+  const changes = new MemoryChanges();
+  const index = await openIndex(new FolderSource(join(TRAINING, "index")), { encoder, changes });
+  await index.delete(["d3"]);
+  const rows = index.vectors();
+  const [id = "", text = ""] = ["new", examples[0]?.query];
+  await index.add([{ id, text }], [vectors[0] as Float32Array]);
+  for (const { query } of examples) {
+    const vector = await encoder.encodeQuery(query);
+    const hits = await index.search(query, { mode: "hybrid", k: 5, vector });
+    const there = hits.filter((hit) => hit.id !== id); // it came after the rows
+    const found = rows.ranked(query, vector, 5);
+    assert.deepEqual(found.rows, there.map((hit) => rows.rowOf(hit.id)));
+    assert.deepEqual(found.scores, there.map(({ score }) => score));
+  }
+  assert.throws(() => rows.ranked("  ", vectors[0] as Float32Array, 5), /the query is blank/);
+  assert.throws(() => rows.ranked("sea", new Float32Array(3), 5), InvalidInputError);
 });
 
 test("the same seed gives the same bits, another one others", async () => {

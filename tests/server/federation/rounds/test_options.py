@@ -32,12 +32,14 @@ def test_every_option_arrives_where_it_belongs() -> None:
     }  # fmt: skip
     buffered = {"in-flight": 9, "most-staleness": 2}
     secure = {option.name for option in OPTIONS if option.help.startswith(("secure:", "privacy:"))}
-    assert changed.keys() | buffered.keys() | secure | {"secure"} == {
+    assert changed.keys() | buffered.keys() | secure | {"secure", "hybrid-weight"} == {
         option.name for option in OPTIONS
     }
     before = json.dumps(FederationOptions.of({}).to_dict())
     for name, value in changed.items():
         assert json.dumps(FederationOptions.of({name: value}).to_dict()) != before, name
+    taught = FederationOptions.of({"hybrid-weight": 1})
+    assert taught.local.hybrid_loss_weight == 1.0
     asynchronous = {"mode": "buffered"}
     before = json.dumps(FederationOptions.of(asynchronous).to_dict())
     for name, value in buffered.items():

@@ -80,8 +80,7 @@ class HybridBatches:
 
     Args:
         batches: views, anchors and prototypes of the same queries.
-        queries: the texts.
-        index: is searched once for each.
+        index: is searched once for each query, by its text and its anchor.
         candidates: the hybrid's best documents that are shown; as many random ones are added.
         sharpness: the temperature of the scores, which lie in 0..1.
 
@@ -92,15 +91,15 @@ class HybridBatches:
     def __init__(
         self,
         batches: Batches,
-        queries: Sequence[str],
         index: Index,
         *,
         candidates: int,
         sharpness: float,
     ) -> None:
         self._batches = batches
-        found = hybrid_rankings(index, queries, batches.anchors, candidates, sharpness)
-        self._documents, self._ranked, self._shares = found.documents, found.ranked, found.shares
+        found = hybrid_rankings(index, batches.texts, batches.anchors, candidates, sharpness)
+        self._documents, self._ranked = found.documents, found.ranked
+        self._up_to = [np.cumsum(shares) for shares in found.shares]
         self._random = candidates
 
     def make(self, rows: Rows, rng: np.random.Generator, *, noisy: bool = True) -> StepBatch:
@@ -122,7 +121,9 @@ class HybridBatches:
             chosen = with_random(ranked[None], self._random, len(self._documents), rng)[0]
             shown[line, : len(chosen)] = self._documents.vectors(chosen)
             mask[line, : len(chosen)] = 1
-            opened[line] = rng.choice(len(ranked), p=self._shares[row])
+            up_to = self._up_to[row]
+            drawn = np.searchsorted(up_to, rng.random() * up_to[-1], side="right")
+            opened[line] = min(int(drawn), len(ranked) - 1)  # where the product was rounded up
         weight = np.ones(len(rows), np.float32)
         return replace(batch, shown=shown, shown_mask=mask, opened=opened, opened_weight=weight)
 

@@ -1,0 +1,79 @@
+/**
+ * The index's hybrid ranking as a teacher of its dense one: Python's
+ * `client/training/hybrid_teacher.py`, which says why opening results by chance, each as often as the
+ * softmax of its hybrid score says, teaches that ranking.
+ */
+
+import { InvalidInputError } from "../errors.js";
+import type { Batches } from "./batches.js";
+import { type DocumentVectors, withRandom } from "./documents.js";
+import type { LocalConfig } from "./local_config.js";
+import type { Random } from "./random.js";
+import type { StepBatch } from "./step.js";
+
+interface Ranked {
+  readonly rows: readonly number[];
+  readonly upTo: readonly number[];
+}
+
+/** Batches whose opened results are drawn by the hybrid ranking. */
+export class HybridBatches {
+  readonly #batches: Batches;
+  readonly #documents: DocumentVectors;
+  readonly #candidates: number;
+  /** Of each query: rows of its best documents, and the sum of the shares up to each. */
+  readonly #ranked: readonly Ranked[];
+
+  /**
+   * `documents` are searched once for each query of `batches`.
+   *
+   * Throws InvalidInputError: they are vectors alone.
+   */
+  constructor(batches: Batches, documents: DocumentVectors, config: LocalConfig) {
+    const { hybridLossWeight, hybridCandidates, hybridSharpness } = config;
+    const { ranked } = documents;
+    if (ranked === undefined) {
+      throw new InvalidInputError(
+        `hybridLossWeight is ${hybridLossWeight}, but this device has document vectors alone; expected ` +
+          "those of an index, index.vectors(), which can be searched by words, too",
+      );
+    }
+    this.#batches = batches;
+    this.#documents = documents;
+    this.#candidates = hybridCandidates;
+    this.#ranked = batches.texts.map((text, i) => {
+      const { rows, scores } = ranked(text, batches.anchors[i] as Float32Array, hybridCandidates);
+      return { rows, upTo: sumsOfShares(scores, hybridSharpness) };
+    });
+  }
+
+  /** The batch of the queries `rows`, see `Batches.make`. */
+  make(rows: readonly number[], typing: Random, draw: Random, noisy = true): StepBatch {
+    const batch = this.#batches.make(rows, typing, draw, noisy);
+    const { count, dimension } = this.#documents;
+    const found = rows.map((row) => this.#ranked[row] as Ranked);
+    const longest = Math.max(...found.map((one) => one.rows.length));
+    const most = Math.min(longest + this.#candidates, count);
+    const shown = new Float32Array(rows.length * most * dimension);
+    const shownMask = new Float32Array(rows.length * most);
+    const opened = new BigInt64Array(rows.length);
+    for (const [line, { rows: best, upTo }] of found.entries()) {
+      const chosen = withRandom(best, this.#candidates, count, draw);
+      shown.set(this.#documents.vectors(chosen), line * most * dimension);
+      shownMask.fill(1, line * most, line * most + chosen.length);
+      const drawn = draw.random() * (upTo.at(-1) as number);
+      const place = upTo.findIndex((sum) => sum > drawn);
+      opened[line] = BigInt(place < 0 ? best.length - 1 : place); // where the product was rounded up
+    }
+    return { ...batch, shown, shownMask, opened, openedWeight: new Float32Array(rows.length).fill(1) };
+  }
+}
+
+/** Of the softmax of `scores`, the sum of the shares up to each. */
+function sumsOfShares(scores: readonly number[], temperature: number): number[] {
+  const best = Math.max(...scores);
+  const raised = scores.map((score) => Math.exp((score - best) / temperature));
+  const total = raised.reduce((sum, one) => sum + one, 0);
+  let sum = 0;
+  return raised.map((one) => (sum += one / total));
+}
