@@ -69,6 +69,21 @@ def test_queries_alone_are_enough_and_a_report_is_left(
     assert "release in force" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_the_index_teaches_where_rounds_ask_for_it(federation: Files, tmp_path: Path) -> None:
+    taught = ["--hybrid-weight", "1", "--json"]
+    assert run(federation, tmp_path / "taught", *taught) == 0
+    assert run(federation, tmp_path / "plain", "--json") == 0
+    rows = [
+        json.loads((tmp_path / name / "rounds.json").read_text())["rounds"]
+        for name in ("taught", "plain")
+    ]
+    assert [[row["accepted"] for row in one] for one in rows] == [[4, 4], [4, 4]]
+    losses = [[row["figures"]["loss"] for row in one] for one in rows]
+    assert all(more > less for more, less in zip(*losses, strict=True))  # one term more
+    with pytest.raises(InvalidInputError, match="one of them at most"):
+        run(federation, tmp_path / "both", *taught, "--opened-weight", "1")
+
+
 def test_private_rounds_are_simulated_with_enrolled_devices(
     federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
