@@ -8,8 +8,9 @@ and what is in force), ``replaced-key`` (a lost one, which ``public-key`` takes 
 ``figures``: ``false`` sends the update alone; and the device's own limits to what is offered, see
 :class:`pocketquery.client.offer_limits.OfferLimits`: ``least-queries``, ``least-steps``,
 ``most-steps``, ``least-batch``, ``most-repetitions``, ``largest-clip``, ``largest-learning-rate``,
-``largest-weight-decay``, ``largest-proximal``, ``largest-opened-weight``, ``least-typo-rate``,
-``least-temperature``, ``largest-drift`` and ``least-kept``.
+``largest-weight-decay``, ``largest-proximal``, ``largest-opened-weight``,
+``largest-hybrid-weight``, ``least-typo-rate``, ``least-temperature``, ``largest-drift`` and
+``least-kept``.
 
 For private rounds (experimental) a device was enrolled: ``enrolment`` is the authority's public key
 (64 hexadecimal digits, or a PEM file), ``certificate`` a file with its word for the device's own
