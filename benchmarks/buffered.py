@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 from fleet.small_fleet import SHAPE, small_fleet
 from flwr.app import Message
+from suite.results import store
 
-from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.index import Index
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
@@ -59,14 +59,13 @@ ARMS: dict[str, dict[str, Any]] = {
     "synchronous": {"clients-per-round": AT_ONCE * 4 // 5, "over-selection": 1.25},
     "buffered": {"mode": "buffered", "clients-per-round": K, "in-flight": AT_ONCE},
 }
-RESULT = Path(__file__).resolve().parents[1] / "docs" / "results" / "buffered.json"
 
 
 def main() -> int:
     """Run, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--store", action="store_true", help=f"write {RESULT.name}")
+    parser.add_argument("--store", action="store_true", help="write docs/results/buffered.json")
     options = parser.parse_args()
     found = {
         arm: [measured(arm, seed).to_dict() for seed in range(1, options.seeds + 1)] for arm in ARMS
@@ -81,7 +80,7 @@ def main() -> int:
     }
     figures["reached"] = min(figures["counted_ratio"]) > 1 > max(figures["waiting_ratio"])
     if options.store:
-        write_atomic(RESULT, json.dumps(figures, indent=1) + "\n")
+        store("buffered", figures)
     print(json.dumps(figures))
     return 0 if figures["reached"] else 1
 

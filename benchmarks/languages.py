@@ -35,7 +35,7 @@ from language_journey.manual import Page, deal, read_manual, read_pages, write_p
 from language_journey.page import with_tables
 from language_journey.scoring import Scores, figures, score
 from language_journey.sets import TESTS, Test, tests_of
-from suite.results import FOLDER
+from suite.results import figures_of, store
 
 from pocketquery import sdk
 from pocketquery.sdk.files import write_atomic
@@ -45,7 +45,7 @@ from pocketquery.server.modeling.presets import new_encoder
 
 ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = ("en", "de", "es", "it", "ja", "nl", "ru", "tr", "vi", "zh")
-STORE, PAGE = FOLDER / "languages.json", ROOT / "docs" / "how-to" / "many-languages.md"
+PAGE = ROOT / "docs" / "how-to" / "many-languages.md"
 HELD_OUT = 200  # pages
 ASKED = 5  # sentences of a page that stand for queries
 SHOWN = ("bm25", "random", "mlm", "ccp", "ccp_calibrated", "bundle")
@@ -67,7 +67,7 @@ def main() -> int:
         **evaluate(arguments.data, arguments.languages, work),
     }
     show(found["tests"])
-    write_atomic(STORE, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    store("languages", found)
     write_page()
     print(json.dumps(found))
     return 0
@@ -118,8 +118,8 @@ def query_like(page: Page) -> list[str]:
 
 def write_page() -> None:
     """Write the page's tables of what is stored."""
-    found = json.loads(STORE.read_text("utf-8"))
-    write_atomic(PAGE, with_tables(PAGE.read_text("utf-8"), found))
+    tables = with_tables(PAGE.read_text("utf-8"), figures_of("languages"))
+    write_atomic(PAGE, tables)
 
 
 def made(work: Path) -> dict[str, Any]:

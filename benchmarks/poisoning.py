@@ -46,7 +46,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from private_rounds.changes import ROOT, add_arguments, open_fleet, versions
+from private_rounds.changes import add_arguments, open_fleet
 from private_rounds.hostile_rounds import (
     ATTACKS,
     DEFENCES,
@@ -57,11 +57,10 @@ from private_rounds.hostile_rounds import (
     Poisoning,
 )
 from private_rounds.retrieval import CONDITIONS
+from suite.results import store
 
-from pocketquery.sdk.files import write_atomic
 from pocketquery.server.evaluation import bootstrap_difference
 
-RESULT = ROOT / "docs" / "results" / "poisoning.json"
 SHARES = (0.001, 0.005, 0.01, 0.05, 0.1)
 SEEDS = (1, 2, 3)
 PLANTED = (0.0, 0.5, 1.0, 1.25, 1.5, 2.0)  # how much of the backdoor, beside honest rounds
@@ -109,11 +108,9 @@ def main() -> int:
         "start_target_rank": poisoning.start_rank(),
         "cells": found,
         "planted": planted,
-        "versions": versions(),
         "missed": missed,
     }
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(RESULT, json.dumps(result, indent=1) + "\n")
+    store("poisoning", result)
     print_tables(found)
     for name, told in planted.items():
         print(f"planted, {name}: {json.dumps(told)}")

@@ -51,11 +51,9 @@ from private_rounds.attacker import (
     Attacker,
 )
 from private_rounds.changes import (
-    ROOT,
     add_arguments,
     clipped,
     open_fleet,
-    versions,
 )
 from private_rounds.directions import Dictionary, RowSpace, Words, words_of
 from private_rounds.identification import (
@@ -69,15 +67,14 @@ from private_rounds.identification import (
 )
 from private_rounds.inversion import Inversion, query_scores
 from private_rounds.noise import CLIP, encoded_sum, encoding_of, sum_noise
+from suite.results import figures_of, store
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.secure.encoding import value_range
 from pocketquery.client.secure.noise import counted_on, sigma
 from pocketquery.client.transforms import Clip, Int8
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.files import write_atomic
 
-RESULT = ROOT / "docs" / "results" / "privacy_attacks.json"
 SUMS = (2, 5, 10, 20, 50, 100, 1_000)
 NOISES = (1.0, 2.0, 4.0)
 COHORT = 1_000
@@ -107,11 +104,11 @@ def main() -> int:
     arguments = parser.parse_args()
     fleet, users = open_fleet(arguments)
     attacker = Attacker(fleet, users)
-    result: Figures = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+    result: Figures = figures_of("privacy_attacks")
     if result.get("encoder") != fleet.name:
         result = {"identification": {}, "membership": {}, "queries": {}, "inversion": {}}
     result |= {"encoder": fleet.name, "users": len(users), "candidates": CANDIDATES}
-    result |= {"seed": SEED, "versions": versions()}
+    result["seed"] = SEED
     result["bounds"] = {f"dp_z{z:g}": bounds(1 / z) for z in NOISES}
     parts = {
         "sums": against_sums,
@@ -124,21 +121,16 @@ def main() -> int:
             for kind, arm, figures in part(attacker):
                 result[kind][arm] = figures
                 print(f"{kind:<15} {arm:<22} {json.dumps(figures)}", flush=True)
-            save(result)
+            store("privacy_attacks", result)
     for arm, seen in EXACT.items():
         if arm in result["inversion"] and seen in result["queries"]:
             result["inversion"][arm]["exact"] = result["queries"][seen]["exact"][0]
     result["missed"] = list(problems(result))
-    save(result)
+    store("privacy_attacks", result)
     for problem in result["missed"]:
         print(f"missed: {problem}")
     print(json.dumps(result))
     return 1 if result["missed"] else 0
-
-
-def save(result: Figures) -> None:
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(RESULT, json.dumps(result, indent=1) + "\n")
 
 
 def against_sums(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:

@@ -41,17 +41,16 @@ from private_rounds.changes import (
     add_arguments,
     clipped,
     open_fleet,
-    versions,
 )
 from private_rounds.noise import mean_noise
 from private_rounds.retrieval import CONDITIONS, Retrieval, Scores
+from suite.results import store
 
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.evaluation import Interval, bootstrap_difference
 
-RESULT = ROOT / "docs" / "results" / "privacy_utility.json"
 PLOT = ROOT / "docs" / "images" / "privacy_utility.svg"
 ROUNDS = 10
 DEVICES = 12  # really trained in a round
@@ -190,11 +189,9 @@ def report(
             {"cohort": cohort, "z": noise, "change": figures(found)}
             for (cohort, noise), found in curve.items()
         ],
-        "versions": versions(),
         "missed": missed,
     }
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(RESULT, json.dumps(result, indent=1) + "\n")
+    store("privacy_utility", result)
     write_atomic(PLOT, plot(rounds, curve))
     for problem in missed:
         print(f"missed: {problem}")

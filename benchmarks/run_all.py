@@ -64,11 +64,11 @@ def measure(benchmark: Benchmark) -> list[str]:
 def check() -> list[str]:
     """What is wrong with what is stored."""
     found: list[str] = []
-    rows: list[Benchmark | LeftOut] = [*BENCHMARKS, *(one for one in LEFT_OUT if one.figures)]
+    rows: list[Benchmark | LeftOut] = [*BENCHMARKS, *(one for one in LEFT_OUT if one.thresholds)]
     for one in rows:
         found += problems(one, read(one), str(path_of(one).relative_to(ROOT)))
     fresh = page(
-        {one: read(one) for one in BENCHMARKS}, {one: read(one) for one in LEFT_OUT if one.figures}
+        {one: read(one) for one in BENCHMARKS}, {one: read(one) for one in LEFT_OUT if one.stores}
     )
     if not PAGE.is_file() or PAGE.read_text("utf-8") != fresh:
         found.append("docs/results.md is not of what is stored; run: benchmarks/run_all.py --page")

@@ -39,6 +39,7 @@ from typing import Any
 from aggregation import peak
 from fleet.small_fleet import SHAPE, WORK, small_fleet
 from flwr.app import Message
+from suite.results import store
 
 from pocketquery.client.device import Offer
 from pocketquery.client.gateway.messages import offer_message
@@ -63,7 +64,6 @@ FEW, MANY = 1_000, 100_000
 TRAINED = 60
 WATCHED = 10  # devices of the round in which memory is looked at
 MOST_MEMORY = 1.1
-RESULT = Path(__file__).resolve().parents[1] / "docs" / "results" / "scale.json"
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def main() -> int:
     add("--trained", type=int, default=TRAINED, help="of those; 0: all")
     add("--output", type=Path, default=WORK / "scale")
     add("--peak-of", type=int, metavar="DEVICES", help="for itself")
-    add("--store", action="store_true", help=f"write {RESULT.name}")
+    add("--store", action="store_true", help="write docs/results/scale.json")
     options = parser.parse_args()
     if options.peak_of:
         print(peak_with(options.peak_of))
@@ -97,7 +97,7 @@ def main() -> int:
     print_table(figures)
     figures["reached"] = figures["memory_of_many"] <= MOST_MEMORY and not figures["lost"]
     if options.store:
-        write_atomic(RESULT, json.dumps(figures, indent=1) + "\n")
+        store("scale", figures)
     print(json.dumps(figures))
     return 0 if figures["reached"] else 1
 

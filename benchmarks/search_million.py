@@ -43,7 +43,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime  # noqa: F401  so that its import is none of what is measured
-from search_vectors import ROOT, Real, grow_in_parts, real_vectors
+from search_vectors import Real, grow_in_parts, real_vectors
+from suite.results import store
 
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.files import write_atomic
@@ -56,7 +57,6 @@ OPENED = 7
 TRAINED = 100_000  # vectors that the rival learns its ranges from
 ASKED = 100  # questions in each mode
 WARM = 5
-RESULT = ROOT / "docs" / "results" / "search_million.json"
 MOST = {"open_ms": 10.0, "over_faiss": 1.2, "index_over_faiss": 1.2, "build_mb": 400.0}
 LEAST = {"recall_over_faiss": 1.0}
 SPACE = "space-of-the-benchmark"
@@ -69,7 +69,7 @@ def main() -> int:
     add = parser.add_argument
     add("--documents", type=int, default=DOCUMENTS)
     add("--work", type=Path, metavar="FOLDER", help="keep the index there")
-    add("--store", action="store_true", help=f"write {RESULT.name}")
+    add("--store", action="store_true", help="write docs/results/search_million.json")
     add("--part", choices=PARTS, help="for itself")
     options = parser.parse_args()
     if options.part:
@@ -90,7 +90,7 @@ def main() -> int:
         print(f"missed: {name}")
     line = json.dumps({**figures, "reached": not missed})
     if options.store:
-        write_atomic(RESULT, json.dumps(json.loads(line), indent=1) + "\n")
+        store("search_million", json.loads(line))
     print(line)
     return 1 if missed else 0
 

@@ -13,13 +13,11 @@ next.
 from __future__ import annotations
 
 import argparse
-import platform
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +50,6 @@ __all__ = [
     "clipped",
     "open_fleet",
     "read_users",
-    "versions",
 ]
 
 
@@ -249,12 +246,6 @@ def _squad(rng: random.Random) -> Iterator[User]:
 def clipped(change: NDArray[np.floating], norm: float = 1.0) -> Floats:
     """``change`` with an L2 norm of at most ``norm``, as the device clips."""
     return Clip(norm).on_device({"": np.asarray(change, np.float32)})[""]
-
-
-def versions() -> dict[str, str]:
-    """What a figure may depend on beside the code."""
-    names = ("numpy", "onnxruntime")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ _SIGNS = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
 def write_page() -> None:
     """Write the page and the plot of what is stored."""
     results = {benchmark: read(benchmark) for benchmark in BENCHMARKS}
-    write_atomic(PAGE, page(results, {one: read(one) for one in LEFT_OUT if one.figures}))
+    write_atomic(PAGE, page(results, {one: read(one) for one in LEFT_OUT if one.stores}))
     write_atomic(PLOT, plot(results))
 
 
@@ -29,7 +29,7 @@ def page(results: dict[Benchmark, Any], apart: dict[LeftOut, Any]) -> str:
 
     Args:
         results: the stored result of each benchmark, None where there is none.
-        apart: the figures of those that write them by themselves.
+        apart: the results of those that store them by themselves.
     """
     there = {one: result for one, result in results.items() if result is not None}
     parts = [
@@ -132,7 +132,7 @@ def _left_out(apart: dict[LeftOut, Any]) -> str:
     for one in LEFT_OUT:
         said = "-"
         if apart.get(one) is not None:
-            name = one.figures.rpartition("/")[2]
+            name = f"{one.name}.json"
             missed = [
                 told.removeprefix(f"{one.name}: ") for told in problems(one, apart[one], name)
             ]

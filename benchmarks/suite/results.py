@@ -20,10 +20,12 @@ __all__ = [
     "FOLDER",
     "SCHEMA",
     "compared",
+    "figures_of",
     "path_of",
     "problems",
     "read",
     "shown",
+    "store",
     "stored",
     "write",
 ]
@@ -49,6 +51,29 @@ def stored(
 ) -> dict[str, Any]:
     """The result of one run: ``figures`` as the benchmark printed them, with all that they depend
     on. It counts as reached where the benchmark says so and every threshold of the table holds."""
+    return _framed(benchmark, figures, seconds, benchmark.budget, status == 0)
+
+
+def store(name: str, figures: dict[str, Any], seconds: float | None = None) -> Path:
+    """Store what a benchmark found that is left out of the run of all, with all that it depends on.
+
+    Args:
+        name: of the benchmark, which says of itself that it stores.
+        figures: as it prints them.
+        seconds: that it took; None where it goes on from what earlier runs found.
+    """
+    (benchmark,) = (one for one in LEFT_OUT if one.stores and one.name == name)
+    missed = bool(figures.get("missed")) or figures.get("reached") is False
+    return write(benchmark, _framed(benchmark, figures, seconds, None, not missed))
+
+
+def _framed(
+    benchmark: Benchmark | LeftOut,
+    figures: dict[str, Any],
+    seconds: float | None,
+    budget: int | None,
+    is_sound: bool,
+) -> dict[str, Any]:
     held = compared(benchmark, figures)
     return {
         "schema": SCHEMA,
@@ -57,13 +82,13 @@ def stored(
         "ended": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "commit": commit(),
         "machine": machine(),
-        "versions": versions(benchmark),
+        "versions": versions(node="javascript" in getattr(benchmark, "needs", ())),
         "seed": benchmark.seed,
-        "seconds": round(seconds, 1),
-        "budget_seconds": benchmark.budget,
+        "seconds": None if seconds is None else round(seconds, 1),
+        "budget_seconds": budget,
         "figures": figures,
         "thresholds": [{**one._asdict(), "reached": one.reached} for one in held],
-        "reached": status == 0 and all(one.reached for one in held),
+        "reached": is_sound and all(one.reached for one in held),
     }
 
 
@@ -82,10 +107,9 @@ def problems(benchmark: Benchmark | LeftOut, result: Any, where: str) -> list[st
     """
     if result is None:
         return [f"{benchmark.name}: no stored result {where}; run: benchmarks/run_all.py"]
-    alone = isinstance(benchmark, LeftOut)  # writes its figures without a frame
-    if not alone and (not isinstance(result, dict) or result.get("schema") != SCHEMA):
+    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         return [f"{benchmark.name}: {where} is no result of the schema {SCHEMA}"]
-    figures = result if alone else result["figures"]
+    figures = result["figures"]
     found = [
         f"{benchmark.name}: {one.figure} is {shown(one.found)}, must be {one.bound} {one.value:g}"
         for one in compared(benchmark, figures)
@@ -93,7 +117,7 @@ def problems(benchmark: Benchmark | LeftOut, result: Any, where: str) -> list[st
     ]
     missed = figures.get("missed") or []
     found += [f"{benchmark.name}: missed {one}" for one in missed if not found]
-    if not found and not alone and not result["reached"]:
+    if not found and not result["reached"]:
         found.append(f"{benchmark.name}: the benchmark itself says that a figure was missed")
     return found
 
@@ -105,8 +129,6 @@ def shown(value: float | None) -> str:
 
 def path_of(benchmark: Benchmark | LeftOut) -> Path:
     """Where its result lies."""
-    if isinstance(benchmark, LeftOut):
-        return ROOT / benchmark.figures
     return FOLDER / f"{benchmark.name}.json"
 
 
@@ -116,9 +138,15 @@ def read(benchmark: Benchmark | LeftOut) -> Any:
     return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
-def write(benchmark: Benchmark, result: dict[str, Any]) -> Path:
+def figures_of(name: str) -> dict[str, Any]:
+    """The figures that are stored of the benchmark ``name``; empty where there are none."""
+    path = FOLDER / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))["figures"] if path.is_file() else {}
+    return found
+
+
+def write(benchmark: Benchmark | LeftOut, result: dict[str, Any]) -> Path:
     """Store a result in the place of the one before it."""
-    assert benchmark.name not in {one.name for one in LEFT_OUT}
     path = path_of(benchmark)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
@@ -158,15 +186,16 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions(benchmark: Benchmark) -> dict[str, str]:
-    """Python's, ours, and those of the packages that the benchmarks compare with."""
+def versions(*, node: bool = False) -> dict[str, str]:
+    """Python's, ours, those of the packages that the benchmarks compare with, and Node's where it
+    is asked for."""
     found = {"python": platform.python_version()}
     for package in ("pocketquery", *PACKAGES):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    if "javascript" in benchmark.needs and (node := shutil.which("node")):
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    if node and (program := shutil.which("node")):
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
         found["node"] = said.stdout.strip()
     return found

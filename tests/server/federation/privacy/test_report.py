@@ -261,10 +261,14 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
             read_federation(tmp_path, settings=tmp_path / "bad.toml")
     with pytest.raises(ArtifactNotFoundError, match=r"privacy_attacks\.py"):
         read_attacks(tmp_path / "none.json")
-    for text in ("{}", '{"identification": 3}', '{"membership": {"plain": 3}}', "[" * 100_000):
+    figures = ("3", "{}", '{"identification": 3}', '{"membership": {"plain": 3}}')
+    for text in (*(f'{{"figures": {one}}}' for one in figures), "{}", "[" * 100_000):
         bad.write_text(text)
         with pytest.raises(CorruptArtifactError):
             read_attacks(bad)
+    measured = read_attacks(Path(__file__).parents[4] / "docs/results/privacy_attacks.json")
+    assert measured is not None
+    assert measured["identification"]["plain"]["top1"] == 1
 
 
 def test_a_damaged_ledger_of_a_device_is_told(tmp_path: Path) -> None:
