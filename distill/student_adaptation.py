@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, known_item_scores
-from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
+from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.distill.targets import Targets
 from pocketquery.distill.training import TrainingConfig, train
 from pocketquery.sdk.errors import SpaceMismatchError
