@@ -67,14 +67,14 @@ def test_options_and_figures_of_the_table_are_those_of_the_scripts() -> None:
 
 def test_stored_results_are_of_the_schema() -> None:
     from suite.results import SCHEMA, compared, read
-    from suite.table import BENCHMARKS, LEFT_OUT, Benchmark
+    from suite.table import BENCHMARKS, LEFT_OUT, Benchmark, LeftOut
 
     names = set(a_result())
-    apart = [one for one in LEFT_OUT if one.stores]
+    every: list[Benchmark | LeftOut] = [*BENCHMARKS, *(one for one in LEFT_OUT if one.stores)]
     assert {path.stem for path in (ROOT / "docs" / "results").glob("*.json")} <= {
-        one.name for one in (*BENCHMARKS, *apart)
+        one.name for one in every
     }
-    for one in (*BENCHMARKS, *apart):
+    for one in every:
         result = read(one)
         if result is None:
             continue
