@@ -115,7 +115,7 @@ test("what comes of others is in files with its licence, and in private rounds a
   assert.deepEqual(dependencies, {});
   const gateway = await bundled('import { Participation, Device } from "pocketquery/gateway"; console.log(Participation, Device)');
   const secure = await bundled('import { Participant } from "pocketquery/secure"; console.log(Participant)');
-  assert.ok(gateway < 55_000, `${gateway} bytes for plain rounds`);
+  assert.ok(gateway < 57_000, `${gateway} bytes for plain rounds`);
   assert.ok(secure < 75_000, `${secure} bytes for private rounds`);
 });
 
