@@ -81,7 +81,10 @@ class Offer:
     @property
     def digest(self) -> str:
         """Hexadecimal SHA-256 of all that it says of the training."""
-        said = asdict(self) | {"release": sha256_bytes(self.release)}
+        said = asdict(self) | {
+            "release": sha256_bytes(self.release),
+            "config": self.config.to_dict(),
+        }
         del said["lineage"]
         return sha256_bytes(json.dumps(said, sort_keys=True).encode())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from pocketquery.client.training.monitors import MonitorLimits
@@ -19,6 +19,7 @@ __all__ = ["ClientInit", "LocalConfig"]
 
 ClientInit = Literal["global", "ema"]
 
+_HYBRID = ("hybrid_loss_weight", "hybrid_candidates", "hybrid_sharpness")
 _MOST_VIEWS = 32
 _LARGEST_JSON = 100_000  # characters
 # Far beyond what is of use, and no more work or memory than a device has.
@@ -129,7 +130,7 @@ class LocalConfig:
 
     @classmethod
     def from_json(cls, text: object) -> LocalConfig:
-        """The settings whose ``asdict`` is written in ``text``, where a tuple is a list.
+        """The settings whose :meth:`to_dict` is written in ``text``, where a tuple is a list.
 
         Raises:
             InvalidInputError: too long, or a value out of range.
@@ -145,6 +146,16 @@ class LocalConfig:
             for name, value in found.items()
         }
         return cls(**plain | {"limits": MonitorLimits(**found["limits"])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON values, for devices of any release: what came after the first and
+        is off is left out, so that who does not know it takes the offer, and makes the same of it.
+        """
+        found = asdict(self)
+        if not self.hybrid_loss_weight:
+            for name in _HYBRID:
+                del found[name]
+        return found
 
     def view_plan(self, views: int) -> ViewPlan:
         """How ``views`` views of a query are made, 2 or 4.

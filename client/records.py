@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ _NPY_PREFIX = len(_NPY_MAGIC) + 2
 def offer_records(offer: Offer) -> RecordDict:
     """``offer`` as the content of a message."""
     settings = ConfigRecord({name: getattr(offer, name) for name in _SETTINGS})
-    settings["local"] = json.dumps(asdict(offer.config))
+    settings["local"] = json.dumps(offer.config.to_dict())
     if offer.lineage:
         settings["lineage"] = offer.lineage
     return RecordDict(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.client.device import FIGURES, Offer
@@ -112,7 +112,7 @@ def offer_message(
         "clip_norm": offer.clip_norm,
         "largest_weight": offer.largest_weight,
         "compress": offer.compress,
-        "local": asdict(offer.config),
+        "local": offer.config.to_dict(),
         "lineage": _base64(offer.lineage),
         **said,
     }

@@ -205,7 +205,7 @@ class Binding:
 
 def settings_digest(config: LocalConfig) -> str:
     """Hexadecimal SHA-256 of the settings of a training, as canonical JSON."""
-    return sha256_bytes(_json(asdict(config)))
+    return sha256_bytes(_json(config.to_dict()))
 
 
 def roster_digest(keys: list[bytes] | tuple[bytes, ...]) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 
 import pytest
@@ -94,3 +95,11 @@ def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
 def test_a_step_has_one_place_for_what_is_to_be_found() -> None:
     with pytest.raises(InvalidInputError, match="one of them at most"):
         LocalConfig(opened_loss_weight=1.0, hybrid_loss_weight=0.5)
+
+
+def test_what_is_off_is_not_said_and_every_release_takes_the_offer() -> None:
+    known = json.dumps(LocalConfig(steps=7).to_dict())
+    assert "hybrid" not in known
+    assert LocalConfig.from_json(known) == LocalConfig(steps=7)
+    taught = LocalConfig(hybrid_loss_weight=1.0, hybrid_candidates=20)
+    assert LocalConfig.from_json(json.dumps(taught.to_dict())) == taught

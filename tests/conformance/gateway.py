@@ -285,6 +285,10 @@ def _offers() -> Iterator[dict[str, Any]]:
         }
 
     yield case("sound", whole)
+    taught = LocalConfig(hybrid_loss_weight=0.5, hybrid_candidates=20)
+    yield case("taught by the index", json.dumps(
+        {"offer": offer_message(_offer(config=taught), "4"), "retry_after": 86_400}
+    ).encode())  # fmt: skip
     yield case("the defaults", json.dumps(
         {"offer": offer_message(_offer(config=LocalConfig()), "4"), "retry_after": 86_400}
     ).encode())  # fmt: skip
@@ -334,7 +338,8 @@ def _offers() -> Iterator[dict[str, Any]]:
 
 def _is_whole(data: bytes) -> bool:
     """Whether an offer names every setting, as gateways write them."""
-    local, known = json.loads(data)["offer"]["local"], asdict(LocalConfig())
+    local = json.loads(data)["offer"]["local"]
+    known = LocalConfig.from_json(json.dumps(local)).to_dict()
     return set(local) == set(known) and set(local["limits"]) == set(known["limits"])
 
 

@@ -13,7 +13,7 @@ import gzip
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,9 +199,10 @@ def _settings() -> Iterator[dict[str, Any]]:
     for config in (
         LocalConfig(),
         LocalConfig(steps=5, heavy_views=("typo", "unfinished"), learning_rate=1e-5),
+        LocalConfig(hybrid_loss_weight=0.5, hybrid_sharpness=0.25),
         LocalConfig(weight_decay=0, anchor_weight=1, epsilon=1e-10, limits=LocalConfig().limits),
     ):
-        text = json.dumps(asdict(config))
+        text = json.dumps(config.to_dict())
         yield {"local": text, "sha256": settings_digest(LocalConfig.from_json(text))}
 
 

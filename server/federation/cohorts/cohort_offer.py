@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pocketquery.client.device import Offer
@@ -115,7 +115,7 @@ class CohortOffer:
                 "round": offer.round,
                 "release": base64.b64encode(offer.release).decode(),
                 "lineage": base64.b64encode(offer.lineage).decode(),
-                "local": json.dumps(asdict(offer.config)),
+                "local": json.dumps(offer.config.to_dict()),
                 "clip_norm": offer.clip_norm,
                 "largest_weight": offer.largest_weight,
                 "compress": offer.compress,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
@@ -223,7 +223,7 @@ class FederationOptions:
             "seed": self.seed,
             "compress": self.compress,
             "settings": {k: v for k, v in self.settings.to_dict().items() if k != "shard_seed"},
-            "local": asdict(self.local),
+            "local": self.local.to_dict(),
             "secure": None if self.secure is None else self.secure.to_dict(),
         }
 

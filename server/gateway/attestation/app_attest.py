@@ -28,7 +28,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -113,7 +112,7 @@ class AppAttest:
                     raise ValueError("an issuer is no authority")
             if not all(one.not_valid_before_utc <= now <= one.not_valid_after_utc for one in chain):
                 raise ValueError("one of them does not hold now")
-        except (InvalidSignature, TypeError, ValueError, x509.ExtensionNotFound) as error:
+        except Exception as error:  # cryptography's exceptions share no base class
             raise AttestationError(
                 "the attestation's certificates are not Apple's of now"
             ) from error

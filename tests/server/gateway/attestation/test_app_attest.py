@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,8 +98,10 @@ def test_evidence_that_is_none_is_refused(evidence: dict[str, Any]) -> None:
         checker().check(BOUND, evidence)
 
 
-def damaged(change: Callable[[bytearray], None]) -> dict[str, str]:
-    evidence = APPLE.attest(BOUND)
+def damaged(
+    change: Callable[[bytearray], None], sound: dict[str, str] | None = None
+) -> dict[str, str]:
+    evidence = sound or APPLE.attest(BOUND)
     body = bytearray(base64.b64decode(evidence["attestationObject"]))
     change(body)
     return evidence | {"attestationObject": base64.b64encode(bytes(body)).decode()}
@@ -106,7 +109,8 @@ def damaged(change: Callable[[bytearray], None]) -> dict[str, str]:
 
 @given(at=st.integers(0, 10_000), bit=st.integers(0, 7), cut=st.booleans())
 def test_a_damaged_attestation_is_refused(at: int, bit: int, cut: bool) -> None:
-    """But for the receipt, which is not looked at."""
+    """But for what says nothing: the receipt, and how many bits of a signature are unused."""
+    sound = APPLE.attest(BOUND)
 
     def change(body: bytearray) -> None:
         place, receipt = at % len(body), body.index(b"of xxx")
@@ -117,13 +121,28 @@ def test_a_damaged_attestation_is_refused(at: int, bit: int, cut: bool) -> None:
         else:
             body[place] ^= 1 << bit
 
-    evidence = damaged(change)
+    evidence = damaged(change, sound)
     try:
         checker().check(BOUND, evidence)
     except AttestationError:
         return
+    assert said(evidence) == said(sound)
+
+
+def said(evidence: dict[str, str]) -> list[bytes]:
+    """What is signed in ``evidence``, and the signatures."""
     found = read_cbor(base64.b64decode(evidence["attestationObject"]))
-    assert "receipt" not in found["attStmt"]  # the name of what is not looked at
+    chain = [x509.load_der_x509_certificate(one) for one in found["attStmt"]["x5c"]]
+    parts = [part for one in chain for part in (one.tbs_certificate_bytes, one.signature)]
+    return [found["authData"], *parts]
+
+
+def test_a_certificate_of_no_known_version_is_refused() -> None:
+    def change(body: bytearray) -> None:
+        body[body.index(b"\xa0\x03\x02\x01\x02") + 4] = 3  # the fourth, of which there is none
+
+    with pytest.raises(AttestationError, match="not Apple's of now"):
+        checker().check(BOUND, damaged(change))
 
 
 def depth(value: Any) -> int:
