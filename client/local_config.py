@@ -171,9 +171,12 @@ class LocalConfig:
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """The scalars of a step."""
-        names = Hyperparameters.__dataclass_fields__
-        return Hyperparameters(**{name: getattr(self, name) for name in names})
+        """The scalars of a step, whose one place for what is to be found has the weight of whoever
+        fills it.
+        """
+        scalars = {name: getattr(self, name) for name in Hyperparameters.__dataclass_fields__}
+        scalars["opened_loss_weight"] = self.opened_loss_weight or self.hybrid_loss_weight
+        return Hyperparameters(**scalars)
 
     def _augmenters(self, field_name: str) -> tuple[Augmenter, ...]:
         names = getattr(self, field_name)

@@ -62,7 +62,7 @@ def store(name: str, figures: dict[str, Any], seconds: float | None = None) -> P
         figures: as it prints them.
         seconds: that it took; None where it goes on from what earlier runs found.
     """
-    (benchmark,) = (one for one in LEFT_OUT if one.stores and one.name == name)
+    benchmark = _left_out(name)
     missed = bool(figures.get("missed")) or figures.get("reached") is False
     return write(benchmark, _framed(benchmark, figures, seconds, None, not missed))
 
@@ -139,9 +139,14 @@ def read(benchmark: Benchmark | LeftOut) -> Any:
 
 
 def figures_of(name: str) -> dict[str, Any]:
-    """The figures that are stored of the benchmark ``name``; empty where there are none."""
-    path = FOLDER / f"{name}.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))["figures"] if path.is_file() else {}
+    """What :func:`store` stored of the benchmark ``name``; empty where there is nothing."""
+    result = read(_left_out(name))
+    found: dict[str, Any] = {} if result is None else result["figures"]
+    return found
+
+
+def _left_out(name: str) -> LeftOut:
+    (found,) = (one for one in LEFT_OUT if one.stores and one.name == name)
     return found
 
 

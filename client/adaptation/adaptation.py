@@ -94,7 +94,7 @@ class AdaptationConfig:
             learning_rate=self.learning_rate,
             temperature=self.temperature,
             anchor_weight=self.anchor_weight,
-            opened_loss_weight=self.teacher_weight,
+            hybrid_loss_weight=self.teacher_weight,
             typo_rate=self.typo_rate,
         )
 

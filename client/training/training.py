@@ -131,9 +131,6 @@ def train_locally(
     )
     if config.hybrid_loss_weight:
         batches = _taught_by_hybrid(own, index_vectors, config)
-        config = replace(
-            config, opened_loss_weight=config.hybrid_loss_weight, hybrid_loss_weight=0.0
-        )
     elif config.opened_loss_weight and not own.uses_opened:
         config = replace(config, opened_loss_weight=0.0)
     given = step.initial_state(adapter)

@@ -28,7 +28,12 @@ from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.prototypes import MatrixVectors
 from pocketquery.client.training.step import Hyperparameters, LocalStep, StepBatch
-from pocketquery.client.training.training import LocalConfig, train_steps
+from pocketquery.client.training.training import (
+    BatchSource,
+    LocalConfig,
+    LocalResult,
+    train_steps,
+)
 from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.typing_noise import mistype
 from pocketquery.sdk.bundle.adapter import pack_adapter
@@ -199,22 +204,13 @@ def local(
     draws: Any = Draws(SEED)
     chosen = [examples[row] for row in draws.permutation(len(examples))]
     batches = Batches(encoder, step.description, chosen, source, config)
-    given = step.initial_state(adapter)
-    result = train_steps(step, batches, len(chosen), given, config, draws)
+    result, trained = _trained(step, batches, len(chosen), adapter, config, draws)
     assert result.health is not None
-    assert result.stopped is None
-    trained = {name: given.online[name] + change for name, change in result.change.items()}
     manifest = encoder.manifest
     release.write_bytes(
         pack_adapter(trained, manifest=manifest, version="1-local", parent_version="1")
     )
-    return {
-        "seed": SEED,
-        "steps": config.steps,
-        "losses": [[*asdict(loss).values()] for loss in result.losses],
-        "health": asdict(result.health),
-        "adapter": {name: _packed(value) for name, value in trained.items()},
-    }
+    return _told(config, result, trained) | {"health": asdict(result.health)}
 
 
 def hybrid(
@@ -232,7 +228,7 @@ def hybrid(
         typo_rate=0.2,
         learning_rate=3e-3,
         anchor_weight=0.5,
-        opened_loss_weight=1.0,  # what the hybrid's weight becomes, once it teaches
+        hybrid_loss_weight=1.0,
         hybrid_candidates=6,
         hybrid_sharpness=0.2,
     )
@@ -245,10 +241,28 @@ def hybrid(
             candidates=config.hybrid_candidates,
             sharpness=config.hybrid_sharpness,
         )
-        given = step.initial_state(adapter)
-        result = train_steps(step, batches, len(chosen), given, config, draws)
+        result, trained = _trained(step, batches, len(chosen), adapter, config, draws)
+    return _told(config, result, trained)
+
+
+def _trained(
+    step: LocalStep,
+    batches: BatchSource,
+    count: int,
+    adapter: Mapping[str, NDArray[Any]],
+    config: LocalConfig,
+    draws: Any,
+) -> tuple[LocalResult, dict[str, NDArray[Any]]]:
+    """What comes of training on ``batches`` from ``adapter``, and the adapter after it."""
+    given = step.initial_state(adapter)
+    result = train_steps(step, batches, count, given, config, draws)
     assert result.stopped is None
-    trained = {name: given.online[name] + change for name, change in result.change.items()}
+    return result, {name: given.online[name] + change for name, change in result.change.items()}
+
+
+def _told(
+    config: LocalConfig, result: LocalResult, trained: Mapping[str, NDArray[Any]]
+) -> dict[str, Any]:
     return {
         "seed": SEED,
         "steps": config.steps,

@@ -190,17 +190,14 @@ def read_attacks(path: Path | None) -> Mapping[str, Any] | None:
         return None
     path = path or ATTACKS
     result = _json(path, "run benchmarks/privacy_attacks.py, or leave --attacks out")
-    found = result.get("figures")
+    figures = result.get("figures")
+    found = figures if isinstance(figures, dict) else {}
     kinds = ("identification", "membership", "inversion")
-    if (
-        not isinstance(found, dict)
-        or not all(
-            isinstance(found.get(kind, {}), dict)
-            and all(isinstance(one, dict) for one in found.get(kind, {}).values())
-            for kind in kinds
-        )
-        or not any(found.get(kind) for kind in kinds)
-    ):
+    if not all(
+        isinstance(found.get(kind, {}), dict)
+        and all(isinstance(one, dict) for one in found.get(kind, {}).values())
+        for kind in kinds
+    ) or not any(found.get(kind) for kind in kinds):
         raise CorruptArtifactError(
             f"{path} is no result of benchmarks/privacy_attacks.py, expected figures of "
             f"{', '.join(kinds)} by arm"

@@ -25,7 +25,7 @@ import { withDeltas } from "./deltas/apply.js";
 import { NoDocuments } from "./deltas/base.js";
 import { compileFilter } from "./filters.js";
 import { type Check, readFolder } from "./folder.js";
-import { type AddOptions, checkHybrid, checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
+import { type AddOptions, checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
 import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 
 export { type ChangeStore, MemoryChanges } from "./change_store.js";
@@ -62,7 +62,7 @@ export interface IndexVectors {
    * The rows found by words and meaning together, best first, at most k, with their scores in 0..1; a
    * blank text, or one whose vector cannot be used, is an InvalidInputError.
    */
-  ranked(text: string, vector: Float32Array, k: number): { rows: number[]; scores: number[] };
+  ranked(text: string, vector: Float32Array, k: number): Promise<{ rows: number[]; scores: number[] }>;
 }
 
 /** How to open an index. */
@@ -232,8 +232,8 @@ export class Index {
         const vector = unitVector(query, dimension, "the query's vector");
         return Array.from(contents.nearest(vector, k, alive), (row) => places.get(row)!);
       },
-      ranked: (text, vector, k) => {
-        const request = checkHybrid(text, vector, k, dimension);
+      ranked: async (text, vector, k) => {
+        const request = await checkQuery(text, { mode: "hybrid", vector, k }, dimension, undefined);
         const { rows, scores } = contents.rank(request);
         const found = Array.from(rows, (row, i) => ({ place: places.get(row), score: scores[i]! }));
         const there = found.filter(({ place }) => place !== undefined); // what came later is not in the rows

@@ -5,7 +5,6 @@ import { checkCount, checkOptions, checkText } from "../texts.js";
 import type { Filter } from "./filters.js";
 import { unitVector, type VectorLike } from "./vectors/vectors.js";
 
-const BLANK = "the query is blank; expected some text";
 const MODES = ["dense", "lexical", "hybrid"] as const;
 
 /** By meaning (cosine), by words (BM25), or both. */
@@ -66,7 +65,7 @@ export async function checkQuery(
   const text = typeof query === "string" ? checkText(query, "the query") : "";
   let vector: unknown = checkOptions(options).vector;
   if (typeof query === "string") {
-    if (isBlank(text)) throw new InvalidInputError(BLANK);
+    if (isBlank(text)) throw new InvalidInputError("the query is blank; expected some text");
   } else if (vector === undefined) {
     vector = query;
   } else {
@@ -92,14 +91,4 @@ export async function checkQuery(
     vector = await encoder.encodeQuery(text);
   }
   return { mode, text, vector: unitVector(vector, dimension, "the query's vector"), k };
-}
-
-/**
- * A hybrid search for a text that is encoded already.
- * @throws InvalidInputError a blank text, a vector of another dimension or not finite, k < 1
- */
-export function checkHybrid(query: string, given: VectorLike, k: number, dimension: number): CheckedQuery {
-  const text = checkText(query, "the query");
-  if (isBlank(text)) throw new InvalidInputError(BLANK);
-  return { mode: "hybrid", text, vector: unitVector(given, dimension, "the query's vector"), k: checkCount(k, "k") };
 }

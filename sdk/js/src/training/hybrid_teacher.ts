@@ -16,7 +16,7 @@ interface Ranked {
   readonly upTo: readonly number[];
 }
 
-/** Batches whose opened results are drawn by the hybrid ranking. */
+/** Batches whose opened results are drawn by the hybrid ranking; made by `HybridBatches.of`. */
 export class HybridBatches {
   readonly #batches: Batches;
   readonly #documents: DocumentVectors;
@@ -24,12 +24,24 @@ export class HybridBatches {
   /** Of each query: rows of its best documents, and the sum of the shares up to each. */
   readonly #ranked: readonly Ranked[];
 
+  private constructor(
+    batches: Batches,
+    documents: DocumentVectors,
+    candidates: number,
+    ranked: readonly Ranked[],
+  ) {
+    this.#batches = batches;
+    this.#documents = documents;
+    this.#candidates = candidates;
+    this.#ranked = ranked;
+  }
+
   /**
    * `documents` are searched once for each query of `batches`.
    *
    * Throws InvalidInputError: they are vectors alone.
    */
-  constructor(batches: Batches, documents: DocumentVectors, config: LocalConfig) {
+  static async of(batches: Batches, documents: DocumentVectors, config: LocalConfig): Promise<HybridBatches> {
     const { hybridLossWeight, hybridCandidates, hybridSharpness } = config;
     const { ranked } = documents;
     if (ranked === undefined) {
@@ -38,13 +50,12 @@ export class HybridBatches {
           "those of an index, index.vectors(), which can be searched by words, too",
       );
     }
-    this.#batches = batches;
-    this.#documents = documents;
-    this.#candidates = hybridCandidates;
-    this.#ranked = batches.texts.map((text, i) => {
-      const { rows, scores } = ranked(text, batches.anchors[i] as Float32Array, hybridCandidates);
-      return { rows, upTo: sumsOfShares(scores, hybridSharpness) };
-    });
+    const found: Ranked[] = [];
+    for (const [i, text] of batches.texts.entries()) {
+      const { rows, scores } = await ranked(text, batches.anchors[i] as Float32Array, hybridCandidates);
+      found.push({ rows, upTo: sumsOfShares(scores, hybridSharpness) });
+    }
+    return new HybridBatches(batches, documents, hybridCandidates, found);
   }
 
   /** The batch of the queries `rows`, see `Batches.make`. */

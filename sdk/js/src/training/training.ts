@@ -87,7 +87,7 @@ export async function trainLocally(options: TrainOptions): Promise<LocalResult> 
   const { leastOpened } = options;
   const batches = await Batches.of(encoder, step.description, examples, documents, config, leastOpened);
   const isTaught = config.hybridLossWeight > 0;
-  const source = isTaught ? new HybridBatches(batches, documents, config) : batches;
+  const source = isTaught ? await HybridBatches.of(batches, documents, config) : batches;
   const openedLossWeight = isTaught ? config.hybridLossWeight : batches.usesOpened ? config.openedLossWeight : 0;
   const given = await step.initialState(options.adapter);
   const start = await begun(step, given, options.previous ?? null, config);

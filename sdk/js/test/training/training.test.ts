@@ -141,12 +141,12 @@ test("the rows found by words and meaning are those of a hybrid search", async (
     const vector = await encoder.encodeQuery(query);
     const hits = await index.search(query, { mode: "hybrid", k: 5, vector });
     const there = hits.filter((hit) => hit.id !== id); // it came after the rows
-    const found = rows.ranked(query, vector, 5);
+    const found = await rows.ranked(query, vector, 5);
     assert.deepEqual(found.rows, there.map((hit) => rows.rowOf(hit.id)));
     assert.deepEqual(found.scores, there.map(({ score }) => score));
   }
-  assert.throws(() => rows.ranked("  ", vectors[0] as Float32Array, 5), /the query is blank/);
-  assert.throws(() => rows.ranked("sea", new Float32Array(3), 5), InvalidInputError);
+  await assert.rejects(rows.ranked("  ", vectors[0] as Float32Array, 5), /the query is blank/);
+  await assert.rejects(rows.ranked("sea", new Float32Array(3), 5), InvalidInputError);
 });
 
 test("the same seed gives the same bits, another one others", async () => {
