@@ -54,12 +54,15 @@ def profiles(study: str) -> list[str]:
 
 
 def settings_of(study: str, profile: str = "whole") -> Mapping[str, Any]:
-    """The table of a study in ``arms.toml``, with what a profile says otherwise."""
+    """The table of a study in ``arms.toml``, with what a profile says otherwise, also of one arm."""
     whole = declared(study)
     if profile == "whole":
         return whole
     other: Mapping[str, Any] = declared("profiles")[profile][study]
-    return {**whole, **other, "train": {**whole["train"], **other.get("train", {})}}
+    train = {**whole["train"], **other.get("train", {})}
+    of_arms = other.get("arms", {})
+    arms = {arm: {**table, **of_arms.get(arm, {})} for arm, table in whole["arms"].items()}
+    return {**whole, **other, "train": train, "arms": arms}
 
 
 @dataclass(frozen=True)
