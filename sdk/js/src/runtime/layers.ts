@@ -1,0 +1,196 @@
+/** What an encoder is made of: products with weights, attention, and what puts vectors on one scale. */
+
+import { axisOf, FLOAT, INT32, INT8, type Memory, type NdArray, shown, sizeOf, UINT8 } from "./memory.js";
+import type { Constant } from "./onnx_graph.js";
+import { type Inputs, needed, numberOf, type Operator, unsupported } from "./operator.js";
+
+const dynamicQuantizeLinear: Operator = (_, { memory }) => (inputs) => {
+  const array = needed(inputs, 0);
+  const codes = memory.allocate(UINT8, array.shape);
+  const scale = memory.allocate(FLOAT, []);
+  const zeroPoint = memory.allocate(UINT8, []);
+  memory.kernels.quantize(array.address, sizeOf(array.shape), codes.address, scale.address, zeroPoint.address);
+  return [codes, scale, zeroPoint];
+};
+
+const dequantizeLinear: Operator = (_, { memory }) => (inputs) => {
+  const codes = needed(inputs, 0);
+  const out = memory.allocate(FLOAT, codes.shape);
+  const [from, to, scale] = [memory.view(codes), memory.view(out), memory.view(needed(inputs, 1))];
+  const zeroPoint = inputs[2] ? memory.view(inputs[2])[0]! : 0;
+  if (scale.length !== 1) throw unsupported("a DequantizeLinear with several scales");
+  for (let at = 0; at < to.length; at++) to[at] = (from[at]! - zeroPoint) * scale[0]!;
+  return out;
+};
+
+const AT_ONCE = 4; // rows that the kernel multiplies at once
+const BLOCK = 16; // of the depth
+
+const matMulInteger: Operator = (_, { memory, take }) => {
+  const [weights, zeroPoints] = [take(1), take(3)];
+  if (weights?.shape.length !== 2 || (weights.type !== INT8 && weights.type !== UINT8)) {
+    throw unsupported("a MatMulInteger without a matrix of weights");
+  }
+  const [depth, columns] = weights.shape as [number, number];
+  const padded = Math.ceil(depth / BLOCK) * BLOCK;
+  const even = columns + (columns % 2);
+  const kept = memory.store(INT8, [even, padded], transposed(weights, even, padded));
+  const sign = weights.type === UINT8 ? 128 : 0; // taken off codes and zero point alike
+  const zeroPointOf = (column: number): number =>
+    (zeroPoints ? zeroPoints.numbers[zeroPoints.numbers.length > 1 ? column : 0]! : 0) - sign;
+  const points = memory.store(INT32, [even], Int32Array.from({ length: columns }, (_, i) => zeroPointOf(i)));
+  if (even > columns) memory.view(points)[columns] = 0;
+  return (inputs) => {
+    const codes = needed(inputs, 0);
+    if (codes.type !== UINT8 || codes.shape.at(-1) !== depth) {
+      throw new RangeError(`codes of shape ${shown(codes.shape)} for weights of ${shown(weights.shape)}`);
+    }
+    const rows = sizeOf(codes.shape) / depth;
+    const centred = memory.allocate(INT32, [AT_ONCE, padded / 2]); // two int16 in the place of each
+    const sums = memory.allocate(INT32, [AT_ONCE]);
+    const out = memory.allocate(INT32, [...codes.shape.slice(0, -1), even]);
+    const zeroPoint = inputs[2] ? memory.view(inputs[2])[0]! : 0;
+    memory.kernels.integerProducts(
+      codes.address, zeroPoint, rows, depth, kept.address, points.address, even, padded,
+      centred.address, sums.address, out.address,
+    );
+    memory.release(centred);
+    memory.release(sums);
+    return even === columns ? out : narrowed(memory, out, columns);
+  };
+};
+
+/** Columns as rows, signed, with zeros behind them. */
+function transposed({ type, shape, numbers }: Constant, rows: number, padded: number): Int8Array {
+  const [depth, columns] = shape as [number, number];
+  const sign = type === UINT8 ? 128 : 0;
+  const out = new Int8Array(rows * padded);
+  for (let from = 0, i = 0; i < depth; i++) {
+    for (let column = 0; column < columns; column++) out[column * padded + i] = numbers[from++]! - sign;
+  }
+  return out;
+}
+
+/** Without the last column. */
+function narrowed(memory: Memory, array: NdArray, columns: number): NdArray {
+  const out = memory.allocate(INT32, [...array.shape.slice(0, -1), columns]);
+  const [from, to] = [memory.view(array), memory.view(out)];
+  for (let at = 0; at < to.length; at++) to[at] = from[Math.floor(at / columns) * (columns + 1) + (at % columns)]!;
+  memory.release(array);
+  return out;
+}
+
+/** Of float32; the second is one matrix, or as many as the first has. */
+function product(memory: Memory, inputs: Inputs, isTransposed: boolean, alpha: number): NdArray {
+  const [left, right] = [needed(inputs, 0), needed(inputs, 1)];
+  const depth = left.shape.at(-1) ?? 0;
+  const [a, b] = [right.shape.at(-2), right.shape.at(-1)];
+  const [rows, columns] = isTransposed ? [b, a] : [a, b];
+  const matrices = sizeOf(right.shape.slice(0, -2));
+  const height = sizeOf(left.shape) / depth / matrices; // rows of the left that meet one matrix
+  const goTogether = matrices === 1 || matrices === sizeOf(left.shape.slice(0, -2));
+  if (left.type !== FLOAT || right.type !== FLOAT || columns === undefined || rows !== depth || !goTogether) {
+    throw new RangeError(`shapes ${shown(left.shape)} and ${shown(right.shape)} have no product`);
+  }
+  const out = memory.allocate(FLOAT, [...left.shape.slice(0, -1), columns]);
+  for (let matrix = 0; matrix < matrices; matrix++) {
+    const from = left.address + 4 * matrix * height * depth;
+    const by = right.address + 4 * matrix * depth * columns;
+    const to = out.address + 4 * matrix * height * columns;
+    if (isTransposed) memory.kernels.dots(from, by, to, height, depth, columns, alpha);
+    else memory.kernels.sums(from, by, to, height, depth, columns);
+  }
+  return out;
+}
+
+const fusedMatMul: Operator = (node, { memory }) => {
+  const asked = ["transA", "transBatchA", "transBatchB"].find((name) => numberOf(node, name, 0) !== 0);
+  const [isTransposed, alpha] = [numberOf(node, "transB", 0) !== 0, numberOf(node, "alpha", 1)];
+  if (asked !== undefined || (!isTransposed && alpha !== 1)) throw unsupported(`a FusedMatMul with ${asked ?? "alpha"}`);
+  return (inputs) => product(memory, inputs, isTransposed, alpha);
+};
+
+const layerNormalization: Operator = (node, { memory }) => {
+  const [along, epsilon] = [numberOf(node, "axis", -1), numberOf(node, "epsilon", 1e-5)];
+  return (inputs) => {
+    const [array, scale, bias] = [needed(inputs, 0), needed(inputs, 1), needed(inputs, 2)];
+    const { shape } = array;
+    const width = shape.at(-1) ?? 0;
+    if (axisOf(along, shape.length) !== shape.length - 1 || sizeOf(scale.shape) !== width || sizeOf(bias.shape) !== width) {
+      throw unsupported("a LayerNormalization of several axes");
+    }
+    const out = memory.allocate(FLOAT, shape);
+    const rows = sizeOf(shape) / width;
+    memory.kernels.layerNormalization(array.address, scale.address, bias.address, out.address, rows, width, epsilon);
+    return out;
+  };
+};
+
+/** Division by the L2 norm along the last axis. */
+const lpNormalization: Operator = (node, { memory }) => {
+  const [along, p] = [numberOf(node, "axis", -1), numberOf(node, "p", 2)];
+  return (inputs) => {
+    const array = needed(inputs, 0);
+    if (p !== 2 || axisOf(along, array.shape.length) !== array.shape.length - 1) {
+      throw unsupported("an LpNormalization other than L2 of the last axis");
+    }
+    const out = memory.allocate(FLOAT, array.shape);
+    const [from, to, width] = [memory.view(array), memory.view(out), array.shape.at(-1)!];
+    for (let first = 0; first < to.length; first += width) {
+      const norm = Math.hypot(...from.subarray(first, first + width)) || 1;
+      for (let i = first; i < first + width; i++) to[i] = from[i]! / norm;
+    }
+    return out;
+  };
+};
+
+/**
+ * Attention of query, key and value, each (batch, length, heads * size), over the places that the
+ * mask, (batch, length), leaves.
+ *
+ * Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+ */
+const multiHeadAttention: Operator = (node, { memory }) => {
+  const heads = numberOf(node, "num_heads", 1);
+  const hidden = numberOf(node, "mask_filter_value", -10000);
+  const scale = numberOf(node, "scale", 0);
+  if (node.inputs.some((name, i) => name !== "" && i !== 4 && i > 2)) {
+    throw unsupported("a MultiHeadAttention with a bias or a cache");
+  }
+  return (inputs) => {
+    const [query, key, value, mask] = [needed(inputs, 0), needed(inputs, 1), needed(inputs, 2), inputs[4]];
+    const [batch, length, width] = query.shape as [number, number, number];
+    const places = key.shape[1] ?? 0;
+    if (key.shape.length !== 3 || query.shape.length !== 3 || width % heads !== 0 || (mask && mask.shape.length !== 2)) {
+      throw unsupported(`attention of shapes ${shown(query.shape)} and ${shown(key.shape)}`);
+    }
+    const padded = Math.ceil(places / 4) * 4;
+    const [out, added, scores] = [query.shape, [padded], [padded]].map((shape) => memory.allocate(FLOAT, shape)) as [
+      NdArray, NdArray, NdArray,
+    ];
+    memory.view(scores).fill(0); // the kernel takes whole vectors, and hides what is beyond
+    for (let row = 0; row < batch; row++) {
+      const shownAt = mask && memory.view(mask).subarray(row * places, (row + 1) * places);
+      memory.view(added).fill(-Infinity).set(Float32Array.from({ length: places }, (_, i) => (shownAt?.[i] === 0 ? hidden : 0)));
+      const [own, others] = [row * length * width * 4, row * places * width * 4];
+      memory.kernels.attention(
+        query.address + own, key.address + others, value.address + others, added.address, scores.address,
+        out.address + own, length, places, width, heads, scale || 1 / Math.sqrt(width / heads),
+      );
+    }
+    memory.release(added);
+    memory.release(scores);
+    return out;
+  };
+};
+
+export const LAYERS: Readonly<Record<string, Operator>> = {
+  DynamicQuantizeLinear: dynamicQuantizeLinear,
+  DequantizeLinear: dequantizeLinear,
+  MatMulInteger: matMulInteger,
+  MatMul: (_, { memory }) => (inputs) => product(memory, inputs, false, 1),
+  "com.microsoft.FusedMatMul": fusedMatMul,
+  LayerNormalization: layerNormalization,
+  LpNormalization: lpNormalization,
+  "com.microsoft.MultiHeadAttention": multiHeadAttention,
+};

@@ -1,0 +1,189 @@
+/** Arrays of numbers in the kernels' memory, where a graph's nodes find and leave them. */
+
+import { ArtifactError, MissingExtraError } from "../errors.js";
+import { KERNELS } from "./kernels_wasm.js";
+
+/** How numbers look from JavaScript; int64 is held in float64, which is exact up to 2^53. */
+export type Numbers = Float32Array | Float64Array | Int32Array | Int8Array | Uint8Array;
+
+/** An element type by its number in ONNX (TensorProto.DataType). */
+export const FLOAT = 1;
+export const UINT8 = 2;
+export const INT8 = 3;
+export const INT32 = 6;
+export const INT64 = 7;
+export const BOOL = 9;
+
+interface NumbersConstructor {
+  new (buffer: ArrayBufferLike, address: number, length: number): Numbers;
+  readonly BYTES_PER_ELEMENT: number;
+}
+
+const VIEWS: Readonly<Record<number, NumbersConstructor>> = {
+  [FLOAT]: Float32Array,
+  [UINT8]: Uint8Array,
+  [INT8]: Int8Array,
+  [INT32]: Int32Array,
+  [INT64]: Float64Array,
+  [BOOL]: Uint8Array,
+};
+
+/** Row-major numbers at an address. */
+export interface NdArray {
+  readonly type: number;
+  readonly shape: readonly number[];
+  readonly address: number;
+}
+
+/** scripts/runtime/kernels.ts says what they do; all numbers are addresses but counts and factors. */
+export interface Kernels {
+  readonly memory: WebAssembly.Memory;
+  add(a: number, b: number, to: number, rows: number, width: number, repeats: boolean): void;
+  multiply(a: number, b: number, to: number, rows: number, width: number, repeats: boolean): void;
+  toFloats(from: number, to: number, count: number): void;
+  quantize(from: number, count: number, codes: number, scale: number, zeroPoint: number): void;
+  integerProducts(
+    codes: number, zeroPoint: number, rows: number, depth: number, weights: number, zeroPoints: number,
+    columns: number, padded: number, centred: number, sums: number, to: number,
+  ): void;
+  dots(left: number, right: number, to: number, rows: number, depth: number, columns: number, alpha: number): void;
+  sums(left: number, right: number, to: number, rows: number, depth: number, columns: number): void;
+  layerNormalization(
+    from: number, scale: number, bias: number, to: number, rows: number, width: number, epsilon: number,
+  ): void;
+  gelu(from: number, to: number, count: number): void;
+  attention(
+    query: number, key: number, value: number, shown: number, scores: number, to: number, length: number,
+    places: number, width: number, heads: number, scale: number,
+  ): void;
+}
+
+const FIRST = 1024; // what the compiler may use for itself lies before
+const ALIGNMENT = 16; // room for whole SIMD vectors
+const PAGE = 65536;
+
+let compiled: WebAssembly.Module | undefined;
+
+/**
+ * A memory that grows. What is allocated before `begin` stays; what comes after goes with the next
+ * `begin`, and room that was given back is used again.
+ *
+ * A view is valid until something is allocated.
+ */
+export class Memory {
+  readonly kernels: Kernels;
+  #end = FIRST;
+  #kept = FIRST;
+  readonly #free = new Map<number, number[]>(); // addresses by bytes
+
+  /** Throws MissingExtraError: there is no WebAssembly with SIMD, or the page's policy forbids it. */
+  constructor() {
+    try {
+      compiled ??= new WebAssembly.Module(Uint8Array.from(atob(KERNELS), (byte) => byte.charCodeAt(0)));
+      const imports = { env: { abort: () => undefined } };
+      this.kernels = new WebAssembly.Instance(compiled, imports).exports as unknown as Kernels;
+    } catch (error) {
+      throw new MissingExtraError(
+        "WebAssembly with SIMD is not there or is switched off, and pocketquery/runtime needs it; use a newer " +
+          "browser, and where the page has a Content-Security-Policy let script-src have 'wasm-unsafe-eval' " +
+          `(${(error as Error).message})`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** What is there now stays, and the rest is free. */
+  keep(): void {
+    this.#kept = this.#end;
+  }
+
+  /** Whatever was allocated since `keep` goes. */
+  begin(): void {
+    this.#end = this.#kept;
+    this.#free.clear();
+  }
+
+  /** Room for an array; what lies in it is not said. Throws ArtifactError: there is none. */
+  allocate(type: number, shape: readonly number[]): NdArray {
+    const bytes = roomOf(type, shape);
+    const again = this.#free.get(bytes)?.pop();
+    if (again !== undefined) return { type, shape, address: again };
+    const address = this.#end;
+    this.#end += bytes;
+    const missing = this.#end - this.kernels.memory.buffer.byteLength;
+    if (missing > 0) this.#grow(missing);
+    return { type, shape, address };
+  }
+
+  /** An array of numbers that are known. */
+  store(type: number, shape: readonly number[], numbers: ArrayLike<number>): NdArray {
+    const array = this.allocate(type, shape);
+    this.view(array).set(numbers);
+    return array;
+  }
+
+  /** The room of an array that nobody needs any more. */
+  release({ type, shape, address }: NdArray): void {
+    if (address < this.#kept) return; // it stays
+    const bytes = roomOf(type, shape);
+    const free = this.#free.get(bytes);
+    if (free) free.push(address);
+    else this.#free.set(bytes, [address]);
+  }
+
+  /** An array's numbers; writing to them changes it. */
+  view({ type, shape, address }: NdArray): Numbers {
+    return new (viewOf(type))(this.kernels.memory.buffer, address, sizeOf(shape));
+  }
+
+  /** An array's bytes. */
+  bytes({ type, shape, address }: NdArray): Uint8Array {
+    const length = sizeOf(shape) * viewOf(type).BYTES_PER_ELEMENT;
+    return new Uint8Array(this.kernels.memory.buffer, address, length);
+  }
+
+  #grow(bytes: number): void {
+    try {
+      this.kernels.memory.grow(Math.ceil(bytes / PAGE));
+    } catch (error) {
+      throw new ArtifactError(
+        `there is no memory for ${bytes} more bytes of an encoder; a smaller one, or shorter texts, are needed here`,
+        { cause: error },
+      );
+    }
+  }
+}
+
+/** Bytes of a number. Throws TypeError: a type that no operator here knows. */
+export function bytesOf(type: number): number {
+  return viewOf(type).BYTES_PER_ELEMENT;
+}
+
+function viewOf(type: number): NumbersConstructor {
+  const view = VIEWS[type];
+  if (view === undefined) throw new TypeError(`numbers of ONNX's type ${type}`);
+  return view;
+}
+
+function roomOf(type: number, shape: readonly number[]): number {
+  return Math.ceil((sizeOf(shape) * bytesOf(type)) / ALIGNMENT) * ALIGNMENT;
+}
+
+/** How many numbers an array of a shape has. */
+export function sizeOf(shape: readonly number[]): number {
+  let size = 1;
+  for (const axis of shape) size *= axis;
+  return size;
+}
+
+/** `axis` counted from the front. Throws RangeError: there is no such axis. */
+export function axisOf(axis: number, rank: number): number {
+  const counted = axis < 0 ? axis + rank : axis;
+  if (counted >= 0 && counted < rank) return counted;
+  throw new RangeError(`axis ${axis} of ${rank}`);
+}
+
+/** For people to read. */
+export function shown(shape: readonly number[]): string {
+  return `(${shape.join(", ")})`;
+}
