@@ -54,7 +54,7 @@ def profiles(study: str) -> list[str]:
 
 
 def settings_of(study: str, profile: str = "whole") -> Mapping[str, Any]:
-    """The table of a study in ``arms.toml``, with what a profile says otherwise, also of one arm."""
+    """The table of a study in ``arms.toml``, with what a profile says of it and of its arms."""
     whole = declared(study)
     if profile == "whole":
         return whole

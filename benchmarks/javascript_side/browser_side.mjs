@@ -18,14 +18,15 @@ const PAGE = `<!doctype html><meta charset="utf-8"><script type="module">
   import { Vectors } from "/dist/index/vectors/vectors.js";
   onnxruntime.env.wasm.wasmPaths = "/onnxruntime-web/";
   onnxruntime.env.wasm.numThreads = 1;
-  const encoder = await load("/bundle", { onnxruntime });
+  const encoder = await load("/bundle");
+  const encoders = { own: encoder, web: await load("/bundle", { onnxruntime }) };
   window.measure = {
-    encode: async (texts) => (await encoder.encode(texts)).map((one) => Array.from(one)),
-    async time(queries) {
+    encode: async (name, texts) => (await encoders[name].encode(texts)).map((one) => Array.from(one)),
+    async time(name, queries) {
       const times = [];
       for (const query of queries) {
         const begin = performance.now();
-        await encoder.encode(query);
+        await encoders[name].encode(query);
         times.push(performance.now() - begin);
       }
       return times;
@@ -63,11 +64,17 @@ async function library(browser) {
   const page = await browser.newPage();
   await page.goto(`${server.address}/`);
   await page.waitForFunction("window.measure !== undefined", undefined, { timeout: 120_000 });
-  const vectors = await page.evaluate((all) => window.measure.encode(all), JSON.parse(readFileSync(texts, "utf8")));
+  const all = JSON.parse(readFileSync(texts, "utf8"));
+  const vectors = {};
+  const encode = { own: [], web: [] };
+  for (const name of ["own", "web"]) {
+    vectors[name] = await page.evaluate(([one, those]) => window.measure.encode(one, those), [name, all]);
+  }
   writeFileSync(out, JSON.stringify(vectors));
-  const encode = [];
   for (let round = 0; round < rounds; round++) {
-    encode.push(median(await page.evaluate((all) => window.measure.time(all), queries)));
+    for (const name of ["own", "web"]) {
+      encode[name].push(median(await page.evaluate(([one, those]) => window.measure.time(one, those), [name, queries])));
+    }
   }
   const search = await page.evaluate(([all, count]) => window.measure.search(all, count), [queries, 5 * rounds]);
   await page.close();

@@ -297,6 +297,7 @@ BENCHMARKS = (
             _T("other_hits", "<=", 0),
             _T("node_over_python", "<=", 1.2),
             _T("chromium_encode_ms", "<=", 15),
+            _T("chromium_over_onnxruntime_web", "<=", 1.2),
             _T("chromium_search_ms", "<=", 30),
             _T("page_bytes", "<=", 12_000_000),
             _T("page_first_ms", "<=", 1500),

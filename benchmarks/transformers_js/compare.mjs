@@ -15,13 +15,10 @@ const OWN = fileURLToPath(new URL("node_modules", import.meta.url));
 const RESULT = "window.result = { ms: performance.now(), vector: Array.from(vector) };";
 const SITES = {
   ours: {
-    roots: { bundle, dist: join(sdk, "dist"), runtime: join(sdk, "node_modules/onnxruntime-web/dist") },
+    roots: { bundle, dist: join(sdk, "dist") },
     script: `
-      import * as onnxruntime from "/runtime/ort.wasm.min.mjs";
       import { load } from "/dist/pocketquery.min.js";
-      onnxruntime.env.wasm.wasmPaths = "/runtime/";
-      onnxruntime.env.wasm.numThreads = 1;
-      const encoder = await load("/bundle", { onnxruntime });
+      const encoder = await load("/bundle");
       const vector = await encoder.encode(${JSON.stringify(text)});
       ${RESULT}`,
   },

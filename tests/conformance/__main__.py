@@ -3,6 +3,7 @@
 from tests.conformance import (
     deltas,
     gateway,
+    graphs,
     lineage,
     refused,
     search,
@@ -18,6 +19,7 @@ for writer in (
     javascript_fixtures,
     javascript_databases,
     javascript_indexes,
+    graphs,
     training,
     store,
     tables,

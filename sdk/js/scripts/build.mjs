@@ -16,7 +16,6 @@ await build({
     "pocketquery.worker.min": "src/worker/script.ts",
     "pocketquery.search.worker.min": "src/worker/search_script.ts",
   },
-  external: ["onnxruntime-web/wasm"],
   outdir: "dist",
 });
 // What comes from others goes into the files that need it, with its licence.

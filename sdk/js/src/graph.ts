@@ -18,7 +18,7 @@ const OUTPUT = "sentence_embedding";
 
 export type SessionOptions = InferenceSession.SessionOptions;
 
-/** What is used of onnxruntime-web, onnxruntime-node or onnxruntime-react-native. */
+/** What is used of onnxruntime-web, -node or -react-native; `pocketquery/runtime` has it, too. */
 export interface OnnxRuntime {
   readonly InferenceSession: {
     create(model: Uint8Array, options?: SessionOptions): Promise<InferenceSession>;
@@ -141,6 +141,9 @@ export function checkRuntime(value: unknown): OnnxRuntime {
  * lacks what onnxruntime runs on, of which onnxruntime-common says that no backend is available.
  */
 export function unloadable(source: string, file: string, error: unknown): PocketQueryError {
+  if (error instanceof MissingExtraError) {
+    return new MissingExtraError(`${source}: ${file}: ${error.message}`, { cause: error });
+  }
   const { message = String(error) } = (error ?? {}) as Partial<Error>;
   if (typeof WebAssembly !== "object" && /wasm|webassembly|backend/i.test(message)) {
     return new MissingExtraError(

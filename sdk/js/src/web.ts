@@ -1,4 +1,4 @@
-/** The SDK for pages, web views and Electron's renderer: bundles by address, onnxruntime-web. */
+/** The SDK for pages, web views and Electron's renderer: bundles by address, a runtime of its own. */
 
 import type { Encoder } from "./encoder.js";
 import { FetchSource } from "./files/fetch.js";
@@ -7,12 +7,11 @@ import { checkSource, type FileSource, type Progress } from "./files/source.js";
 import { ZipSource } from "./files/zip.js";
 import type { OnnxRuntime } from "./graph.js";
 import * as core from "./loading.js";
-import { MissingExtraError } from "./errors.js";
 import { checkOptions } from "./texts.js";
 
 export * from "./main.js";
 
-/** As the core's options; onnxruntime-web's WebAssembly is taken where no onnxruntime is given. */
+/** As the core's options; where no onnxruntime is given, `pocketquery/runtime` takes its place. */
 export type LoadOptions = Omit<core.LoadOptions, "onnxruntime"> & {
   readonly onnxruntime?: OnnxRuntime;
 };
@@ -78,19 +77,6 @@ function decoded(escaped: string): string {
 async function withRuntime<T extends { readonly onnxruntime?: OnnxRuntime }>(
   options: T,
 ): Promise<T & { onnxruntime: OnnxRuntime }> {
-  return { ...options, onnxruntime: options.onnxruntime ?? (await importRuntime()) };
-}
-
-async function importRuntime(): Promise<OnnxRuntime> {
-  try {
-    const runtime = await import("onnxruntime-web/wasm");
-    runtime.env.wasm.numThreads ??= 1; // a query gains nothing from more
-    return runtime;
-  } catch (error) {
-    throw new MissingExtraError(
-      'the package "onnxruntime-web" is needed here and cannot be loaded; install it with: ' +
-        `npm install onnxruntime-web, or pass it as onnxruntime (${(error as Error).message})`,
-      { cause: error },
-    );
-  }
+  // Imported where it is wanted, so that a bundler leaves it out of what brings an onnxruntime.
+  return { ...options, onnxruntime: options.onnxruntime ?? (await import("./runtime/runtime.js")) };
 }

@@ -1,7 +1,7 @@
 /**
- * Write src/runtime/kernels_wasm.ts from kernels.ts.
+ * Write src/runtime/kernels_wasm.ts from kernels.ts; with --print, print it only.
  *
- *     npm install --no-save assemblyscript@0.28.20 && node scripts/runtime/compile.mjs
+ *     node scripts/runtime/compile.mjs
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -20,8 +20,8 @@ const { error, stderr } = await asc.main(["kernels.ts", ...options, "--outFile",
 if (error) throw new Error(`${error.message}\n${stderr}`);
 const text = Buffer.from(files.get("kernels.wasm")).toString("base64");
 const lines = text.match(/.{1,90}/g).map((line) => `  "${line}"`);
-writeFileSync(
-  target,
+const module =
   "/** scripts/runtime/kernels.ts, compiled by scripts/runtime/compile.mjs; base64. */\n" +
-    `export const KERNELS =\n${lines.join(" +\n")};\n`,
-);
+  `export const KERNELS =\n${lines.join(" +\n")};\n`;
+if (process.argv.includes("--print")) process.stdout.write(module);
+else writeFileSync(target, module);

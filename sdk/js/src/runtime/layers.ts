@@ -161,9 +161,11 @@ const multiHeadAttention: Operator = (node, { memory }) => {
     const [query, key, value, mask] = [needed(inputs, 0), needed(inputs, 1), needed(inputs, 2), inputs[4]];
     const [batch, length, width] = query.shape as [number, number, number];
     const places = key.shape[1] ?? 0;
-    if (key.shape.length !== 3 || query.shape.length !== 3 || width % heads !== 0 || (mask && mask.shape.length !== 2)) {
-      throw unsupported(`attention of shapes ${shown(query.shape)} and ${shown(key.shape)}`);
+    const isWhole = shown(key.shape) === shown(value.shape) && shown(key.shape) === shown([batch, places, width]);
+    if (query.shape.length !== 3 || !isWhole || width % heads !== 0) {
+      throw new RangeError(`shapes ${shown(query.shape)}, ${shown(key.shape)} and ${shown(value.shape)}`);
     }
+    if (mask && shown(mask.shape) !== shown([batch, places])) throw unsupported(`a mask of shape ${shown(mask.shape)}`);
     const padded = Math.ceil(places / 4) * 4;
     const [out, added, scores] = [query.shape, [padded], [padded]].map((shape) => memory.allocate(FLOAT, shape)) as [
       NdArray, NdArray, NdArray,

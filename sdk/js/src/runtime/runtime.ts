@@ -55,6 +55,8 @@ class Session {
       constants.set(node.outputs[0] ?? "", value);
       return false;
     });
+    const unknown = nodes.find(({ operator }) => !OPERATORS.has(operator));
+    if (unknown !== undefined) throw unsupported(`the operator ${unknown.operator}`);
     checkOrder(nodes, [...graph.inputs, ...constants.keys()], graph.outputs);
     const steps = nodes.map((node) => this.#step(node, constants));
     const used = new Set(graph.outputs.map((name) => this.#place(name)));
@@ -68,8 +70,7 @@ class Session {
 
   #step(node: GraphNode, constants: ReadonlyMap<string, Constant>): Omit<Step, "last"> {
     const { operator } = node;
-    const make = OPERATORS.get(operator);
-    if (make === undefined) throw unsupported(`the operator ${operator}`);
+    const make = OPERATORS.get(operator) as Operator; // those of all nodes are known
     const names = [...node.inputs];
     const take = (position: number): Constant | undefined => {
       const found = constants.get(names[position] ?? "");

@@ -1,6 +1,6 @@
 /**
- * A worker that is ready: one file without a bundler. onnxruntime-web is imported from where the page
- * says (`WorkerLoadOptions.onnxruntime`).
+ * A worker that is ready: one file without a bundler. onnxruntime-web is imported where the page says
+ * where it lies (`WorkerLoadOptions.onnxruntime`).
  */
 
 import type { Port } from "../rpc.js";

@@ -28,7 +28,10 @@ export interface WorkerLoadOptions {
   /** Replay the golden texts before the encoder is handed out. */
   readonly verify?: boolean;
   readonly sessionOptions?: SessionOptions;
-  /** For the ready worker: where onnxruntime-web's module and its .wasm files lie. */
+  /**
+   * For the ready worker: where onnxruntime-web's module and its .wasm files lie; where it is not given,
+   * `pocketquery/runtime` takes its place.
+   */
   readonly onnxruntime?: { readonly module: string; readonly wasmPaths?: string };
 }
 
@@ -49,13 +52,9 @@ type WebRuntime = OnnxRuntime & {
   readonly env: { readonly wasm: { numThreads?: number; wasmPaths?: unknown } };
 };
 
-/** onnxruntime-web, from where the page says. */
+/** onnxruntime-web, from where the page says; without one the runtime of our own. */
 export async function imported({ onnxruntime }: WorkerLoadOptions): Promise<OnnxRuntime> {
-  if (onnxruntime === undefined) {
-    throw new InvalidInputError(
-      "onnxruntime is not set, expected { module: the address of onnxruntime-web's module }",
-    );
-  }
+  if (onnxruntime === undefined) return import("../runtime/runtime.js");
   const address: string = onnxruntime.module;
   const runtime = (await import(address)) as WebRuntime;
   runtime.env.wasm.numThreads ??= 1; // a query gains nothing from more
