@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
@@ -34,6 +35,7 @@ from tests.conformance.store import lived
 from tests.sdk.tiny_bundle import encoder_onnx
 
 ENCODER, TRAINING = CONFORMANCE / "encoder", CONFORMANCE / "training"
+GRAPHS = CONFORMANCE / "graphs"
 # Not asked of tests/conformance/tokenizers.py, which needs more than the base install.
 WORDPIECE = CONFORMANCE / "tokenizer" / "wordpiece.json.gz"
 REFERENCE = CONFORMANCE.parent / "benchmarks" / "reference" / "bundle"
@@ -75,6 +77,24 @@ def test_ids_and_vectors() -> None:
 
 def assert_near(vectors: NDArray[np.float32], expected: Any) -> None:
     assert (vectors * np.array(expected)).sum(axis=1).min() > 0.9999
+
+
+@pytest.mark.parametrize("name", sorted(p.name.partition(".")[0] for p in GRAPHS.glob("*.onnx.gz")))
+def test_vectors_of_exported_graphs(name: str) -> None:
+    model = gzip.decompress((GRAPHS / f"{name}.onnx.gz").read_bytes())
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options)
+    calls = unpacked(GRAPHS / "expected.json.gz")[name]["calls"]
+    for call in calls:
+        feed = {key: np.array(call[key], np.int64) for key in ("input_ids", "attention_mask")}
+        if "refused" in call:
+            with pytest.raises(Exception, match="out of data bounds"):
+                session.run(None, feed)
+            continue
+        (vectors,) = session.run(None, feed)
+        assert (vectors * np.array(call["vectors"])).sum(axis=1).min() > 0.999
+    assert sum("vectors" in call for call in calls) >= 10
 
 
 def test_the_reference_encoder() -> None:

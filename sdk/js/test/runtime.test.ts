@@ -41,7 +41,7 @@ async function called(session: Session, { input_ids, attention_mask }: Call): Pr
 
 for (const [name, { calls }] of Object.entries(expected)) {
   test(`an exported graph gives onnxruntime's vectors: ${name}`, async () => {
-    const session = await runtime.InferenceSession.create(readFileSync(join(GRAPHS, `${name}.onnx`)));
+    const session = await runtime.InferenceSession.create(gunzipSync(readFileSync(join(GRAPHS, `${name}.onnx.gz`))));
     const rows: { found: Float32Array; right: number[] }[] = [];
     for (const call of calls) {
       if (call.refused) {
