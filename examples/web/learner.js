@@ -21,7 +21,7 @@ const FEW = 16; // texts that tell of a release
 export class Learner {
   #encoder;
   #index;
-  #onnxruntime;
+  #trainer; // fetches and loads what trains
   #bundle;
   #store;
   #bound = false; // whether an improvement is in force
@@ -29,11 +29,11 @@ export class Learner {
   #base = null; // what the publisher released since; null: the bundle's own adapter
   #last = Promise.resolve(); // of what changes the adapter: one at a time
 
-  static async open(encoder, index, onnxruntime, key) {
+  static async open(encoder, index, trainer, key) {
     const learner = new Learner();
     learner.#encoder = encoder;
     learner.#index = index;
-    learner.#onnxruntime = onnxruntime;
+    learner.#trainer = trainer;
     learner.#bundle = await Bundle.open(new FetchSource("bundle/"), key);
     if (!learner.#bundle.has(STEP)) return learner;
     learner.#store = await QueryStore.open(new IndexedDbBackend());
@@ -70,6 +70,11 @@ export class Learner {
     });
   }
 
+  /** The training step, which its user closes. */
+  async openStep() {
+    return LocalStep.open(this.#bundle, { onnxruntime: await this.#trainer.load() });
+  }
+
   /** What the page shows. */
   async state() {
     if (!this.#store) return { available: false, reason: null }; // the bundle has no training step
@@ -85,15 +90,14 @@ export class Learner {
       searches: examples.length,
       usable: usable(examples).length,
       least: LEAST,
-      bytes: this.#bundle.manifest.files.get(STEP).bytes,
       version: this.#encoder.version,
       improved: figures === null ? null : JSON.parse(new TextDecoder().decode(figures)),
     };
   }
 
-  /** From now on what is opened is kept; the training step is fetched now, for times without a network. */
+  /** From now on what is opened is kept; what trains is fetched now, for times without a network. */
   async consent() {
-    await this.#bundle.read(STEP);
+    await Promise.all([this.#bundle.read(STEP), this.#trainer.fetch()]);
     await this.#store.giveConsent();
   }
 
@@ -141,7 +145,7 @@ export class Learner {
     const epoch = await this.#store.epoch(); // read first: what is erased from here on, changes it
     const examples = usable(await this.#store.examples());
     if (examples.length < LEAST) return { kept: false, reason: `${LEAST} opened results are needed` };
-    const step = await LocalStep.open(this.#bundle, { onnxruntime: this.#onnxruntime });
+    const step = await this.openStep();
     await this.#unbind(); // it begins from the publisher's
     let kept = false;
     try {

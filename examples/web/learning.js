@@ -74,6 +74,11 @@ function say(text) {
   $("taught").textContent = text;
 }
 
+/** Of what is loaded once the user wants to learn. */
+function laterBytes() {
+  return Object.values(self.SITE.files).reduce((sum, { bytes, later }) => sum + (later ? bytes : 0), 0);
+}
+
 async function refresh() {
   const state = await call("learning");
   $("learning").hidden = !state.available && !state.reason;
@@ -82,10 +87,10 @@ async function refresh() {
     if (state.reason) say(`Not available: ${state.reason}`);
     return;
   }
-  const { consent, searches, usable, least, bytes, improved: figures } = state;
+  const { consent, searches, usable, least, improved: figures } = state;
   $("ask").hidden = consent;
   $("learn").hidden = !consent;
-  $("bytes").textContent = `${(bytes / 1e6).toFixed(1)} MB`;
+  $("bytes").textContent = `${(laterBytes() / 1e6).toFixed(1)} MB`;
   $("kept-count").textContent = searches === 1 ? "1 opened result" : `${searches} opened results`;
   const missing = least - usable;
   $("needed").textContent =

@@ -7,7 +7,7 @@ import { show, walk } from "./results.js";
 import { startRounds } from "./rounds.js";
 
 const MOST = 10; // results
-// A function with one SIMD instruction: onnxruntime-web needs WebAssembly with SIMD.
+// A function with one SIMD instruction: the encoder needs WebAssembly with SIMD.
 const SIMD = Uint8Array.of(
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
   253, 98, 11,

@@ -16,7 +16,7 @@ import {
   RefusedError,
   TrustedReleases,
 } from "./sdk/gateway.js";
-import { distinct, LocalStep } from "./sdk/training.js";
+import { distinct } from "./sdk/training.js";
 import { load } from "./sdk/web.js";
 
 const JOINED = "joined"; // a file that is there where the user agreed
@@ -29,7 +29,6 @@ export class Participant {
   #gateway;
   #learner;
   #index;
-  #onnxruntime;
   #key;
   #place;
   #participation;
@@ -37,12 +36,11 @@ export class Participant {
   #moved = null; // how far the release moved texts of all kinds; null: it is the publisher's first
 
   /** `rounds`: the gateway's address, and the PEM of the key that signs releases, or null. */
-  static async open({ gateway, publicKey }, learner, index, onnxruntime, key) {
+  static async open({ gateway, publicKey }, learner, index, key) {
     const participant = new Participant();
     participant.#gateway = gateway;
     participant.#learner = learner;
     participant.#index = index;
-    participant.#onnxruntime = onnxruntime;
     participant.#key = key;
     const place = new IndexedDbPlace();
     participant.#place = place;
@@ -99,9 +97,9 @@ export class Participant {
 
   async #device(closing, onStep) {
     const { bundle, store } = this.#learner;
-    const encoder = await load("bundle/", { onnxruntime: this.#onnxruntime, ...this.#key });
+    const encoder = await load("bundle/", this.#key);
     closing.push(encoder);
-    const step = await LocalStep.open(bundle, { onnxruntime: this.#onnxruntime });
+    const step = await this.#learner.openStep();
     closing.push(step);
     return new Device({
       encoder,

@@ -37,6 +37,7 @@ PAGE = (
     "worker.js",
     "learner.js",
     "participant.js",
+    "trainer.js",
 )
 RUNTIME = (
     "ort.wasm.min.mjs",
@@ -45,6 +46,7 @@ RUNTIME = (
 )
 SDK = (
     "web.js",
+    "runtime/runtime.js",
     "rpc.js",
     "index/index.js",
     "index/analyzer.js",
@@ -52,7 +54,10 @@ SDK = (
     "training.js",
     "gateway.js",
 )  # what the page's modules import
-LATER = ("bundle/train_step.onnx", "bundle/train_state.safetensors")  # once the user wants to learn
+# Once the user wants to learn: a search needs neither the training step nor onnxruntime.
+LATER = {"bundle/train_step.onnx", "bundle/train_state.safetensors"} | {
+    f"onnxruntime/{name}" for name in RUNTIME
+}
 MOST_PACKED = 256  # contents that are remembered
 PACKED = (".wasm", ".onnx", ".html", ".css", ".js", ".mjs", ".json", ".sqlite")
 IMPORT = re.compile(r"""(?:from|import)\s*["'](\.{1,2}/[^"']+)["']""")

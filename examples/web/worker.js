@@ -4,10 +4,6 @@ import { answer } from "./sdk/rpc.js";
 import { termsOf } from "./sdk/index/analyzer.js";
 import { openIndex } from "./sdk/index/index.js";
 import { FetchSource, load, verify } from "./sdk/web.js";
-import * as onnxruntime from "./onnxruntime/ort.wasm.min.mjs";
-
-onnxruntime.env.wasm.numThreads = 1; // a query gains nothing from more
-onnxruntime.env.wasm.wasmPaths = new URL("onnxruntime/", location.href).href;
 
 const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 // English words that say nothing of what is looked for.
@@ -65,14 +61,16 @@ async function openBeside(publicKey, rounds) {
   const opened = { learner: null, cannotLearn: null, participant: null, cannotTakePart: null };
   try {
     const { Learner } = await import("./learner.js");
-    opened.learner = await Learner.open(encoder, index, onnxruntime, key);
+    const { fetchTrainer, loadTrainer } = await import("./trainer.js");
+    const trainer = { fetch: fetchTrainer, load: loadTrainer };
+    opened.learner = await Learner.open(encoder, index, trainer, key);
   } catch (error) {
     opened.cannotLearn = error.message; // it searches without
   }
   if (rounds === null || !opened.learner?.store) return opened;
   try {
     const { Participant } = await import("./participant.js");
-    opened.participant = await Participant.open(rounds, opened.learner, index, onnxruntime, key);
+    opened.participant = await Participant.open(rounds, opened.learner, index, key);
   } catch (error) {
     opened.cannotTakePart = error.message;
   }
@@ -85,7 +83,7 @@ const participant = async () => (await beside).participant;
 answer(self, {
   open: async ({ notify, signal }, publicKey) => {
     const key = publicKey === null ? {} : { publicKey };
-    const loading = load("bundle/", { onnxruntime, signal, onProgress: notify, ...key });
+    const loading = load("bundle/", { signal, onProgress: notify, ...key });
     const opening = during("index", () =>
       openIndex(new FetchSource("index/"), { encoder: loading, ...key }),
     );
@@ -137,5 +135,5 @@ answer(self, {
   takePart: async ({ notify }) => (await participant()).once((done, steps) => notify({ done, steps })),
 
   verify: (_, publicKey) =>
-    verify("bundle/", { onnxruntime, ...(publicKey === null ? {} : { publicKey }) }),
+    verify("bundle/", publicKey === null ? {} : { publicKey }),
 });

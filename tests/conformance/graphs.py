@@ -1,8 +1,8 @@
 """Write conformance/graphs: encoders of every kind that is exported, and vectors of token ids.
 
 For whoever runs ``encoder.onnx`` without onnxruntime. A graph is drawn, not trained; some are of
-widths that are no multiple of what processors take at once. ``expected.json.gz`` has, by the graph's
-name, ``calls``: ``input_ids`` and ``attention_mask`` (batch, length), and the ``vectors`` (batch,
+widths that are no multiple of what processors take at once. ``expected.json.gz`` has, by graph,
+``calls``: ``input_ids`` and ``attention_mask`` (batch, length), and the ``vectors`` (batch,
 dimension) that onnxruntime gives; an id beyond the vocabulary is ``refused``.
 """
 

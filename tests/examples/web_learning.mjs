@@ -59,16 +59,17 @@ try {
   await page.goto(await address());
   await ready(page);
   const stored = "caches.open('pocketquery-files').then(async (c) => (await c.keys()).map((r) => r.url.split('/').pop()))";
-  const step = await page.evaluate("SITE.files['bundle/train_step.onnx'].sha256");
+  const later = await page.evaluate("Object.entries(SITE.files).filter(([, { later }]) => later).map(([name, { sha256 }]) => [name, sha256])");
+  const [step, runtime] = ["bundle/train_step.onnx", "onnxruntime/ort-wasm-simd-threaded.wasm"].map((name) => new Map(later).get(name));
 
-  // Before consent nothing is kept, and the training step is not loaded.
+  // Before consent nothing is kept, and nothing that trains is loaded.
   await opened(page, queries[0], 3);
   found.before = {
     ask: await page.isVisible("#ask"),
     databases: await page.evaluate(
       "indexedDB.databases().then((all) => Promise.all(all.map(({ name }) => new Promise((resolve) => { const r = indexedDB.open(name); r.onsuccess = () => { const q = r.result.transaction('queries').objectStore('queries').count(); q.onsuccess = () => { r.result.close(); resolve(q.result); }; }; }))))",
     ),
-    loaded: asked.some((path) => path.includes("train_step")) || (await page.evaluate(stored)).includes(step),
+    loaded: asked.some((path) => later.some(([name]) => path.endsWith(name))) || (await page.evaluate(stored)).some((one) => later.some(([, sha256]) => sha256 === one)),
     tree: await tree(page),
   };
   await page.screenshot({ path: join(pictures, "learning-ask.png"), fullPage: true });
@@ -78,7 +79,7 @@ try {
   await said(page, "what you open is kept");
   found.consented = {
     focus: await page.evaluate("document.activeElement.id"),
-    stored: (await page.evaluate(stored)).includes(step),
+    stored: [step, runtime].every((one) => one !== undefined) && (await page.evaluate(stored)).filter((one) => one === step || one === runtime).length === 2,
     disabled: await page.isDisabled("#improve"),
     needed: await text(page, "needed"),
   };

@@ -37,6 +37,7 @@ for (const [name, text] of Object.entries(MODULES)) writeFileSync(join("sdk", na
 writeFileSync("package.json", '{"type": "module"}');
 
 const onnxruntime = (await import(pathToFileURL(runtime).href)).default;
+const trainer = { fetch: async () => undefined, load: async () => onnxruntime };
 const { packAdapter } = await import(built("training.js"));
 const { readAdapter } = await import(built("main.js"));
 const { openIndex } = await import(built("index/index.js"));
@@ -52,7 +53,7 @@ async function improved(meanwhile, first, last) {
     return index.search(...asked);
   };
   const looked = { search, vectors: () => index.vectors(), get: (id) => index.get(id) };
-  const learner = await Learner.open(encoder, looked, onnxruntime, {});
+  const learner = await Learner.open(encoder, looked, trainer, {});
   await learner.consent();
   for (const [i, query] of queries.entries()) {
     const shown = (await index.search(query, { mode: "dense", k: 10 })).map(({ id }) => id);
@@ -122,9 +123,9 @@ async function left() {
     await once(gateway, "close");
   };
   const port = await start(0);
-  const learner = await Learner.open({ version: "1" }, null, onnxruntime, {});
+  const learner = await Learner.open({ version: "1" }, null, trainer, {});
   const rounds = { gateway: `http://127.0.0.1:${port}`, publicKey: null };
-  const participant = await Participant.open(rounds, learner, null, onnxruntime, {});
+  const participant = await Participant.open(rounds, learner, null, {});
   const seen = [];
   const look = async (what) => void seen.push([what, (await participant.state()).joined, keys.size]);
   const leave = () => participant.leave().then(() => "left", (error) => error.name);

@@ -125,7 +125,7 @@ async function offlineAndUpdated(browser) {
   await page.goto(first.address);
   await ready(page);
   found.bytes = bytes;
-  found.total = await page.evaluate("Object.values(SITE.files).reduce((sum, f) => sum + f.bytes, 0)");
+  found.total = await page.evaluate("Object.values(SITE.files).reduce((sum, f) => sum + (f.later ? 0 : f.bytes), 0)");
   found.announced = await page.getAttribute("#announced", "aria-live");
   found.online = [];
   for (const query of queries) found.online.push(await asked(page, query));
@@ -160,7 +160,7 @@ async function offlineAndUpdated(browser) {
   found.stored = await page.evaluate(
     "caches.open('pocketquery-files').then(async (c) => (await c.keys()).map((r) => r.url.split('/').pop()))",
   );
-  found.named = await page.evaluate("[...new Set(Object.values(SITE.files).map((f) => f.sha256))]");
+  found.named = await page.evaluate("[...new Set(Object.values(SITE.files).filter((f) => !f.later).map((f) => f.sha256))]");
   await context.close();
   await stopped(second.server);
   return found;

@@ -1,4 +1,4 @@
-/** The SDK in a real browser: onnxruntime-web, WebCrypto, fetch and a worker. */
+/** The SDK in a real browser: its own runtime and onnxruntime-web, WebCrypto, fetch and a worker. */
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
@@ -28,6 +28,13 @@ test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chrom
         for (const [i, vector] of found.vectors.entries()) {
           assert.ok(cosine(vector, tiny.vectors[i] ?? []) > 0.9999);
         }
+      }
+    });
+    await t.test("without onnxruntime, the same in a worker", async () => {
+      for (const [place, { vectors }] of [["/fixtures/tiny", tiny], ["/reference", EXPECTED.reference]] as const) {
+        const [found, beside] = await call<number[][][]>(page, "own", place, texts);
+        assert.deepEqual(beside, found);
+        for (const [i, vector] of (found ?? []).entries()) assert.ok(cosine(vector, vectors[i] ?? []) > 0.9999);
       }
     });
     await t.test("where onnxruntime's files are not served, the error says so", async () => {

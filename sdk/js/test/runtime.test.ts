@@ -108,6 +108,20 @@ test("a training step is refused with what would run it", async () => {
   });
 });
 
+test("without WebAssembly the error says what to do", async () => {
+  const { WebAssembly: there } = globalThis;
+  Reflect.deleteProperty(globalThis, "WebAssembly");
+  try {
+    await assert.rejects(load(TINY, { onnxruntime: runtime }), (error: Error) => {
+      assert.ok(error instanceof MissingExtraError, String(error));
+      assert.match(error.message, /tiny: encoder.onnx: WebAssembly with SIMD is not there .*'wasm-unsafe-eval'/);
+      return true;
+    });
+  } finally {
+    globalThis.WebAssembly = there;
+  }
+});
+
 test("a damaged graph is refused or computed, and ends in nothing else", async () => {
   const model = read("tiny/encoder.onnx");
   let state = 7;
