@@ -20,6 +20,8 @@ settings, the index, every candidate's queries, and trains each candidate itself
 * the same against an offer at the device's limits (client/offer_limits.py): ``limit``, five steps
   of 16 of 32 queries at the largest learning rate, and ``limit_sum``, the same with an epsilon of
   1, with which AdamW adds plain gradients.
+* the same where the index's hybrid ranking teaches (``hybrid``, a weight of 1): each query pulls
+  towards the documents that BM25 finds for its words.
 
 Changes and directions are kept in ``runs``: killed and started again, it goes on. Figures go to
 ``docs/results``; intervals are percentiles of a bootstrap over users. The last line is one JSON
@@ -83,6 +85,7 @@ EXACT = {  # arms of the words, and where the queries of the same changes were r
     "ten_steps_full": "plain",
     "ten_steps_up": "up_only",
     "limit_full": "limit",
+    "hybrid_full": "hybrid",
     "limit_sum_full": "limit_sum",
     "sum_20_full": "sum_20",
     "sum_100_full": "sum_100",
@@ -98,7 +101,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=("sums", "limit", "queries", "inversion"),
+        choices=("sums", "limit", "queries", "inversion", "hybrid"),
         help="parts; the figures of the others stay as they are",
     )
     arguments = parser.parse_args()
@@ -115,6 +118,7 @@ def main() -> int:
         "limit": against_limit,
         "queries": against_queries,
         "inversion": against_inversion,
+        "hybrid": against_hybrid,
     }
     for name, part in parts.items():
         if arguments.only is None or name in arguments.only:
@@ -209,7 +213,7 @@ def against_limit(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
 
 def against_queries(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
     """Which queries a user asked, among its own, 40 on the same topics and 500 of other users."""
-    directions = attacker.query_directions()
+    directions = attacker.query_directions(attacker.directions)
     mean = attacker.replicas.mean(axis=0)
     seen = attacker.changes[:QUERY_USERS]
     yield "queries", "plain", queries(attacker, seen - mean, directions, 40)
@@ -290,6 +294,27 @@ def against_inversion(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
         attack = Inversion(fleet, words, dictionary, changes, rows, only_up=False)
         yield "inversion", f"{arm}_full", inverted(attack)
     yield "inversion", "one_query_full", one_query(attacker, words, rows)
+
+
+def against_hybrid(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
+    """The attacks on single changes, of the first 100 users, 40 and 20 of them."""
+    users, fleet = attacker.users, attacker.fleet
+    replicas = attacker.hybrid(CANDIDATES, 1)
+    changes = np.zeros_like(replicas)
+    changes[:LIMITED_TARGETS] = attacker.hybrid(LIMITED_TARGETS)
+    candidates = Candidates(replicas, CANDIDATES, repeats=1)
+    weights = np.eye(CANDIDATES)
+    trials = [(0, user, weights[user], 1.0) for user in range(LIMITED_TARGETS)]
+    yield "identification", "hybrid", identification(candidates.sight(changes, trials), SEED)
+    seen = changes[:QUERY_USERS] - replicas.mean(axis=0)
+    directions = attacker.query_directions(attacker.hybrid_directions)
+    yield "queries", "hybrid", queries(attacker, seen, directions, 40)
+    words = Words.of(users)
+    dictionary = Dictionary(fleet, attacker.hybrid_directions.of_words(words.words))
+    rows = RowSpace(fleet, words.words)
+    for only_up in (False, True):
+        attack = Inversion(fleet, words, dictionary, replicas, rows, only_up=only_up)
+        yield "inversion", f"hybrid_{'up' if only_up else 'full'}", inverted(attack)
 
 
 def among_others(changes: Floats, size: int) -> Floats:

@@ -6,9 +6,9 @@
 Both pages load the encoder of the bundle that comes along (int8 ONNX; ``--bundle`` takes another),
 ours as the bundle, theirs in the layout transformers.js wants (``config.json``,
 ``tokenizer.json``, ``onnx/model_quantized.onnx``), and make one vector: in WebAssembly, one
-thread, from files served on the loopback, compressed alike, with nothing cached. Ours comes with its own
-runtime, transformers.js as its self-contained ``transformers.min.js`` with the WebAssembly that it
-asks for. The vectors must be the same (cosine at least .999).
+thread, from files served on the loopback, compressed alike, with nothing cached. Ours brings its
+own runtime, transformers.js comes as its self-contained ``transformers.min.js`` with the
+WebAssembly that it asks for. The vectors must be the same (cosine at least .999).
 
 Must reach: the first vector sooner; transferred bytes less than half. Needs node, Chromium and
 sdk/js built; @huggingface/transformers (Apache-2.0) is installed for this alone and never shipped.

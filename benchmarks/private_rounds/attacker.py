@@ -15,6 +15,7 @@ from pocketquery.sdk.arrays import Floats
 
 __all__ = [
     "DISTRACTORS",
+    "HYBRID",
     "LIMIT",
     "LIMITED_TARGETS",
     "LIMITS",
@@ -37,7 +38,8 @@ LIMIT_SUM = LocalConfig(
     learning_rate=LIMITS.largest_learning_rate,
     epsilon=1.0,
 )
-LIMITED_TARGETS = 40  # of the 100 candidates of the limit's arms
+HYBRID = LocalConfig(hybrid_loss_weight=1.0)
+LIMITED_TARGETS = 40  # of the 100 candidates of the limit's arms and of the hybrid ranking's
 QUERY_USERS = 20
 DISTRACTORS = 500
 _SEED = 0
@@ -78,6 +80,17 @@ class Attacker:
             ]
         )
 
+    def hybrid(self, count: int, replica: int = 0) -> Floats:
+        """Changes of the first users in rounds where the index's hybrid ranking teaches."""
+        return np.array(
+            [
+                self._more.trained(
+                    f"hybrid-{user.name}-{replica}", user.queries, 2 * place + replica, HYBRID
+                )
+                for place, user in enumerate(self.users[:count])
+            ]
+        )
+
     def one_step(self, count: int) -> Floats:
         """Changes of one step on 16 queries each, from a release one average round on, where
         ``up`` is not zero any more and the gradient reaches ``down``."""
@@ -100,14 +113,20 @@ class Attacker:
         """Of texts alone."""
         return Directions(self.fleet, self.replicas.mean(axis=0), self._more)
 
-    def query_directions(self) -> list[Floats]:
+    @cached_property
+    def hybrid_directions(self) -> Directions:
+        """Of texts alone in rounds where the index's hybrid ranking teaches."""
+        mean = self.hybrid(len(self.users) // 2, 1).mean(axis=0)
+        return Directions(self.fleet, mean, self._more, HYBRID, "hybrid-")
+
+    def query_directions(self, directions: Directions) -> list[Floats]:
         """Of the first users' candidate queries: the user's own, others, and 500 of all users."""
         rng = np.random.default_rng(_SEED)
         rest = [query for user in self.users[QUERY_USERS:] for query in user.queries]
         distractors = [rest[n] for n in rng.permutation(len(rest))[:DISTRACTORS]]
-        common = self.directions.of("queries-others", distractors)
+        common = directions.of("queries-others", distractors)
         found = []
         for user in self.users[:QUERY_USERS]:
-            own = self.directions.of(f"queries-{user.name}", [*user.queries, *user.others])
+            own = directions.of(f"queries-{user.name}", [*user.queries, *user.others])
             found.append(np.concatenate([own, common]))
         return found

@@ -14,8 +14,10 @@ import onnxruntime
 from numpy.typing import NDArray
 from private_rounds.changes import LOCAL, Bank, Fleet, User
 
+from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
+from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 
@@ -44,22 +46,29 @@ class Directions:
         fleet: whose training step is used.
         mean: the average change of the attacker's replicas.
         bank: where they are kept.
+        config: of the rounds; the index's hybrid ranking teaches the texts where it says so.
+        prefix: of the names they are kept by.
     """
 
-    def __init__(self, fleet: Fleet, mean: Floats, bank: Bank) -> None:
-        self._fleet, self._bank = fleet, bank
+    def __init__(
+        self,
+        fleet: Fleet,
+        mean: Floats,
+        bank: Bank,
+        config: LocalConfig = LOCAL,
+        prefix: str = "",
+    ) -> None:
+        self._fleet, self._bank, self._prefix = fleet, bank, prefix
         self._state = fleet.step.initial_state(fleet.moved(mean / 2))
-        self._config = replace(LOCAL, typo_rate=_TYPO_RATE)
+        self._config = replace(config, typo_rate=_TYPO_RATE)
 
     def of(self, name: str, texts: Sequence[str]) -> Floats:
         """Float32 (texts, d), rows of length 1 or 0; kept as ``name``."""
+        name = self._prefix + name
         if name in self._bank:
             return self._bank.get(name)
         fleet, rng = self._fleet, np.random.default_rng(7)
-        examples = [Example(text) for text in texts]
-        batches = Batches(
-            fleet.encoder, fleet.step.description, examples, fleet.index, self._config
-        )
+        batches = self._batches([Example(text) for text in texts])
         found = np.empty((len(texts), fleet.release.size), np.float32)
         for place in range(len(texts)):
             batch = batches.make(np.full(_COPIES, place), rng)
@@ -67,6 +76,18 @@ class Directions:
             gradient = fleet.flat(state.first_moment)
             found[place] = -gradient / max(float(np.linalg.norm(gradient)), 1e-12)
         return self._bank.put(name, found)
+
+    def _batches(self, examples: Sequence[Example]) -> Batches | HybridBatches:
+        fleet, config = self._fleet, self._config
+        batches = Batches(fleet.encoder, fleet.step.description, examples, fleet.index, config)
+        if not config.hybrid_loss_weight:
+            return batches
+        return HybridBatches(
+            batches,
+            fleet.index,
+            candidates=config.hybrid_candidates,
+            sharpness=config.hybrid_sharpness,
+        )
 
     def of_words(self, words: Sequence[str]) -> Floats:
         """Of each word alone."""
