@@ -1,5 +1,7 @@
 /** The service worker as the page sees it: kept for offline, not kept and why, a newer version. */
 
+const PATIENCE = 2000; // ms for a newer worker to take over
+
 /**
  * Wait until everything is stored, or until it is clear that it cannot be; the page works in both.
  *
@@ -61,6 +63,9 @@ function watch(registration, onUpdate) {
     onUpdate(() => {
       asked = true;
       worker.postMessage("activate");
+      // Where it is asked while a page loads, Chromium may let the older worker end for minutes; a page that
+      // is loaded anew ends it.
+      setTimeout(() => location.reload(), PATIENCE);
     });
   if (registration.waiting) offer(registration.waiting);
   registration.addEventListener("updatefound", () => {

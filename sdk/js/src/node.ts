@@ -15,7 +15,10 @@ import { checkOptions } from "./texts.js";
 export * from "./main.js";
 export { FolderSource };
 
-/** As the core's options; onnxruntime-node is taken where no onnxruntime is given. */
+/**
+ * As the core's options; where no onnxruntime is given, onnxruntime-node is taken, or
+ * `pocketquery/runtime` where that package is not installed.
+ */
 export type LoadOptions = Omit<core.LoadOptions, "onnxruntime"> & {
   readonly onnxruntime?: OnnxRuntime;
 };
@@ -68,9 +71,13 @@ async function importRuntime(): Promise<OnnxRuntime> {
   try {
     return await import("onnxruntime-node");
   } catch (error) {
+    const { code, message } = error as Error & { readonly code?: string };
+    if (code === "ERR_MODULE_NOT_FOUND" && message.includes("'onnxruntime-node'")) {
+      return import("./runtime/runtime.js");
+    }
     throw new MissingExtraError(
-      'the package "onnxruntime-node" is needed here and cannot be loaded; install it with: ' +
-        `npm install onnxruntime-node, or pass another one as onnxruntime (${(error as Error).message})`,
+      'the package "onnxruntime-node" is there and cannot be loaded; install it again with: ' +
+        `npm install onnxruntime-node, or pass another one as onnxruntime (${message})`,
       { cause: error },
     );
   }

@@ -1,8 +1,9 @@
 /** What users get: the packed files, their sizes, and the README's snippets. */
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -141,6 +142,26 @@ test("what the README's snippets import is there, and those that are not run say
   }
   for (const platform of ["Electron", "Capacitor", "React Native"]) {
     assert.match(readme, new RegExp(`^\\*\\*${platform}[^*]*\\*\\* \\(not run here\\)`, "m"));
+  }
+});
+
+test("installed alone it encodes in Node, too, without onnxruntime", () => {
+  const place = mkdtempSync(join(tmpdir(), "pocketquery-"));
+  try {
+    const installed = join(place, "node_modules", "pocketquery");
+    for (const part of ["dist", "default", "package.json"]) {
+      cpSync(join(PACKAGE, part), join(installed, part), { recursive: true });
+    }
+    const script = join(place, "alone.mjs");
+    writeFileSync(script, 'import { load } from "pocketquery/node"; console.log((await (await load()).encode("x")).length)');
+    assert.equal(execFileSync(process.execPath, [script], { encoding: "utf8" }), "384\n");
+    const broken = join(place, "node_modules", "onnxruntime-node");
+    mkdirSync(broken);
+    writeFileSync(join(broken, "package.json"), '{"name": "onnxruntime-node", "main": "nothing.js"}');
+    const failed = spawnSync(process.execPath, [script], { encoding: "utf8" });
+    assert.match(failed.stderr, /MissingExtraError: the package "onnxruntime-node" is there and cannot be loaded; install it again/);
+  } finally {
+    rmSync(place, { recursive: true });
   }
 });
 
