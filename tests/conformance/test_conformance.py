@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,17 @@ def test_vectors_of_exported_graphs(name: str) -> None:
         (vectors,) = session.run(None, feed)
         assert (vectors * np.array(call["vectors"])).sum(axis=1).min() > 0.999
     assert sum("vectors" in call for call in calls) >= 10
+
+
+def test_exported_graphs_have_the_operators_of_the_specification() -> None:
+    onnx = pytest.importorskip("onnx")
+    page = (CONFORMANCE.parent / "docs" / "formats.md").read_text(encoding="utf-8")
+    listed = page.partition("operators and no others")[2].partition("Weights of")[0]
+    found: set[str] = set()
+    for path in GRAPHS.glob("*.onnx.gz"):
+        model = onnx.load_from_string(gzip.decompress(path.read_bytes()))
+        found |= {node.op_type for node in model.graph.node}
+    assert sorted(found) == re.findall(r"`([A-Z]\w+)`", listed)
 
 
 def test_the_reference_encoder() -> None:
