@@ -71,6 +71,11 @@ def _graphs(folder: Path) -> Iterator[tuple[str, SentenceEncoder, onnx.ModelProt
     coded.backbone.config.vocabulary_subvector = 8
     yield "codes-int8", coded, quantize(build_graph(coded))
     yield "electra-int8", electra_teacher(), quantize(build_graph(electra_teacher()))
+    for activation in ("relu", "silu", "gelu_new", "quick_gelu"):
+        active = bert_teacher(layers=1, width=20)
+        active.backbone.config.hidden_act = activation
+        name = activation.replace("_", "-")
+        yield f"{name}-int8", active, quantize(build_graph(active, GraphOptions(adapter_rank=2)))
     multilingual = xlmr_teacher(folder, layers=1, width=32)
     yield "xlmr-int8", multilingual, quantize(build_graph(multilingual))
 

@@ -9,7 +9,7 @@
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
 import type { AdapterTensors } from "./bundle/adapter_tensors.js";
-import { CorruptArtifactError, InvalidInputError, MissingExtraError, type PocketQueryError } from "./errors.js";
+import { CorruptArtifactError, InvalidInputError, MissingExtraError, PocketQueryError } from "./errors.js";
 import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";
 import { byCodePoint, kindOf, repr, show, showShape } from "./python_text.js";
 
@@ -141,9 +141,7 @@ export function checkRuntime(value: unknown): OnnxRuntime {
  * lacks what onnxruntime runs on, of which onnxruntime-common says that no backend is available.
  */
 export function unloadable(source: string, file: string, error: unknown): PocketQueryError {
-  if (error instanceof MissingExtraError) {
-    return new MissingExtraError(`${source}: ${file}: ${error.message}`, { cause: error });
-  }
+  if (error instanceof PocketQueryError) return at(`${source}: ${file}`, error);
   const { message = String(error) } = (error ?? {}) as Partial<Error>;
   if (typeof WebAssembly !== "object" && /wasm|webassembly|backend/i.test(message)) {
     return new MissingExtraError(
@@ -163,6 +161,12 @@ export function unloadable(source: string, file: string, error: unknown): Pocket
   return new CorruptArtifactError(`${source}: onnxruntime cannot load ${file}: ${message}`, {
     cause: error,
   });
+}
+
+/** The same error with the place it is about in front. */
+function at(place: string, error: PocketQueryError): PocketQueryError {
+  const kind = error.constructor as new (message: string, options: ErrorOptions) => PocketQueryError;
+  return new kind(`${place}: ${error.message}`, { cause: error });
 }
 
 /** A session over `encoder.onnx`. */
@@ -210,6 +214,7 @@ export class Graph {
     try {
       vector = (await this.#session.run(feed, [OUTPUT]))[OUTPUT]?.data;
     } catch (error) {
+      if (error instanceof PocketQueryError) throw at(source, error);
       throw new CorruptArtifactError(
         `${source}: the encoder cannot take the tokenizer's ids (largest ` +
           `${ids.reduce((a, b) => Math.max(a, b), 0)}); they are of different vocabularies. Export ` +

@@ -108,6 +108,86 @@ test("a training step is refused with what would run it", async () => {
   });
 });
 
+// A model of one node, written as protobuf: enough to ask for what no export has.
+type Field = readonly [number, number | string | Uint8Array];
+
+function message(...fields: Field[]): Uint8Array {
+  const bytes: number[] = [];
+  const varint = (value: number): void => {
+    let left = BigInt.asUintN(64, BigInt(value));
+    for (; left > 127n; left >>= 7n) bytes.push(Number(left & 127n) | 128);
+    bytes.push(Number(left));
+  };
+  for (const [number, value] of fields) {
+    varint(number * 8 + (typeof value === "number" ? 0 : 2));
+    if (typeof value === "number") varint(value);
+    else {
+      const data = typeof value === "string" ? new TextEncoder().encode(value) : value;
+      varint(data.length);
+      bytes.push(...data);
+    }
+  }
+  return Uint8Array.from(bytes);
+}
+
+const constant = (name: string, type: number, shape: number[], data: ArrayBufferView): Field => {
+  const raw = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return [5, message(...shape.map((size): Field => [1, size]), [2, type], [8, name], [9, raw])];
+};
+const integer = (name: string, value: number): Field => [5, message([1, name], [3, value], [20, 2])];
+const node = (operator: string, inputs: string[], outputs: string[], ...more: Field[]): Field => {
+  const names = [...inputs.map((name): Field => [1, name]), ...outputs.map((name): Field => [2, name])];
+  const domain: Field[] = operator.startsWith("com.microsoft.") ? [[7, "com.microsoft"]] : [];
+  return [1, message(...names, [4, operator.replace("com.microsoft.", "")], ...more, ...domain)];
+};
+const model = (...parts: Field[]): Uint8Array =>
+  message([7, message(...parts, [11, message([1, "x"])], [12, message([1, "y"])])]);
+
+const run = async (bytes: Uint8Array, values = [1, 2, 3, 4], shape = [1, 4]): Promise<number[]> => {
+  const session = await runtime.InferenceSession.create(bytes);
+  const found = await session.run({ x: new runtime.Tensor("int64", BigInt64Array.from(values, BigInt), shape) }, ["y"]);
+  return [...(found["y"]?.data as Float32Array)];
+};
+const cast = node("Cast", ["x"], ["f"], integer("to", 1));
+
+test("what no export has is refused, or right", async () => {
+  const refused: [string, Uint8Array, RegExp][] = [
+    ["an operator", model(node("Softplus", ["x"], ["y"])), /the operator Softplus, which pocketquery\/runtime cannot run/],
+    ["three arrays", model(cast, node("Max", ["f", "f", "f"], ["y"])), /a Max of 3 arrays/],
+    ["a type", model(constant("c", 10, [1], new Uint8Array(2)), node("Cast", ["c"], ["y"], integer("to", 1))), /numbers of ONNX's type 10 \(c\)/],
+    ["a cast", model(node("Cast", ["x"], ["y"], integer("to", 10))), /a Cast to ONNX's type 10/],
+    ["order", model(cast, node("com.microsoft.MultiHeadAttention", ["f", "f", "f"], ["y"], integer("num_heads", 1), integer("unidirectional", 1))), /of what came before alone/],
+    ["a zero point", model(cast, node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"]), constant("w", 3, [4, 2], new Int8Array(8)), node("MatMulInteger", ["q", "w", "z", "z"], ["p"]), node("Cast", ["p"], ["y"], integer("to", 1))), /a MatMulInteger with 0 zero points for 2 columns/],
+  ];
+  for (const [name, bytes, reason] of refused) {
+    await assert.rejects(run(bytes), (error: Error) => {
+      assert.ok(error instanceof MissingExtraError, `${name}: ${error}`);
+      assert.match(error.message, reason);
+      return true;
+    });
+  }
+  for (const asked of [[2, -1, 5], [-2, -2]]) {
+    const shape = constant("s", 7, [asked.length], BigInt64Array.from(asked, BigInt));
+    await assert.rejects(run(model(shape, cast, node("Reshape", ["f", "s"], ["y"]))), RangeError);
+  }
+  await assert.rejects(run(model(cast, node("Gelu", ["x"], ["y"]))), /Gelu: input 0 is of ONNX's type 7, expected float32/);
+  const axes = constant("a", 7, [0], new BigInt64Array());
+  assert.deepEqual(await run(model(cast, axes, node("ReduceSum", ["f", "a"], ["y"]))), [10]);
+  const odd = model(cast, node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"]), constant("w", 2, [4, 1], Uint8Array.of(255, 0, 1, 128)), constant("zero", 2, [], Uint8Array.of(3)), node("MatMulInteger", ["q", "w", "z", "zero"], ["p"]), node("Cast", ["p"], ["y"], integer("to", 1)));
+  assert.deepEqual(await run(odd, [1, 2, 3, 5]), [51 * 252 - 102 * 3 - 153 * 2 + 255 * 125]); // with these codes
+});
+
+test("feeds are checked, and a released session says so", async () => {
+  const session = await runtime.InferenceSession.create(model(cast, node("Sum", ["f", "f"], ["y"])));
+  const tensor = (count: number, shape: number[]) => new runtime.Tensor("int64", new BigInt64Array(count).fill(2n), shape);
+  assert.deepEqual([...((await session.run({ x: tensor(2, [1, 2]) }))["y"]?.data as Float32Array)], [4, 4]);
+  await assert.rejects(session.run({ x: tensor(2, [1, 6]) }), /x is int64 with 2 numbers, expected int64 of shape \(1, 6\)/);
+  await assert.rejects(session.run({}), /expected x/);
+  await assert.rejects(session.run({ x: tensor(1, [1]), z: tensor(1, [1]) }), /feeds x, z, expected x/);
+  await session.release();
+  await assert.rejects(session.run({ x: tensor(1, [1]) }), /the session was released/);
+});
+
 test("without WebAssembly the error says what to do", async () => {
   const { WebAssembly: there } = globalThis;
   Reflect.deleteProperty(globalThis, "WebAssembly");

@@ -1,13 +1,17 @@
 /** Operators of one number, or of two after stretching the smaller array. */
 
-import { axisOf, BOOL, FLOAT, INT32, INT64, type Memory, type NdArray, shown, sizeOf } from "./memory.js";
-import { needed, numberOf, type Operator, unsupported } from "./operator.js";
+import { axisOf, BOOL, FLOAT, INT32, INT64, isKnown, type Memory, type NdArray, shown, sizeOf } from "./memory.js";
+import { floats, needed, numberOf, type Operator } from "./operator.js";
+import { unsupported } from "./unsupported.js";
 
 type Pair = (left: number, right: number) => number;
 
 /** An operator of two arrays, rounded to the type of the first (or `type`). */
 function paired(pair: Pair, type?: number): Operator {
-  return (_, { memory }) => (inputs) => stretched(memory, pair, needed(inputs, 0), needed(inputs, 1), type);
+  return (node, { memory }) => {
+    if (node.inputs.length !== 2) throw unsupported(`a ${node.operator} of ${node.inputs.length} arrays`);
+    return (inputs) => stretched(memory, pair, needed(inputs, 0), needed(inputs, 1), type);
+  };
 }
 
 function stretched(memory: Memory, pair: Pair, left: NdArray, right: NdArray, type = left.type): NdArray {
@@ -24,10 +28,11 @@ function stretched(memory: Memory, pair: Pair, left: NdArray, right: NdArray, ty
 
 /** Sums or products of any number of arrays: nearly all numbers of a graph go through a kernel here. */
 function folded(name: "add" | "multiply", pair: Pair): Operator {
-  return (_, { memory }) => {
+  return (node, { memory }) => {
+    if (node.inputs.length < 2) throw unsupported(`a ${node.operator} of one array`);
     const combined = (one: NdArray, other: NdArray): NdArray => {
       const [whole, part] = sizeOf(one.shape) < sizeOf(other.shape) ? [other, one] : [one, other];
-      if (whole.type !== FLOAT || !endsWith(whole.shape, part.shape)) return stretched(memory, pair, one, other);
+      if (whole.type !== FLOAT || part.type !== FLOAT || !endsWith(whole.shape, part.shape)) return stretched(memory, pair, one, other);
       const width = sizeOf(part.shape);
       const out = memory.allocate(FLOAT, broadcastShape(whole.shape, part.shape));
       const rows = sizeOf(whole.shape) / width;
@@ -92,6 +97,7 @@ function mapped(change: (value: number) => number, type = FLOAT): Operator {
 
 const cast: Operator = (node, { memory }) => {
   const type = numberOf(node, "to", FLOAT);
+  if (!isKnown(type)) throw unsupported(`a Cast to ONNX's type ${type}`);
   return (inputs) => {
     const array = needed(inputs, 0);
     const out = memory.allocate(type, array.shape);
@@ -116,11 +122,24 @@ const divide: Operator = (_, { memory }) => (inputs) => {
 const gelu: Operator = (node, { memory }) => {
   if ((node.attributes.get("approximate") ?? "none") !== "none") throw unsupported("an approximate Gelu");
   return (inputs) => {
-    const array = needed(inputs, 0);
+    const array = floats(inputs, 0);
     const out = memory.allocate(FLOAT, array.shape);
     memory.kernels.gelu(array.address, out.address, sizeOf(array.shape));
     return out;
   };
+};
+
+/** GELU by tanh. */
+const fastGelu: Operator = (node, preparation) => {
+  if (node.inputs.length > 1) throw unsupported("a FastGelu with a bias");
+  return mapped((x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))))(node, preparation);
+};
+
+const sigmoid = (value: number): number => 1 / (1 + Math.exp(-value));
+
+const quickGelu: Operator = (node, preparation) => {
+  const alpha = numberOf(node, "alpha", 1.702);
+  return mapped((value) => value * sigmoid(alpha * value))(node, preparation);
 };
 
 const cumulativeSum: Operator = (node, { memory }) => {
@@ -155,6 +174,9 @@ export const ELEMENTWISE: Readonly<Record<string, Operator>> = {
   CumSum: cumulativeSum,
   Relu: mapped((value) => Math.max(value, 0)),
   Tanh: mapped(Math.tanh),
+  Sigmoid: mapped(sigmoid),
   Gelu: gelu,
   "com.microsoft.Gelu": gelu,
+  "com.microsoft.FastGelu": fastGelu,
+  "com.microsoft.QuickGelu": quickGelu,
 };

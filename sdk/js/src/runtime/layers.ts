@@ -2,10 +2,11 @@
 
 import { axisOf, FLOAT, INT32, INT8, type Memory, type NdArray, shown, sizeOf, UINT8 } from "./memory.js";
 import type { Constant } from "./onnx_graph.js";
-import { type Inputs, needed, numberOf, type Operator, unsupported } from "./operator.js";
+import { floats, type Inputs, needed, numberOf, type Operator } from "./operator.js";
+import { unsupported } from "./unsupported.js";
 
 const dynamicQuantizeLinear: Operator = (_, { memory }) => (inputs) => {
-  const array = needed(inputs, 0);
+  const array = floats(inputs, 0);
   const codes = memory.allocate(UINT8, array.shape);
   const scale = memory.allocate(FLOAT, []);
   const zeroPoint = memory.allocate(UINT8, []);
@@ -26,12 +27,15 @@ const dequantizeLinear: Operator = (_, { memory }) => (inputs) => {
 const AT_ONCE = 4; // rows that the kernel multiplies at once
 const BLOCK = 16; // of the depth
 
-const matMulInteger: Operator = (_, { memory, take }) => {
+const matMulInteger: Operator = (node, { memory, take }) => {
   const [weights, zeroPoints] = [take(1), take(3)];
-  if (weights?.shape.length !== 2 || (weights.type !== INT8 && weights.type !== UINT8)) {
+  if (weights?.shape.length !== 2 || sizeOf(weights.shape) === 0 || (weights.type !== INT8 && weights.type !== UINT8)) {
     throw unsupported("a MatMulInteger without a matrix of weights");
   }
   const [depth, columns] = weights.shape as [number, number];
+  const known = zeroPoints ? zeroPoints.numbers.length : node.inputs[3] ? 0 : 1;
+  if (known !== 1 && known !== columns) throw unsupported(`a MatMulInteger with ${known} zero points for ${columns} columns`);
+  const asked = shown(weights.shape); // the weights themselves are not kept
   const padded = Math.ceil(depth / BLOCK) * BLOCK;
   const even = columns + (columns % 2);
   const kept = memory.store(INT8, [even, padded], transposed(weights, even, padded));
@@ -43,7 +47,7 @@ const matMulInteger: Operator = (_, { memory, take }) => {
   return (inputs) => {
     const codes = needed(inputs, 0);
     if (codes.type !== UINT8 || codes.shape.at(-1) !== depth) {
-      throw new RangeError(`codes of shape ${shown(codes.shape)} for weights of ${shown(weights.shape)}`);
+      throw new RangeError(`codes of shape ${shown(codes.shape)} for weights of ${asked}`);
     }
     const rows = sizeOf(codes.shape) / depth;
     const centred = memory.allocate(INT32, [AT_ONCE, padded / 2]); // two int16 in the place of each
@@ -92,6 +96,7 @@ function product(memory: Memory, inputs: Inputs, isTransposed: boolean, alpha: n
   if (left.type !== FLOAT || right.type !== FLOAT || columns === undefined || rows !== depth || !goTogether) {
     throw new RangeError(`shapes ${shown(left.shape)} and ${shown(right.shape)} have no product`);
   }
+  if (right.shape.length > Math.max(2, left.shape.length)) throw unsupported(`a product of shapes ${shown(left.shape)} and ${shown(right.shape)}`);
   const out = memory.allocate(FLOAT, [...left.shape.slice(0, -1), columns]);
   for (let matrix = 0; matrix < matrices; matrix++) {
     const from = left.address + 4 * matrix * height * depth;
@@ -112,8 +117,9 @@ const fusedMatMul: Operator = (node, { memory }) => {
 
 const layerNormalization: Operator = (node, { memory }) => {
   const [along, epsilon] = [numberOf(node, "axis", -1), numberOf(node, "epsilon", 1e-5)];
+  if (node.inputs.length !== 3) throw unsupported("a LayerNormalization without a bias");
   return (inputs) => {
-    const [array, scale, bias] = [needed(inputs, 0), needed(inputs, 1), needed(inputs, 2)];
+    const [array, scale, bias] = [floats(inputs, 0), floats(inputs, 1), floats(inputs, 2)];
     const { shape } = array;
     const width = shape.at(-1) ?? 0;
     if (axisOf(along, shape.length) !== shape.length - 1 || sizeOf(scale.shape) !== width || sizeOf(bias.shape) !== width) {
@@ -130,7 +136,7 @@ const layerNormalization: Operator = (node, { memory }) => {
 const lpNormalization: Operator = (node, { memory }) => {
   const [along, p] = [numberOf(node, "axis", -1), numberOf(node, "p", 2)];
   return (inputs) => {
-    const array = needed(inputs, 0);
+    const array = floats(inputs, 0);
     if (p !== 2 || axisOf(along, array.shape.length) !== array.shape.length - 1) {
       throw unsupported("an LpNormalization other than L2 of the last axis");
     }
@@ -154,11 +160,12 @@ const multiHeadAttention: Operator = (node, { memory }) => {
   const heads = numberOf(node, "num_heads", 1);
   const hidden = numberOf(node, "mask_filter_value", -10000);
   const scale = numberOf(node, "scale", 0);
-  if (node.inputs.some((name, i) => name !== "" && i !== 4 && i > 2)) {
-    throw unsupported("a MultiHeadAttention with a bias or a cache");
+  const isCausal = numberOf(node, "unidirectional", 0) !== 0;
+  if (isCausal || !(heads >= 1) || node.inputs.some((name, i) => name !== "" && i !== 4 && i > 2)) {
+    throw unsupported("a MultiHeadAttention with a bias or a cache, or of what came before alone");
   }
   return (inputs) => {
-    const [query, key, value, mask] = [needed(inputs, 0), needed(inputs, 1), needed(inputs, 2), inputs[4]];
+    const [query, key, value, mask] = [floats(inputs, 0), floats(inputs, 1), floats(inputs, 2), inputs[4]];
     const [batch, length, width] = query.shape as [number, number, number];
     const places = key.shape[1] ?? 0;
     const isWhole = shown(key.shape) === shown(value.shape) && shown(key.shape) === shown([batch, places, width]);

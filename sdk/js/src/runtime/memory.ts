@@ -62,7 +62,9 @@ const FIRST = 1024; // what the compiler may use for itself lies before
 const ALIGNMENT = 16; // room for whole SIMD vectors
 const PAGE = 65536;
 
-let compiled: WebAssembly.Module | undefined;
+const MOST = 2 ** 31; // numbers of an array
+
+let compiled: Promise<WebAssembly.Module> | undefined;
 
 /**
  * A memory that grows. What is allocated before `begin` stays; what comes after goes with the next
@@ -71,18 +73,21 @@ let compiled: WebAssembly.Module | undefined;
  * A view is valid until something is allocated.
  */
 export class Memory {
-  readonly kernels: Kernels;
   #end = FIRST;
   #kept = FIRST;
   readonly #free = new Map<number, number[]>(); // addresses by bytes
 
+  private constructor(readonly kernels: Kernels) {}
+
   /** Throws MissingExtraError: there is no WebAssembly with SIMD, or the page's policy forbids it. */
-  constructor() {
+  static async open(): Promise<Memory> {
     try {
-      compiled ??= new WebAssembly.Module(Uint8Array.from(atob(KERNELS), (byte) => byte.charCodeAt(0)));
-      const imports = { env: { abort: () => undefined } };
-      this.kernels = new WebAssembly.Instance(compiled, imports).exports as unknown as Kernels;
+      // Not at once: browsers before 2023 compile no more than 4 KB so on a page's own thread.
+      compiled ??= WebAssembly.compile(Uint8Array.from(atob(KERNELS), (byte) => byte.charCodeAt(0)));
+      const { exports } = await WebAssembly.instantiate(await compiled, { env: { abort: () => undefined } });
+      return new Memory(exports as unknown as Kernels);
     } catch (error) {
+      compiled = undefined;
       throw new MissingExtraError(
         "WebAssembly with SIMD is not there or is switched off, and pocketquery/runtime needs it; use a newer " +
           "browser, and where the page has a Content-Security-Policy let script-src have 'wasm-unsafe-eval' " +
@@ -154,6 +159,11 @@ export class Memory {
   }
 }
 
+/** Whether there are operators here for numbers of a type. */
+export function isKnown(type: number): boolean {
+  return type in VIEWS;
+}
+
 /** Bytes of a number. Throws TypeError: a type that no operator here knows. */
 export function bytesOf(type: number): number {
   return viewOf(type).BYTES_PER_ELEMENT;
@@ -165,7 +175,11 @@ function viewOf(type: number): NumbersConstructor {
   return view;
 }
 
+/** Bytes of an array's room. Throws RangeError: a size that none can have. */
 function roomOf(type: number, shape: readonly number[]): number {
+  if (!shape.every((axis) => Number.isSafeInteger(axis) && axis >= 0) || !(sizeOf(shape) <= MOST)) {
+    throw new RangeError(`an array of shape ${shown(shape)}`);
+  }
   return Math.ceil((sizeOf(shape) * bytesOf(type)) / ALIGNMENT) * ALIGNMENT;
 }
 

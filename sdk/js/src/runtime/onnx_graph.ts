@@ -6,7 +6,8 @@
 
 import { type Field, fieldsOf, integersOf } from "../bundle/protobuf.js";
 import { decodeUtf8 } from "../utf8.js";
-import { BOOL, bytesOf, FLOAT, INT32, INT64, INT8, type Numbers, sizeOf, UINT8 } from "./memory.js";
+import { bytesOf, FLOAT, INT32, INT64, INT8, isKnown, type Numbers, sizeOf } from "./memory.js";
+import { unsupported } from "./unsupported.js";
 
 /** An array as it lies in the model. */
 export interface Constant {
@@ -98,11 +99,12 @@ function tensor(model: Uint8Array, whole: Field): [string, Constant] {
   for (const field of fieldsOf(model, whole.begin, whole.end)) {
     if (field.number === 1) shape.push(...integersOf(model, field));
     else if (field.number === 2) type = field.value;
-    else if (field.number === 5 || field.number === 7) integers.push(...integersOf(model, field));
+    else if (field.number === 5 || field.number === 7) for (const one of integersOf(model, field)) integers.push(one);
     else if (field.number === 8) name = text(model, field);
     else if (field.number === 4 || field.number === 9) raw = copied(model, field);
     else if (field.number === 14 && field.value !== 0) throw new TypeError(`${name} in another file`);
   }
+  if (!isKnown(type)) throw unsupported(`numbers of ONNX's type ${type} (${name})`);
   const numbers = viewed(type, raw ?? new Uint8Array(integers.length * bytesOf(type)));
   if (raw === undefined) numbers.set(integers);
   if (numbers.length !== sizeOf(shape)) {
@@ -119,9 +121,7 @@ function viewed(type: number, raw: Uint8Array): Numbers {
     case INT64: return Float64Array.from(new BigInt64Array(buffer), Number);
     case INT32: return new Int32Array(buffer);
     case INT8: return new Int8Array(buffer);
-    case UINT8:
-    case BOOL: return raw;
-    default: throw new TypeError(`numbers of ONNX's type ${type}`);
+    default: return raw; // uint8 and bool
   }
 }
 

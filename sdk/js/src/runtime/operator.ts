@@ -1,7 +1,6 @@
 /** What an operator is: made once for a node, run for every text. */
 
-import { MissingExtraError } from "../errors.js";
-import { type Memory, type NdArray, sizeOf } from "./memory.js";
+import { FLOAT, type Memory, type NdArray, sizeOf } from "./memory.js";
 import type { Constant, GraphNode } from "./onnx_graph.js";
 
 export type Inputs = readonly (NdArray | undefined)[];
@@ -38,6 +37,13 @@ export function needed(inputs: Inputs, position: number): NdArray {
   return input;
 }
 
+/** An input of float32, which the kernels take. Throws RangeError: there is none. */
+export function floats(inputs: Inputs, position: number): NdArray {
+  const input = needed(inputs, position);
+  if (input.type !== FLOAT) throw new RangeError(`input ${position} is of ONNX's type ${input.type}, expected float32`);
+  return input;
+}
+
 /** A new array with the same numbers under another shape. */
 export function reshaped(memory: Memory, array: NdArray, shape: readonly number[]): NdArray {
   if (sizeOf(shape) !== sizeOf(array.shape)) {
@@ -46,12 +52,4 @@ export function reshaped(memory: Memory, array: NdArray, shape: readonly number[
   const out = memory.allocate(array.type, shape);
   memory.bytes(out).set(memory.bytes({ ...array, shape }));
   return out;
-}
-
-/** The error for what the runtime cannot do. */
-export function unsupported(what: string): MissingExtraError {
-  return new MissingExtraError(
-    `the graph has ${what}, which pocketquery/runtime cannot run: it runs the encoders that pocketquery ` +
-      "exports. Pass onnxruntime-web, -node or -react-native as onnxruntime",
-  );
 }

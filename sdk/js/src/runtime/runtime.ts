@@ -10,13 +10,15 @@
  */
 
 import type { InferenceSession as OnnxSession, TensorConstructor } from "onnxruntime-common";
+import { PocketQueryError } from "../errors.js";
 import type { OnnxRuntime } from "../graph.js";
 import { ELEMENTWISE } from "./elementwise.js";
 import { LAYERS } from "./layers.js";
-import { FLOAT, INT64, Memory, type NdArray } from "./memory.js";
+import { FLOAT, INT64, Memory, type NdArray, shown, sizeOf } from "./memory.js";
 import { type Constant, type GraphNode, readOnnxGraph } from "./onnx_graph.js";
-import { type Operator, type Run, unsupported } from "./operator.js";
+import type { Operator, Run } from "./operator.js";
 import { SHAPES } from "./shapes.js";
+import { unsupported } from "./unsupported.js";
 
 const OPERATORS: ReadonlyMap<string, Operator> = new Map(Object.entries({ ...ELEMENTWISE, ...SHAPES, ...LAYERS }));
 
@@ -40,35 +42,40 @@ interface Step {
 }
 
 class Session {
-  readonly #memory = new Memory();
+  #memory: Memory | null;
   readonly #steps: Step[];
   readonly #places = new Map<string, number>();
   readonly #stored: (NdArray | undefined)[] = [];
+  readonly #inputs: readonly string[]; // those that must be fed
+  readonly #outputs: readonly string[];
 
   /** `model`: the bytes of an ONNX file, which are not kept. */
-  constructor(model: Uint8Array) {
+  constructor(model: Uint8Array, memory: Memory) {
+    this.#memory = memory;
     const graph = readOnnxGraph(model);
+    this.#inputs = graph.inputs.filter((name) => !graph.constants.has(name));
+    this.#outputs = graph.outputs;
     const constants = new Map(graph.constants);
     const nodes = graph.nodes.filter((node) => {
       const value = node.operator === "Constant" ? node.attributes.get("value") : undefined;
       if (typeof value !== "object" || !("numbers" in value)) return true;
-      constants.set(node.outputs[0] ?? "", value);
+      if (node.outputs[0]) constants.set(node.outputs[0], value);
       return false;
     });
     const unknown = nodes.find(({ operator }) => !OPERATORS.has(operator));
     if (unknown !== undefined) throw unsupported(`the operator ${unknown.operator}`);
     checkOrder(nodes, [...graph.inputs, ...constants.keys()], graph.outputs);
-    const steps = nodes.map((node) => this.#step(node, constants));
+    const steps = nodes.map((node) => this.#step(node, constants, memory));
     const used = new Set(graph.outputs.map((name) => this.#place(name)));
     this.#steps = steps.reverse().map((step) => {
       const last = [...step.inputs, ...step.outputs].filter((place) => place >= 0 && !used.has(place));
       for (const place of last) used.add(place);
       return { ...step, last: [...new Set(last)] };
     }).reverse();
-    this.#memory.keep();
+    memory.keep();
   }
 
-  #step(node: GraphNode, constants: ReadonlyMap<string, Constant>): Omit<Step, "last"> {
+  #step(node: GraphNode, constants: ReadonlyMap<string, Constant>, memory: Memory): Omit<Step, "last"> {
     const { operator } = node;
     const make = OPERATORS.get(operator) as Operator; // those of all nodes are known
     const names = [...node.inputs];
@@ -77,12 +84,12 @@ class Session {
       if (found !== undefined) names[position] = "";
       return found;
     };
-    const run = make(node, { memory: this.#memory, take });
+    const run = make(node, { memory, take });
     for (const name of names) {
       const constant = constants.get(name);
       if (constant === undefined) continue;
       const { type, shape, numbers } = constant;
-      this.#stored[this.#place(name)] ??= this.#memory.store(type, shape, numbers);
+      this.#stored[this.#place(name)] ??= memory.store(type, shape, numbers);
     }
     const places = (all: readonly string[]): number[] => all.map((name) => (name === "" ? -1 : this.#place(name)));
     return { operator, run, inputs: places(names), outputs: places(node.outputs) };
@@ -94,13 +101,19 @@ class Session {
     return place;
   }
 
-  /** The outputs that are named, as onnxruntime's sessions give them. */
-  async run(feeds: Readonly<Record<string, PlainTensor>>, names: readonly string[]): Promise<Record<string, PlainTensor>> {
-    this.#memory.begin();
+  /** The outputs that are named, or all, as onnxruntime's sessions give them. */
+  async run(
+    feeds: Readonly<Record<string, PlainTensor>>,
+    names: readonly string[] = this.#outputs,
+  ): Promise<Record<string, PlainTensor>> {
+    const memory = this.#memory;
+    if (memory === null) throw new RangeError("the session was released");
+    memory.begin();
     const arrays = this.#stored.slice();
-    for (const [name, { type, data, dims }] of Object.entries(feeds)) {
-      if (type !== "int64") throw new RangeError(`${name} is ${type}, expected int64`);
-      arrays[this.#place(name)] = this.#memory.store(INT64, dims, Float64Array.from(data as BigInt64Array, Number));
+    for (const name of new Set([...this.#inputs, ...Object.keys(feeds)])) {
+      const fed = this.#inputs.includes(name) ? feeds[name] : undefined;
+      if (fed === undefined) throw new RangeError(`feeds ${Object.keys(feeds).join(", ")}, expected ${this.#inputs.join(", ")}`);
+      arrays[this.#place(name)] = given(memory, name, fed);
     }
     for (const { operator, run, inputs, outputs, last } of this.#steps) {
       try {
@@ -110,22 +123,31 @@ class Session {
           if (place >= 0) arrays[place] = array;
         }
       } catch (error) {
+        if (error instanceof PocketQueryError) throw error;
         throw new RangeError(`${operator}: ${(error as Error).message}`, { cause: error });
       }
-      for (const place of last) if (arrays[place]) this.#memory.release(arrays[place]);
+      for (const place of last) if (arrays[place]) memory.release(arrays[place]);
     }
-    return Object.fromEntries(names.map((name) => [name, this.#given(name, arrays[this.#place(name)])]));
-  }
-
-  #given(name: string, array: NdArray | undefined): PlainTensor {
-    if (array?.type !== FLOAT) throw new RangeError(`${name} is no float32 output`);
-    return new PlainTensor("float32", (this.#memory.view(array) as Float32Array).slice(), array.shape);
+    return Object.fromEntries(names.map((name) => [name, taken(memory, name, arrays[this.#place(name)])]));
   }
 
   async release(): Promise<void> {
+    this.#memory = null;
     this.#steps.length = 0;
     this.#stored.length = 0;
   }
+}
+
+function given(memory: Memory, name: string, { type, data, dims }: PlainTensor): NdArray {
+  if (!(data instanceof BigInt64Array) || data.length !== sizeOf(dims)) {
+    throw new RangeError(`${name} is ${type} with ${data.length} numbers, expected int64 of shape ${shown(dims)}`);
+  }
+  return memory.store(INT64, dims, Float64Array.from(data, Number));
+}
+
+function taken(memory: Memory, name: string, array: NdArray | undefined): PlainTensor {
+  if (array?.type !== FLOAT) throw new RangeError(`${name} is no float32 output`);
+  return new PlainTensor("float32", (memory.view(array) as Float32Array).slice(), array.shape);
 }
 
 /** Throws RangeError: something is taken before it is there, or never given. */
@@ -142,7 +164,7 @@ function checkOrder(nodes: readonly GraphNode[], there: readonly string[], outpu
 
 /** Makes sessions; in place of onnxruntime's own, of which it has what pocketquery uses. */
 export const InferenceSession: OnnxRuntime["InferenceSession"] = {
-  create: async (model) => new Session(model) as unknown as OnnxSession,
+  create: async (model) => new Session(model, await Memory.open()) as unknown as OnnxSession,
 };
 
 /** In place of onnxruntime's `Tensor`. */

@@ -1,7 +1,8 @@
 /** Operators that choose, move or count numbers, and change none; and sums along axes. */
 
-import { axisOf, FLOAT, INT64, type Memory, type NdArray, sizeOf } from "./memory.js";
-import { type Inputs, listOf, needed, numberOf, type Operator, reshaped, unsupported } from "./operator.js";
+import { axisOf, INT64, type Memory, type NdArray, sizeOf } from "./memory.js";
+import { type Inputs, listOf, needed, numberOf, type Operator, reshaped } from "./operator.js";
+import { unsupported } from "./unsupported.js";
 
 const shape: Operator = (node, { memory }) => {
   if (node.attributes.size > 0) throw unsupported("a Shape of some axes");
@@ -20,7 +21,7 @@ const gather: Operator = (node, { memory }) => {
     const count = from.shape[axis]!;
     const out = memory.allocate(from.type, [...before, ...rows.shape, ...after]);
     const [numbers, to, chosen] = [memory.bytes(from), memory.bytes(out), memory.view(rows)];
-    const blocks = sizeOf(before);
+    const blocks = to.length === 0 ? 0 : sizeOf(before);
     const width = numbers.length / (blocks * count); // bytes
     let place = 0;
     for (let block = 0; block < blocks; block++) {
@@ -119,14 +120,16 @@ const transpose: Operator = (node, { memory }) => {
   };
 };
 
-/** A reduction of float32 over some axes; all of them where none are named. */
+/** A reduction over some axes; all of them where none are named. */
 function reduction(next: (sum: number, value: number) => number, last: (sum: number) => number): Operator {
   return (node, { memory }) => {
     const [fixed, keeps] = [listOf(node, "axes"), numberOf(node, "keepdims", 1) !== 0];
+    const keepsAll = numberOf(node, "noop_with_empty_axes", 0) !== 0;
     return (inputs) => {
       const array = needed(inputs, 0);
       const { shape: sizes } = array;
-      const named = axesOf(memory, inputs, fixed) ?? sizes.map((_, axis) => axis);
+      const asked = axesOf(memory, inputs, fixed) ?? [];
+      const named = asked.length > 0 || keepsAll ? asked : sizes.map((_, axis) => axis);
       const axes = new Set(named.map((axis) => axisOf(axis, sizes.length)));
       const kept = sizes.map((size, axis) => (axes.has(axis) ? 1 : size));
       const steps = kept.map((_, axis) => (axes.has(axis) ? 0 : sizeOf(kept.slice(axis + 1))));
@@ -139,7 +142,7 @@ function reduction(next: (sum: number, value: number) => number, last: (sum: num
         }
         sums[place] = next(sums[place]!, value);
       }
-      return memory.store(FLOAT, keeps ? kept : sizes.filter((_, axis) => !axes.has(axis)), sums.map(last));
+      return memory.store(array.type, keeps ? kept : sizes.filter((_, axis) => !axes.has(axis)), sums.map(last));
     };
   };
 }
