@@ -70,6 +70,7 @@ def test_the_graph_computes_the_same_from_codes() -> None:
     assert rounded.ByteSize() < whole.ByteSize() - 3000 * 50
 
 
+@pytest.mark.slow
 def test_the_training_step_holds_the_codes_too(tmp_path: Path) -> None:
     """Its parity gate has compared twenty steps with torch's before the file is written."""
     student = quantised_student()

@@ -16,7 +16,7 @@ from tests.server.gateway.gateway_kill_points import key_of, offer_of, receive, 
 
 
 @by_fork
-@pytest.mark.parametrize("mode", [(), ("buffered",)])
+@pytest.mark.parametrize("mode", [(), pytest.param(("buffered",), marks=pytest.mark.slow)])
 def test_killed_at_every_statement(tmp_path: Path, mode: tuple[str, ...]) -> None:
     with in_memory(tmp_path) as folder:
         lines = printed("tests.server.gateway.gateway_kill_points", folder, *mode)
