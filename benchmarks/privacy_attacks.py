@@ -93,6 +93,7 @@ EXACT = {  # arms of the words, and where the queries of the same changes were r
 }
 SEED = 0
 Figures = dict[str, Any]
+Trial = tuple[int, int, NDArray[np.float64], float]
 
 
 def main() -> int:
@@ -197,11 +198,8 @@ def sent(change: Floats) -> Floats:
 def against_limit(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
     """Identification among 100, of 40 users, from an offer at the limits."""
     replicas = attacker.at_limit("limit", LIMIT, CANDIDATES, 1)
-    changes = np.zeros_like(replicas)
-    changes[:LIMITED_TARGETS] = attacker.at_limit("limit", LIMIT, LIMITED_TARGETS)
+    changes, trials = limited(replicas, attacker.at_limit("limit", LIMIT, LIMITED_TARGETS))
     candidates = Candidates(replicas, CANDIDATES, repeats=1)
-    weights = np.eye(CANDIDATES)
-    trials = [(0, user, weights[user], 1.0) for user in range(LIMITED_TARGETS)]
     yield "identification", "limit", identification(candidates.sight(changes, trials), SEED)
     short = Candidates(np.array([clipped(r, CLIP) for r in replicas]), CANDIDATES, repeats=1)
     reach = value_range(LIMIT.steps, LIMIT.learning_rate)
@@ -209,6 +207,14 @@ def against_limit(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
     add = noise_of("limit", changes.shape[1], 2.0, known=True, reach=reach)
     seen = short.sight(coded, trials, add, centred=False)
     yield "identification", "limit_dp_z2", identification(seen, SEED)
+
+
+def limited(replicas: Floats, targets: Floats) -> tuple[Floats, list[Trial]]:
+    """The targets' changes in the candidates' places, and a trial of each of them alone."""
+    changes = np.zeros_like(replicas)
+    changes[: len(targets)] = targets
+    weights = np.eye(len(replicas))
+    return changes, [(0, user, weights[user], 1.0) for user in range(len(targets))]
 
 
 def against_queries(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
@@ -300,11 +306,8 @@ def against_hybrid(attacker: Attacker) -> Iterator[tuple[str, str, Figures]]:
     """The attacks on single changes, of the first 100 users, 40 and 20 of them."""
     users, fleet = attacker.users, attacker.fleet
     replicas = attacker.hybrid(CANDIDATES, 1)
-    changes = np.zeros_like(replicas)
-    changes[:LIMITED_TARGETS] = attacker.hybrid(LIMITED_TARGETS)
+    changes, trials = limited(replicas, attacker.hybrid(LIMITED_TARGETS))
     candidates = Candidates(replicas, CANDIDATES, repeats=1)
-    weights = np.eye(CANDIDATES)
-    trials = [(0, user, weights[user], 1.0) for user in range(LIMITED_TARGETS)]
     yield "identification", "hybrid", identification(candidates.sight(changes, trials), SEED)
     seen = changes[:QUERY_USERS] - replicas.mean(axis=0)
     directions = attacker.query_directions(attacker.hybrid_directions)

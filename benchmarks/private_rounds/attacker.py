@@ -68,24 +68,23 @@ class Attacker:
         refused = LIMITS.refusal(config, LIMITS.largest_clip, LIMITS.least_queries)
         if refused:
             raise SystemExit(f"the offer {name} is not within the limits any more: {refused}")
+        return self._trained(name, config, count, replica, LIMITS.least_queries)
+
+    def hybrid(self, count: int, replica: int = 0) -> Floats:
+        """Changes of the first users in rounds where the index's hybrid ranking teaches."""
+        return self._trained("hybrid", HYBRID, count, replica)
+
+    def _trained(
+        self, name: str, config: LocalConfig, count: int, replica: int, queries: int | None = None
+    ) -> Floats:
+        """Changes of the first users, of their first ``queries``, float32 (count, d)."""
         return np.array(
             [
                 self._more.trained(
                     f"{name}-{user.name}-{replica}",
-                    user.queries[: LIMITS.least_queries],
+                    user.queries[:queries],
                     2 * place + replica,
                     config,
-                )
-                for place, user in enumerate(self.users[:count])
-            ]
-        )
-
-    def hybrid(self, count: int, replica: int = 0) -> Floats:
-        """Changes of the first users in rounds where the index's hybrid ranking teaches."""
-        return np.array(
-            [
-                self._more.trained(
-                    f"hybrid-{user.name}-{replica}", user.queries, 2 * place + replica, HYBRID
                 )
                 for place, user in enumerate(self.users[:count])
             ]

@@ -5,27 +5,25 @@
  * float32 arrays are row-major; an address is a multiple of 4 at least. Nothing here allocates.
  */
 
-/** to = a + b, both (rows, width); b is one row where `repeats`. */
-export function add(a: usize, b: usize, to: usize, rows: i32, width: i32, repeats: bool): void {
+/** to = a + b for each row of a, (rows, width); b is one row. */
+export function add(a: usize, b: usize, to: usize, rows: i32, width: i32): void {
   for (let row = 0; row < rows; row++) {
     let i = 0;
     for (; i + 4 <= width; i += 4) v128.store(at(to, i), f32x4.add(v128.load(at(a, i)), v128.load(at(b, i))));
     for (; i < width; i++) store<f32>(at(to, i), load<f32>(at(a, i)) + load<f32>(at(b, i)));
     a = at(a, width);
     to = at(to, width);
-    if (!repeats) b = at(b, width);
   }
 }
 
 /** to = a * b, as `add`. */
-export function multiply(a: usize, b: usize, to: usize, rows: i32, width: i32, repeats: bool): void {
+export function multiply(a: usize, b: usize, to: usize, rows: i32, width: i32): void {
   for (let row = 0; row < rows; row++) {
     let i = 0;
     for (; i + 4 <= width; i += 4) v128.store(at(to, i), f32x4.mul(v128.load(at(a, i)), v128.load(at(b, i))));
     for (; i < width; i++) store<f32>(at(to, i), load<f32>(at(a, i)) * load<f32>(at(b, i)));
     a = at(a, width);
     to = at(to, width);
-    if (!repeats) b = at(b, width);
   }
 }
 

@@ -8,8 +8,7 @@
  * Source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
 
-import { fieldsOf, type Field, integersOf } from "./protobuf.js";
-import { decodeUtf8 } from "../utf8.js";
+import { fieldsOf, type Field, integersOf, textOf } from "./protobuf.js";
 
 const FLOAT = 1; // TensorProto.DataType
 const TYPE_NAMES: Readonly<Record<number, string>> = {
@@ -76,7 +75,7 @@ function initializer(model: Uint8Array, tensor: Field): [string, Slot | null] {
   for (const field of fieldsOf(model, tensor.begin, tensor.end)) {
     if (field.number === 1) shape.push(...integersOf(model, field));
     else if (field.number === 2) type = field.value;
-    else if (field.number === 8) name = text(model, field);
+    else if (field.number === 8) name = textOf(model, field);
     else if (field.number === 14) external = field.value !== 0;
     else if ((field.number === 4 || field.number === 9) && field.wire === "bytes") {
       ({ begin, end } = field); // float_data, packed, has the same bytes as raw_data
@@ -90,9 +89,9 @@ function initializer(model: Uint8Array, tensor: Field): [string, Slot | null] {
 /** A name and its text. */
 function entry(model: Uint8Array, field: Field): [string, string] {
   const found: [string, string] = ["", ""];
-  for (const { number, wire, begin, end } of fieldsOf(model, field.begin, field.end)) {
-    if (wire !== "bytes" || number > 2) continue;
-    found[number - 1] = decodeUtf8(model.subarray(begin, end));
+  for (const part of fieldsOf(model, field.begin, field.end)) {
+    if (part.wire !== "bytes" || part.number > 2) continue;
+    found[part.number - 1] = textOf(model, part);
   }
   return found;
 }
@@ -102,7 +101,7 @@ function valueInfo(model: Uint8Array, value: Field): ValueInfo {
   let type = 0;
   const shape: (number | string | null)[] = [];
   for (const field of fieldsOf(model, value.begin, value.end)) {
-    if (field.number === 1) name = text(model, field);
+    if (field.number === 1) name = textOf(model, field);
     if (field.number !== 2) continue;
     for (const kind of fieldsOf(model, field.begin, field.end)) {
       if (kind.number !== 1) continue; // a tensor; nothing else is expected
@@ -119,11 +118,7 @@ function valueInfo(model: Uint8Array, value: Field): ValueInfo {
 function axisOf(model: Uint8Array, axis: Field): number | string | null {
   for (const field of fieldsOf(model, axis.begin, axis.end)) {
     if (field.number === 1) return field.value;
-    if (field.number === 2) return text(model, field);
+    if (field.number === 2) return textOf(model, field);
   }
   return null;
-}
-
-function text(model: Uint8Array, field: Field): string {
-  return decodeUtf8(model.subarray(field.begin, field.end));
 }

@@ -5,6 +5,8 @@
  * Source: https://protobuf.dev/programming-guides/encoding/
  */
 
+import { decodeUtf8 } from "../utf8.js";
+
 /** One field of a message: its number, and its value or where its bytes lie. */
 export interface Field {
   readonly number: number;
@@ -46,6 +48,11 @@ export function* fieldsOf(data: Uint8Array, begin = 0, end = data.length): Gener
     yield { number, wire, value: 0, begin: at, end: at + length };
     at += length;
   }
+}
+
+/** A field that is text. */
+export function textOf(data: Uint8Array, { begin, end }: Field): string {
+  return decodeUtf8(data.subarray(begin, end));
 }
 
 /** The numbers of a repeated integer field: one of its occurrences, packed or not. */

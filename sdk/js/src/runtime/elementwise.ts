@@ -1,6 +1,6 @@
 /** Operators of one number, or of two after stretching the smaller array. */
 
-import { axisOf, BOOL, FLOAT, INT32, INT64, isKnown, type Memory, type NdArray, shown, sizeOf } from "./memory.js";
+import { axisOf, BOOL, FLOAT, INT32, INT64, isKnown, type Memory, type NdArray, shown, sizeOf, strided } from "./memory.js";
 import { floats, needed, numberOf, type Operator } from "./operator.js";
 import { unsupported } from "./unsupported.js";
 
@@ -36,7 +36,7 @@ function folded(name: "add" | "multiply", pair: Pair): Operator {
       const width = sizeOf(part.shape);
       const out = memory.allocate(FLOAT, broadcastShape(whole.shape, part.shape));
       const rows = sizeOf(whole.shape) / width;
-      memory.kernels[name](whole.address, part.address, out.address, rows, width, true);
+      memory.kernels[name](whole.address, part.address, out.address, rows, width);
       return out;
     };
     return (inputs) => {
@@ -74,14 +74,7 @@ function places(shape: readonly number[], whole: readonly number[]): (at: number
   for (let axis = shape.length - 1, step = 1; axis >= 0; step *= shape[axis--]!) {
     if (shape[axis] !== 1) steps[axis + whole.length - shape.length] = step;
   }
-  return (at) => {
-    let place = 0;
-    for (let axis = whole.length - 1; axis >= 0; axis--) {
-      place += (at % whole[axis]!) * steps[axis]!;
-      at = Math.floor(at / whole[axis]!);
-    }
-    return place;
-  };
+  return strided(whole, steps);
 }
 
 /** An operator of each number. */

@@ -1,6 +1,7 @@
 /** Arrays of numbers in the kernels' memory, where a graph's nodes find and leave them. */
 
-import { ArtifactError, MissingExtraError } from "../errors.js";
+import { MissingExtraError } from "../errors.js";
+import { grow, unpacked } from "../wasm.js";
 import { KERNELS } from "./kernels_wasm.js";
 
 /** How numbers look from JavaScript; int64 is held in float64, which is exact up to 2^53. */
@@ -38,8 +39,8 @@ export interface NdArray {
 /** scripts/runtime/kernels.ts says what they do; all numbers are addresses but counts and factors. */
 export interface Kernels {
   readonly memory: WebAssembly.Memory;
-  add(a: number, b: number, to: number, rows: number, width: number, repeats: boolean): void;
-  multiply(a: number, b: number, to: number, rows: number, width: number, repeats: boolean): void;
+  add(a: number, b: number, to: number, rows: number, width: number): void;
+  multiply(a: number, b: number, to: number, rows: number, width: number): void;
   toFloats(from: number, to: number, count: number): void;
   quantize(from: number, count: number, codes: number, scale: number, zeroPoint: number): void;
   integerProducts(
@@ -60,7 +61,6 @@ export interface Kernels {
 
 const FIRST = 1024; // what the compiler may use for itself lies before
 const ALIGNMENT = 16; // room for whole SIMD vectors
-const PAGE = 65536;
 
 const MOST = 2 ** 31; // numbers of an array
 
@@ -83,7 +83,7 @@ export class Memory {
   static async open(): Promise<Memory> {
     try {
       // Not at once: browsers before 2023 compile no more than 4 KB so on a page's own thread.
-      compiled ??= WebAssembly.compile(Uint8Array.from(atob(KERNELS), (byte) => byte.charCodeAt(0)));
+      compiled ??= WebAssembly.compile(unpacked(KERNELS));
       const { exports } = await WebAssembly.instantiate(await compiled, { env: { abort: () => undefined } });
       return new Memory(exports as unknown as Kernels);
     } catch (error) {
@@ -116,7 +116,9 @@ export class Memory {
     const address = this.#end;
     this.#end += bytes;
     const missing = this.#end - this.kernels.memory.buffer.byteLength;
-    if (missing > 0) this.#grow(missing);
+    if (missing > 0) {
+      grow(this.kernels.memory, missing, "an encoder; a smaller one, or shorter texts, are needed here");
+    }
     return { type, shape, address };
   }
 
@@ -145,17 +147,6 @@ export class Memory {
   bytes({ type, shape, address }: NdArray): Uint8Array {
     const length = sizeOf(shape) * viewOf(type).BYTES_PER_ELEMENT;
     return new Uint8Array(this.kernels.memory.buffer, address, length);
-  }
-
-  #grow(bytes: number): void {
-    try {
-      this.kernels.memory.grow(Math.ceil(bytes / PAGE));
-    } catch (error) {
-      throw new ArtifactError(
-        `there is no memory for ${bytes} more bytes of an encoder; a smaller one, or shorter texts, are needed here`,
-        { cause: error },
-      );
-    }
   }
 }
 
@@ -195,6 +186,23 @@ export function axisOf(axis: number, rank: number): number {
   const counted = axis < 0 ? axis + rank : axis;
   if (counted >= 0 && counted < rank) return counted;
   throw new RangeError(`axis ${axis} of ${rank}`);
+}
+
+/** Which number, in an array that is walked by `strides`, stands at place `at` of `shape`. */
+export function strided(shape: readonly number[], strides: readonly number[]): (at: number) => number {
+  return (at) => {
+    let place = 0;
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      place += (at % shape[axis]!) * strides[axis]!;
+      at = Math.floor(at / shape[axis]!);
+    }
+    return place;
+  };
+}
+
+/** The strides of an array whose numbers lie one after the other. */
+export function stridesOf(shape: readonly number[]): number[] {
+  return shape.map((_, axis) => sizeOf(shape.slice(axis + 1)));
 }
 
 /** For people to read. */

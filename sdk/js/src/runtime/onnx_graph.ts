@@ -4,8 +4,7 @@
  * Source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
 
-import { type Field, fieldsOf, integersOf } from "../bundle/protobuf.js";
-import { decodeUtf8 } from "../utf8.js";
+import { type Field, fieldsOf, integersOf, textOf } from "../bundle/protobuf.js";
 import { bytesOf, FLOAT, INT32, INT64, INT8, isKnown, type Numbers, sizeOf } from "./memory.js";
 import { unsupported } from "./unsupported.js";
 
@@ -62,11 +61,11 @@ function node(model: Uint8Array, whole: Field): GraphNode {
   const attributes = new Map<string, Attribute>();
   let [type, domain] = ["", ""];
   for (const field of fieldsOf(model, whole.begin, whole.end)) {
-    if (field.number === 1) inputs.push(text(model, field));
-    else if (field.number === 2) outputs.push(text(model, field));
-    else if (field.number === 4) type = text(model, field);
+    if (field.number === 1) inputs.push(textOf(model, field));
+    else if (field.number === 2) outputs.push(textOf(model, field));
+    else if (field.number === 4) type = textOf(model, field);
     else if (field.number === 5) attributes.set(...attribute(model, field));
-    else if (field.number === 7) domain = text(model, field);
+    else if (field.number === 7) domain = textOf(model, field);
   }
   const operator = domain === "" || domain === "ai.onnx" ? type : `${domain}.${type}`;
   return { operator, inputs, outputs, attributes };
@@ -78,10 +77,10 @@ function attribute(model: Uint8Array, whole: Field): [string, Attribute] {
   const floats: number[] = [];
   const integers: number[] = [];
   for (const field of fieldsOf(model, whole.begin, whole.end)) {
-    if (field.number === 1) name = text(model, field);
+    if (field.number === 1) name = textOf(model, field);
     else if (field.number === 2) floats.push(...float32(model, field));
     else if (field.number === 3) value = field.value;
-    else if (field.number === 4) value = text(model, field);
+    else if (field.number === 4) value = textOf(model, field);
     else if (field.number === 5) value = tensor(model, field)[1];
     else if (field.number === 7) floats.push(...float32(model, field));
     else if (field.number === 8) integers.push(...integersOf(model, field));
@@ -100,7 +99,7 @@ function tensor(model: Uint8Array, whole: Field): [string, Constant] {
     if (field.number === 1) shape.push(...integersOf(model, field));
     else if (field.number === 2) type = field.value;
     else if (field.number === 5 || field.number === 7) for (const one of integersOf(model, field)) integers.push(one);
-    else if (field.number === 8) name = text(model, field);
+    else if (field.number === 8) name = textOf(model, field);
     else if (field.number === 4 || field.number === 9) raw = copied(model, field);
     else if (field.number === 14 && field.value !== 0) throw new TypeError(`${name} in another file`);
   }
@@ -137,11 +136,7 @@ function copied(model: Uint8Array, { begin, end }: Field): Uint8Array {
 /** Of a ValueInfoProto. */
 function nameOf(model: Uint8Array, value: Field): string {
   for (const field of fieldsOf(model, value.begin, value.end)) {
-    if (field.number === 1) return text(model, field);
+    if (field.number === 1) return textOf(model, field);
   }
   return "";
-}
-
-function text(model: Uint8Array, field: Field): string {
-  return decodeUtf8(model.subarray(field.begin, field.end));
 }

@@ -50,6 +50,6 @@ export function reshaped(memory: Memory, array: NdArray, shape: readonly number[
     throw new RangeError(`${sizeOf(array.shape)} numbers in the shape (${shape.join(", ")})`);
   }
   const out = memory.allocate(array.type, shape);
-  memory.bytes(out).set(memory.bytes({ ...array, shape }));
+  memory.bytes(out).set(memory.bytes(array));
   return out;
 }

@@ -1,6 +1,6 @@
 /** Operators that choose, move or count numbers, and change none; and sums along axes. */
 
-import { axisOf, INT64, type Memory, type NdArray, sizeOf } from "./memory.js";
+import { axisOf, INT64, type Memory, type NdArray, sizeOf, strided, stridesOf } from "./memory.js";
 import { type Inputs, listOf, needed, numberOf, type Operator, reshaped } from "./operator.js";
 import { unsupported } from "./unsupported.js";
 
@@ -105,17 +105,11 @@ const transpose: Operator = (node, { memory }) => {
   return (inputs) => {
     const array = needed(inputs, 0);
     const order = asked ?? array.shape.map((_, axis) => array.shape.length - 1 - axis);
-    const steps = array.shape.map((_, axis) => sizeOf(array.shape.slice(axis + 1)));
+    const strides = stridesOf(array.shape);
     const out = memory.allocate(array.type, order.map((axis) => array.shape[axis]!));
     const [from, to] = [memory.view(array), memory.view(out)];
-    for (let at = 0; at < to.length; at++) {
-      let [rest, place] = [at, 0];
-      for (let axis = order.length - 1; axis >= 0; axis--) {
-        place += (rest % out.shape[axis]!) * steps[order[axis]!]!;
-        rest = Math.floor(rest / out.shape[axis]!);
-      }
-      to[at] = from[place]!;
-    }
+    const place = strided(out.shape, order.map((axis) => strides[axis]!));
+    for (let at = 0; at < to.length; at++) to[at] = from[place(at)]!;
     return out;
   };
 };
@@ -132,15 +126,11 @@ function reduction(next: (sum: number, value: number) => number, last: (sum: num
       const named = asked.length > 0 || keepsAll ? asked : sizes.map((_, axis) => axis);
       const axes = new Set(named.map((axis) => axisOf(axis, sizes.length)));
       const kept = sizes.map((size, axis) => (axes.has(axis) ? 1 : size));
-      const steps = kept.map((_, axis) => (axes.has(axis) ? 0 : sizeOf(kept.slice(axis + 1))));
+      const place = strided(sizes, stridesOf(kept).map((stride, axis) => (axes.has(axis) ? 0 : stride)));
       const sums = new Float64Array(sizeOf(kept));
       for (const [at, value] of memory.view(array).entries()) {
-        let [rest, place] = [at, 0];
-        for (let axis = sizes.length - 1; axis >= 0; axis--) {
-          place += (rest % sizes[axis]!) * steps[axis]!;
-          rest = Math.floor(rest / sizes[axis]!);
-        }
-        sums[place] = next(sums[place]!, value);
+        const to = place(at);
+        sums[to] = next(sums[to]!, value);
       }
       return memory.store(array.type, keeps ? kept : sizes.filter((_, axis) => !axes.has(axis)), sums.map(last));
     };

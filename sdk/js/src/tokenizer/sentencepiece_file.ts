@@ -4,8 +4,7 @@
  */
 
 import { CorruptArtifactError } from "../errors.js";
-import { type Field, fieldsOf } from "../bundle/protobuf.js";
-import { decodeUtf8 } from "../utf8.js";
+import { type Field, fieldsOf, textOf } from "../bundle/protobuf.js";
 
 /** What a piece is, by its number in the file. */
 export const NORMAL = 1;
@@ -101,7 +100,7 @@ function piece(data: Uint8Array, message: Field): Piece {
   let score = 0;
   let type = NORMAL;
   for (const field of fieldsOf(data, message.begin, message.end)) {
-    if (field.number === 1) text = decodeUtf8(data.subarray(field.begin, field.end));
+    if (field.number === 1) text = textOf(data, field);
     else if (field.number === 2 && field.wire === "fixed32") {
       score = new DataView(data.buffer, data.byteOffset + field.begin, 4).getFloat32(0, true);
     } else if (field.number === 3) type = field.value;
@@ -116,7 +115,7 @@ function readTrainer(
   names: { unknown: string; begin: string; end: string },
 ): void {
   for (const field of fieldsOf(data, message.begin, message.end)) {
-    const text = (): string => decodeUtf8(data.subarray(field.begin, field.end));
+    const text = (): string => textOf(data, field);
     if (field.number === 3) trainer.kind = field.value;
     else if (field.number === 24) trainer.suffix = field.value !== 0;
     else if (field.number === 35) trainer.byteFallback = field.value !== 0;

@@ -5,11 +5,10 @@
  * 60, a plain loop 80 to 200, onnxruntime-web's MatMulInteger 150, onnxruntime-node's 24. SIMD
  * variants with two, four or eight rows at a time, or 16-bit sums, are no faster than the plain one.
  */
-import { ArtifactError } from "../../errors.js";
+import { grow, unpacked } from "../../wasm.js";
 import { INTEGER_PRODUCT } from "./integer_product_wasm.js";
 
 const BLOCK = 16; // columns the kernel takes at once
-const WASM_PAGE = 65536;
 
 /** Rows of unsigned 8-bit numbers, to be multiplied by a vector. Rows can be added. */
 export interface IntegerMatrix {
@@ -54,9 +53,7 @@ let compiled: WebAssembly.Module | undefined;
 /** The kernel with a memory of its own; undefined where there is no WebAssembly or no SIMD. */
 function instantiate(): Kernel | undefined {
   try {
-    compiled ??= new WebAssembly.Module(
-      Uint8Array.from(atob(INTEGER_PRODUCT), (byte) => byte.charCodeAt(0)),
-    );
+    compiled ??= new WebAssembly.Module(unpacked(INTEGER_PRODUCT));
     return new WebAssembly.Instance(compiled).exports as unknown as Kernel;
   } catch {
     return undefined; // none there, too old for SIMD, or forbidden by the page's policy
@@ -85,7 +82,7 @@ class SimdMatrix implements IntegerMatrix {
     const start = this.first + this.count * this.stride;
     const count = this.count + rows.length / this.stride;
     const needed = this.out(count) + 4 * count - this.kernel.memory.buffer.byteLength;
-    if (needed > 0) grow(this.kernel.memory, needed);
+    if (needed > 0) grow(this.kernel.memory, needed, "vectors; a smaller index is needed here");
     new Uint8Array(this.kernel.memory.buffer).set(rows, start);
     this.count = count;
   }
@@ -103,17 +100,6 @@ class SimdMatrix implements IntegerMatrix {
   /** Where the products of `count` rows begin: a block beyond the rows, on a multiple of it. */
   private out(count: number): number {
     return Math.ceil((this.first + count * this.stride) / BLOCK) * BLOCK + BLOCK;
-  }
-}
-
-function grow(memory: WebAssembly.Memory, bytes: number): void {
-  try {
-    memory.grow(Math.ceil(bytes / WASM_PAGE));
-  } catch (error) {
-    throw new ArtifactError(
-      `there is no memory for ${bytes} more bytes of vectors; a smaller index is needed here`,
-      { cause: error },
-    );
   }
 }
 
