@@ -6,6 +6,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import asc from "assemblyscript/asc";
+import { packedModule } from "../packed_module.mjs";
 
 const source = fileURLToPath(new URL("kernels.ts", import.meta.url));
 const target = new URL("../../src/runtime/kernels_wasm.ts", import.meta.url);
@@ -18,10 +19,7 @@ const { error, stderr } = await asc.main(["kernels.ts", ...options, "--outFile",
   listFiles: () => [],
 });
 if (error) throw new Error(`${error.message}\n${stderr}`);
-const text = Buffer.from(files.get("kernels.wasm")).toString("base64");
-const lines = text.match(/.{1,90}/g).map((line) => `  "${line}"`);
-const module =
-  "/** scripts/runtime/kernels.ts, compiled by scripts/runtime/compile.mjs; base64. */\n" +
-  `export const KERNELS =\n${lines.join(" +\n")};\n`;
+const said = "scripts/runtime/kernels.ts, compiled by scripts/runtime/compile.mjs";
+const module = packedModule(said, "KERNELS", files.get("kernels.wasm"));
 if (process.argv.includes("--print")) process.stdout.write(module);
 else writeFileSync(target, module);
