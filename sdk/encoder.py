@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -38,16 +37,14 @@ _QUERY, _DOCUMENT = "query", "document"
 _LEAST_NORM = 1e-12  # torch.nn.functional.normalize's
 
 
-@dataclass(frozen=True)
-class _Adapter:
+class _Adapter(NamedTuple):
     """Tensors for the graph, and the version of the encoder that they make."""
 
     tensors: Tensors
     version: str
 
 
-@dataclass(frozen=True)
-class _Serving:
+class _Serving(NamedTuple):
     """What a call encodes with."""
 
     graph: Graph

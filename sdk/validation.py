@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 
@@ -35,8 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """What a value must be.
 
     Attributes:

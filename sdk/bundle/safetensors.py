@@ -18,8 +18,7 @@ import json
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,8 +62,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One tensor of the header: where its bytes lie and what they are."""
 
     name: str

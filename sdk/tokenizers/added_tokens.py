@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pocketquery.sdk.tokenizers.bert_unicode import WORD_CHARACTERS
 
@@ -19,8 +19,7 @@ _WHITESPACE = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000
 _SPACES = re.compile(_WHITESPACE)
 
 
-@dataclass(frozen=True)
-class AddedToken:
+class AddedToken(NamedTuple):
     """A literal and its id.
 
     Attributes:

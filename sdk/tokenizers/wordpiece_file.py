@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from reprlib import repr as shown  # of bounded length and depth
-from typing import Any
+from typing import Any, NamedTuple
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.tokenizers.added_tokens import AddedToken
@@ -26,8 +25,7 @@ _LONGEST_ADDED = 256  # characters of an added token
 _MOST_SPECIALS = 64  # ids around a text
 
 
-@dataclass(frozen=True)
-class WordPieceFile:
+class WordPieceFile(NamedTuple):
     """What a ``tokenizer.json`` says.
 
     Attributes:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.server.gateway.conftest import tmp_path
+from tests.short_folder import tmp_path
 
 __all__ = ["tmp_path"]  # the fleets' gateways have their sockets there
