@@ -21,6 +21,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -236,6 +237,7 @@ class TrustedReleases:
                     self._memory = sqlite3.connect(
                         ":memory:", isolation_level=None, check_same_thread=False
                     )
+                    weakref.finalize(self, self._memory.close)
                     _KIND.create(self._memory, _TABLES)
                 with transaction(self._memory) as connection:
                     yield connection

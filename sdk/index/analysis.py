@@ -23,6 +23,7 @@ import re
 import sqlite3
 import threading
 import unicodedata
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -97,6 +98,7 @@ class Analyzer:
         self._lock = threading.Lock()
         self._closed = False
         self._scratch = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._scratch.close)  # an index that cannot be opened is not closed
         self._scratch.execute(
             f"CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='{_TOKENIZER}')"
         )

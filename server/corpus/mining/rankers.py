@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -39,6 +40,7 @@ class Bm25Ranker:
     def __init__(self, passages: Sequence[str]) -> None:
         self._analyzer = Analyzer()
         self._database = sqlite3.connect("")  # deleted when it is closed
+        weakref.finalize(self, self._database.close)
         create_postings(self._database)
         lengths = []
         for start in range(0, len(passages), _SEGMENT):
