@@ -83,8 +83,12 @@ class StoreFile:
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._closed = False
-        with self.transaction() as connection:
-            _check_pages(connection, self.path)
+        try:
+            with self.transaction() as connection:
+                _check_pages(connection, self.path)
+        except BaseException:
+            self.close()
+            raise
 
     @contextlib.contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -579,6 +581,21 @@ def test_a_damaged_store_never_fails_otherwise_than_by_our_errors(
             damaged += 1
         QueryStore.destroy(path)
     assert damaged > 10
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="asks Linux what is open")
+def test_a_store_that_is_refused_is_not_left_open(store: QueryStore, path: Path) -> None:
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM state")
+    gc.disable()
+    try:
+        with pytest.raises(CorruptArtifactError) as refused:
+            QueryStore.open(path)
+        held = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        assert not [one for one in held if one.name.startswith(path.name)], refused
+    finally:
+        gc.enable()
 
 
 def test_a_row_that_is_no_list_of_ids_is_damage(store: QueryStore, path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_a_commit_is_kept_and_a_failure_undone(path: Path) -> None:
     with database.writing() as connection:
         set_meta(connection, "colour", "red")
     database.close()
-    with Database(path).reading() as connection:
+    with contextlib.closing(Database(path)) as one, one.reading() as connection:
         assert get_meta(connection, "colour") == "red"
 
 
@@ -117,7 +118,7 @@ def test_every_transaction_is_on_the_file_that_is_there(path: Path) -> None:
     with database.writing() as connection:
         assert get_meta(connection, "colour") == "white"
         set_meta(connection, "colour", "red")
-    with Database(path).reading() as connection:
+    with contextlib.closing(Database(path)) as one, one.reading() as connection:
         assert get_meta(connection, "colour") == "red"
     database.close()
 
@@ -129,7 +130,10 @@ def test_nothing_is_replaced_under_a_reader(path: Path) -> None:
         builder.start()
         builder.join(0.3)
         assert builder.is_alive()
-        with Database(path.with_suffix(".new")).reading() as connection:
+        with (
+            contextlib.closing(Database(path.with_suffix(".new"))) as one,
+            one.reading() as connection,
+        ):
             assert get_meta(connection, "colour") == "green"
     builder.join()
     with database.reading() as connection:

@@ -47,7 +47,7 @@ def leave_a_journal(path: Path) -> None:
 
 def test_a_commit_cut_short_is_undone(path: Path) -> None:
     leave_a_journal(path)
-    with Database(path).reading() as connection:
+    with contextlib.closing(Database(path)) as one, one.reading() as connection:
         assert get_meta(connection, "colour 3") == "blue" * 100
     assert not journal(path).exists()
 
@@ -109,7 +109,7 @@ def test_through_a_link_nothing_is_undone(path: Path, tmp_path: Path) -> None:
 def test_a_link_can_be_read(path: Path, tmp_path: Path, kind: str) -> None:
     link = tmp_path / "link.sqlite"
     (link.symlink_to if kind == "link" else link.hardlink_to)(path)
-    with Database(link).reading() as connection:
+    with contextlib.closing(Database(link)) as one, one.reading() as connection:
         assert get_meta(connection, "colour 3") == "blue" * 100
     with pytest.raises(ArtifactError, match="is a link"):
         Database(link, writable=True)
