@@ -240,6 +240,7 @@ def test_nobody_seals_between_a_compaction_and_the_rewriting_of_the_file(
     with open_index(path, writable=True) as index:  # the first is never closed
         index.delete(["doc-0"])
     assert verify_index(path).state == "sealed"
+    first._database.close()  # all that the end of a killed process does
 
 
 def test_closing_does_not_seal_what_another_build_put_there(path: Path) -> None:
