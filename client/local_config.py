@@ -36,6 +36,7 @@ _RULES = {
     "opened_loss_weight": number(0, 1000),
     "hybrid_loss_weight": number(0, 1000),
     "hybrid_sharpness": number(1e-3, 10),
+    "hybrid_mistyped": number(0, 1),
     "weight_decay": number(0, 10),
     "ema_rate": number(0, 1),
     "beta1": number(0, 0.999999),
@@ -74,6 +75,8 @@ class LocalConfig:
             them.
         hybrid_sharpness: temperature of the hybrid's scores: the lower, the more its first document
             counts.
+        hybrid_mistyped: of this share of the queries the noisy view is taught the hybrid ranking
+            and held to the anchor, in the place of the clean one (0 to 1).
         proximal: after each step the shared tensors go back this share of the way to where the
             round began (0 to 1). FedProx's term, decoupled from the loss as AdamW decouples
             decay, so that Adam's scaling does not undo it.
@@ -107,6 +110,7 @@ class LocalConfig:
     hybrid_loss_weight: float = 0.0
     hybrid_candidates: int = 50
     hybrid_sharpness: float = 0.1
+    hybrid_mistyped: float = 0.0
     proximal: float = 0.0
     client_init: ClientInit = "global"
     init_scale: float = 1.0
@@ -155,6 +159,8 @@ class LocalConfig:
         if not self.hybrid_loss_weight:
             for name in _HYBRID:
                 del found[name]
+        if not self.hybrid_mistyped:
+            del found["hybrid_mistyped"]
         return found
 
     def view_plan(self, views: int) -> ViewPlan:

@@ -59,6 +59,7 @@ class Arm:
             have together.
         hybrid: whether each query is taught the device's own hybrid ranking, as ``pocketquery
             adapt`` does with pseudo-queries.
+        mistyped: of which share of the queries the mistyped view is taught it.
     """
 
     objective: str = "index_byol"
@@ -67,6 +68,7 @@ class Arm:
     compressed: bool = True
     central: bool = False
     hybrid: bool = False
+    mistyped: float = 0.0
 
 
 ARMS: dict[str, Arm] = {
@@ -80,6 +82,8 @@ ARMS: dict[str, Arm] = {
     "index_byol_loose": Arm(anchor=0.5),  # what of the last arm's gain is the anchor's
     "index_byol_hybrid": Arm(hybrid=True),
     "index_byol_hybrid_loose": Arm(hybrid=True, anchor=0.5),  # the anchor of `pocketquery adapt`
+    "index_byol_hybrid_mistyped": Arm(hybrid=True, mistyped=0.5),
+    "index_byol_hybrid_mistyped_loose": Arm(hybrid=True, mistyped=0.5, anchor=0.5),
 }
 
 
@@ -116,6 +120,7 @@ class Bench:
             anchor_weight=arm.anchor,
             opened_loss_weight=float(arm.opened),
             hybrid_loss_weight=float(arm.hybrid),
+            hybrid_mistyped=arm.mistyped,
             batch_size=LOCAL.batch_size * (CLIENTS if arm.central else 1),
         )
         settings = RoundSettings(

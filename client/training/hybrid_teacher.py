@@ -83,6 +83,8 @@ class HybridBatches:
         index: is searched once for each query, by its text and its anchor.
         candidates: the hybrid's best documents that are shown; as many random ones are added.
         sharpness: the temperature of the scores, which lie in 0..1.
+        mistyped: of this share of the queries, drawn anew for each batch, the second view is taught
+            the ranking and held to the anchor, in the place of the first.
 
     Raises:
         InvalidInputError: the index finds nothing for a query, so it is empty.
@@ -95,12 +97,14 @@ class HybridBatches:
         *,
         candidates: int,
         sharpness: float,
+        mistyped: float = 0.0,
     ) -> None:
         self._batches = batches
         found = hybrid_rankings(index, batches.texts, batches.anchors, candidates, sharpness)
         self._documents, self._ranked = found.documents, found.ranked
         self._up_to = [np.cumsum(shares) for shares in found.shares]
         self._random = candidates
+        self._mistyped = mistyped
 
     def make(self, rows: Rows, rng: np.random.Generator, *, noisy: bool = True) -> StepBatch:
         """The batch of the queries ``rows``, see :meth:`Batches.make`.
@@ -125,7 +129,24 @@ class HybridBatches:
             drawn = np.searchsorted(up_to, rng.random() * up_to[-1], side="right")
             opened[line] = min(int(drawn), len(ranked) - 1)  # where the product was rounded up
         weight = np.ones(len(rows), np.float32)
-        return replace(batch, shown=shown, shown_mask=mask, opened=opened, opened_weight=weight)
+        batch = replace(batch, shown=shown, shown_mask=mask, opened=opened, opened_weight=weight)
+        if not (self._mistyped and noisy):
+            return batch
+        return _second_view_first(batch, np.flatnonzero(rng.random(len(rows)) < self._mistyped))
+
+
+def _second_view_first(batch: StepBatch, lines: Rows) -> StepBatch:
+    """The first two online views of the queries ``lines`` changed for each other: a step teaches
+    and anchors the first. The target's views stay as they are."""
+    count = len(batch.anchor)
+    order = np.arange(len(batch.online_ids))
+    order[lines], order[count + lines] = count + lines, lines
+    return replace(
+        batch,
+        online_ids=batch.online_ids[order],
+        online_mask=batch.online_mask[order],
+        clean=np.where(np.isin(np.arange(count), lines), count, 0) + np.arange(count),
+    )
 
 
 def _softmax(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pocketquery.sdk.arrays import Floats, Integers
+from pocketquery.sdk.arrays import Floats, Integers, Rows
 
 __all__ = ["Hyperparameters", "State", "StepBatch", "StepLosses", "Tensors"]
 
@@ -41,6 +41,8 @@ class StepBatch:
         shown_mask: float32 (B, S), 1 = a document.
         opened: int64 (B,), which of them was opened.
         opened_weight: float32 (B,), 0 where none was.
+        clean: (B,), in which row of the online views each query stands as it was typed; the first B
+            by default. Only the monitors ask.
     """
 
     online_ids: Integers
@@ -53,6 +55,7 @@ class StepBatch:
     shown_mask: Floats
     opened: Integers
     opened_weight: Floats
+    clean: Rows | None = None
 
 
 @dataclass(frozen=True)

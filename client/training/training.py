@@ -183,7 +183,8 @@ def train_steps(
         state, loss, vectors = step.run(batch, state, replace(hyper, learning_rate=rate))
         state = _pulled(step, state, start, config.proximal)
         losses.append(loss)
-        health = measure(vectors[:size], batch.anchor)
+        seen = vectors[:size] if batch.clean is None else vectors[batch.clean]
+        health = measure(seen, batch.anchor)
         if reason := _wrong(loss) or violation(health, config.limits):
             return stopped(f"step {len(losses)}: {reason}")
 
@@ -227,7 +228,11 @@ def _taught_by_hybrid(
             "vectors alone; expected an open index, which can be searched by words, too"
         )
     return HybridBatches(
-        batches, source, candidates=config.hybrid_candidates, sharpness=config.hybrid_sharpness
+        batches,
+        source,
+        candidates=config.hybrid_candidates,
+        sharpness=config.hybrid_sharpness,
+        mistyped=config.hybrid_mistyped,
     )
 
 
