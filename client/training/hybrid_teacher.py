@@ -132,7 +132,8 @@ class HybridBatches:
         batch = replace(batch, shown=shown, shown_mask=mask, opened=opened, opened_weight=weight)
         if not (self._mistyped and noisy):
             return batch
-        return _second_view_first(batch, np.flatnonzero(rng.random(len(rows)) < self._mistyped))
+        lines = [line for line in range(len(rows)) if rng.random() < self._mistyped]
+        return _second_view_first(batch, np.array(lines, np.intp))
 
 
 def _second_view_first(batch: StepBatch, lines: Rows) -> StepBatch:

@@ -218,6 +218,7 @@ def _state_names(state: tuple[StateTensor, ...], prefix: str) -> list[str]:
 
 def _batch_feed(batch: StepBatch) -> dict[str, NDArray[Any]]:
     values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    del values["clean"]  # the monitors'
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -113,9 +113,9 @@ def train_locally(
 
     Raises:
         InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
-            ``byol``, whose heads normalise over the batch; a query that is no text; tensors of
-            another encoder; no document to compare with; a hybrid ranking as teacher where there is
-            a matrix and no index.
+            ``byol``, whose heads normalise over the batch; that objective and ``hybrid_mistyped``;
+            a query that is no text; tensors of another encoder; no document to compare with; a
+            hybrid ranking as teacher where there is a matrix and no index.
         SpaceMismatchError: encoder, step and documents are not of one space.
     """
     _check(encoder, step, len(examples), config.batch_size)
@@ -130,7 +130,7 @@ def train_locally(
         encoder, step.description, chosen, index_vectors, config, plan, least_opened
     )
     if config.hybrid_loss_weight:
-        batches = _taught_by_hybrid(own, index_vectors, config)
+        batches = _taught_by_hybrid(own, step.description.objective, index_vectors, config)
     elif config.opened_loss_weight and not own.uses_opened:
         config = replace(config, opened_loss_weight=0.0)
     given = step.initial_state(adapter)
@@ -220,12 +220,17 @@ def _draw(
 
 
 def _taught_by_hybrid(
-    batches: Batches, source: PrototypeSource, config: LocalConfig
+    batches: Batches, objective: str, source: PrototypeSource, config: LocalConfig
 ) -> HybridBatches:
     if not isinstance(source, Index):
         raise InvalidInputError(
             f"hybrid_loss_weight is {config.hybrid_loss_weight:g}, but this device has document "
             "vectors alone; expected an open index, which can be searched by words, too"
+        )
+    if config.hybrid_mistyped and objective != "index_byol":
+        raise InvalidInputError(
+            f"hybrid_mistyped is {config.hybrid_mistyped:g}, but the training step's objective is "
+            f"{objective}, whose views predict one another; expected index_byol. Set it to 0"
         )
     return HybridBatches(
         batches,

@@ -77,6 +77,7 @@ def test_the_views_are_made_as_it_says() -> None:
         ("hybrid_candidates", 1),
         ("hybrid_candidates", 10**6),
         ("hybrid_sharpness", 0.0),
+        ("hybrid_mistyped", 1.5),
         ("learning_rate", "fast"),
         ("learning_rate", True),
         ("client_init", "local"),
@@ -103,3 +104,6 @@ def test_what_is_off_is_not_said_and_every_release_takes_the_offer() -> None:
     assert LocalConfig.from_json(known) == LocalConfig(steps=7)
     taught = LocalConfig(hybrid_loss_weight=1.0, hybrid_candidates=20)
     assert LocalConfig.from_json(json.dumps(taught.to_dict())) == taught
+    assert "hybrid_mistyped" not in taught.to_dict()
+    mistyped = LocalConfig(hybrid_loss_weight=1.0, hybrid_mistyped=0.5)
+    assert LocalConfig.from_json(json.dumps(mistyped.to_dict())) == mistyped

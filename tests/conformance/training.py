@@ -231,6 +231,7 @@ def hybrid(
         hybrid_loss_weight=1.0,
         hybrid_candidates=6,
         hybrid_sharpness=0.2,
+        hybrid_mistyped=0.25,
     )
     draws: Any = Draws(SEED)
     chosen = [Example(examples[row].query) for row in draws.permutation(len(examples))]
@@ -240,6 +241,7 @@ def hybrid(
             index,
             candidates=config.hybrid_candidates,
             sharpness=config.hybrid_sharpness,
+            mistyped=config.hybrid_mistyped,
         )
         result, trained = _trained(step, batches, len(chosen), adapter, config, draws)
     return _told(config, result, trained)

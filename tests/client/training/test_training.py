@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pocketquery import sdk
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
+from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.prototypes import MatrixVectors, PrototypeSource
 from pocketquery.client.training.step import LocalStep, State
@@ -289,6 +290,45 @@ def test_what_was_opened_says_nothing_where_the_hybrid_ranking_teaches(
     bare = [Example(one.query) for one in clicks]
     taught = device.train(clicks, config, source=index, least_opened=100)
     assert same(taught, device.train(bare, config, source=index))
+
+
+def test_the_mistyped_view_is_taught_the_hybrid_ranking_where_it_should_be(
+    device: TrainingSetup, index: Index
+) -> None:
+    config = dataclasses.replace(HYBRID, typo_rate=0.3, hybrid_mistyped=0.5)
+    encoder, size = device.encoder, len(QUERIES)
+    own = Batches(encoder, device.step.description, QUERIES, index, config)
+    made = HybridBatches(own, index, candidates=10, sharpness=0.1, mistyped=0.5)
+    rows = np.arange(size)
+    plain, batch = (
+        own.make(rows, np.random.default_rng(0)),
+        made.make(rows, np.random.default_rng(0)),
+    )
+    assert batch.clean is not None
+    assert 0 < (batch.clean >= size).sum() < size
+    assert (batch.online_ids[batch.clean] == plain.online_ids[:size]).all()
+    other = (batch.clean + size) % (2 * size)
+    assert (batch.online_ids[other] == plain.online_ids[size:]).all()
+    assert (batch.target_ids == plain.target_ids).all()
+    assert (batch.anchor == plain.anchor).all()
+    assert made.make(rows, np.random.default_rng(0), noisy=False).clean is None
+
+    # The monitors look at what was typed well: mistyped vectors alone would have stopped it.
+    learned = device.train(config=dataclasses.replace(config, steps=3), source=index)
+    assert learned.stopped is None
+    everyone = dataclasses.replace(config, steps=3, hybrid_mistyped=1.0)
+    assert same(
+        device.train(config=everyone, source=index), device.train(config=everyone, source=index)
+    )
+    assert not same(device.train(config=everyone, source=index), learned)
+
+
+def test_views_that_predict_one_another_are_not_changed_for_each_other(
+    byol: TrainingSetup, index: Index
+) -> None:
+    config = dataclasses.replace(HYBRID, hybrid_mistyped=0.5)
+    with pytest.raises(InvalidInputError, match=r"hybrid_mistyped is 0.5, but .* is byol"):
+        byol.train(config=config, source=index)
 
 
 def test_vectors_alone_have_no_hybrid_ranking(device: TrainingSetup) -> None:

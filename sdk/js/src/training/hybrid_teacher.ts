@@ -21,28 +21,35 @@ export class HybridBatches {
   readonly #batches: Batches;
   readonly #documents: DocumentVectors;
   readonly #candidates: number;
+  readonly #mistyped: number;
   /** Of each query: rows of its best documents, and the sum of the shares up to each. */
   readonly #ranked: readonly Ranked[];
 
   private constructor(
     batches: Batches,
     documents: DocumentVectors,
-    candidates: number,
+    { hybridCandidates, hybridMistyped }: LocalConfig,
     ranked: readonly Ranked[],
   ) {
     this.#batches = batches;
     this.#documents = documents;
-    this.#candidates = candidates;
+    this.#candidates = hybridCandidates;
+    this.#mistyped = hybridMistyped;
     this.#ranked = ranked;
   }
 
   /**
    * `documents` are searched once for each query of `batches`.
    *
-   * Throws InvalidInputError: they are vectors alone.
+   * Throws InvalidInputError: they are vectors alone; hybridMistyped, and another objective than index_byol.
    */
-  static async of(batches: Batches, documents: DocumentVectors, config: LocalConfig): Promise<HybridBatches> {
-    const { hybridLossWeight, hybridCandidates, hybridSharpness } = config;
+  static async of(
+    batches: Batches,
+    objective: string,
+    documents: DocumentVectors,
+    config: LocalConfig,
+  ): Promise<HybridBatches> {
+    const { hybridLossWeight, hybridCandidates, hybridSharpness, hybridMistyped } = config;
     const { ranked } = documents;
     if (ranked === undefined) {
       throw new InvalidInputError(
@@ -50,12 +57,18 @@ export class HybridBatches {
           "those of an index, index.vectors(), which can be searched by words, too",
       );
     }
+    if (hybridMistyped && objective !== "index_byol") {
+      throw new InvalidInputError(
+        `hybridMistyped is ${hybridMistyped}, but the training step's objective is ${objective}, whose views ` +
+          "predict one another; expected index_byol. Set it to 0",
+      );
+    }
     const found: Ranked[] = [];
     for (const [i, text] of batches.texts.entries()) {
       const { rows, scores } = await ranked(text, batches.anchors[i] as Float32Array, hybridCandidates);
       found.push({ rows, upTo: sumsOfShares(scores, hybridSharpness) });
     }
-    return new HybridBatches(batches, documents, hybridCandidates, found);
+    return new HybridBatches(batches, documents, config, found);
   }
 
   /** The batch of the queries `rows`, see `Batches.make`. */
@@ -76,8 +89,32 @@ export class HybridBatches {
       const place = upTo.findIndex((sum) => sum > drawn);
       opened[line] = BigInt(place < 0 ? best.length - 1 : place); // where the product was rounded up
     }
-    return { ...batch, shown, shownMask, opened, openedWeight: new Float32Array(rows.length).fill(1) };
+    const openedWeight = new Float32Array(rows.length).fill(1);
+    const taught = { ...batch, shown, shownMask, opened, openedWeight };
+    if (!this.#mistyped || !noisy) return taught;
+    return secondViewFirst(taught, rows.map(() => draw.random() < this.#mistyped));
   }
+}
+
+/** The first two online views of the queries `chosen` changed for each other: a step teaches and anchors the first. */
+function secondViewFirst(batch: StepBatch, chosen: readonly boolean[]): StepBatch {
+  const { size } = batch;
+  const { ids, mask, length } = batch.online;
+  const changed = (values: BigInt64Array): BigInt64Array => {
+    const found = values.slice();
+    for (const line of chosen.keys()) {
+      if (!chosen[line]) continue;
+      const [first, second] = [line * length, (size + line) * length];
+      found.set(values.subarray(second, second + length), first);
+      found.set(values.subarray(first, first + length), second);
+    }
+    return found;
+  };
+  return {
+    ...batch,
+    online: { ids: changed(ids), mask: changed(mask), length },
+    clean: chosen.map((second, line) => (second ? size + line : line)),
+  };
 }
 
 /** Of the softmax of `scores`, the sum of the shares up to each. */

@@ -35,6 +35,11 @@ export interface LocalSettings extends Hyperparameters {
   /** Temperature of the hybrid's scores: the lower, the more its first document counts. */
   readonly hybridSharpness: number;
   /**
+   * Of this share of the queries the noisy view is taught the hybrid ranking and held to the anchor, in the
+   * place of the clean one.
+   */
+  readonly hybridMistyped: number;
+  /**
    * "global" starts from the release; "ema" from a mix of it and the device's own last result, the
    * more of its own the further apart they are (Zhuang et al., "Divergence-aware Federated
    * Self-Supervised Learning", equation 3).
@@ -61,6 +66,7 @@ const DEFAULTS: LocalSettings = {
   hybridLossWeight: 0,
   hybridCandidates: 50,
   hybridSharpness: 0.1,
+  hybridMistyped: 0,
   proximal: 0,
   clientInit: "global",
   initScale: 1,
@@ -86,6 +92,7 @@ const NUMBERS: typeof WHOLE = {
   openedLossWeight: [0, 1000],
   hybridLossWeight: [0, 1000],
   hybridSharpness: [1e-3, 10],
+  hybridMistyped: [0, 1],
   weightDecay: [0, 10],
   emaRate: [0, 1],
   beta1: [0, 0.999999],

@@ -70,6 +70,8 @@ export interface StepBatch {
   readonly opened: BigInt64Array;
   /** (B,), 0 where none was. */
   readonly openedWeight: Float32Array;
+  /** (B,), in which online row each query stands as it was typed, where not in the first B. For the monitors. */
+  readonly clean?: readonly number[];
 }
 
 /** Everything a step changes, by kind and name, and how many steps were done. */

@@ -87,7 +87,7 @@ export async function trainLocally(options: TrainOptions): Promise<LocalResult> 
   const { leastOpened } = options;
   const batches = await Batches.of(encoder, step.description, examples, documents, config, leastOpened);
   const isTaught = config.hybridLossWeight > 0;
-  const source = isTaught ? await HybridBatches.of(batches, documents, config) : batches;
+  const source = isTaught ? await HybridBatches.of(batches, step.description.objective, documents, config) : batches;
   const openedLossWeight = isTaught ? config.hybridLossWeight : batches.usesOpened ? config.openedLossWeight : 0;
   const given = await step.initialState(options.adapter);
   const start = await begun(step, given, options.previous ?? null, config);
@@ -144,7 +144,11 @@ async function steps(
     batches.make(rows, new Random(random.seed()), random, noisy);
   const look = (batch: StepBatch, { losses: found, vectors }: StepOutcome): string | null => {
     const columns = step.description.dimension;
-    const clean = vectors.subarray(0, size * columns);
+    const clean = new Float32Array(size * columns);
+    for (let line = 0; line < size; line++) {
+      const row = (batch.clean?.[line] ?? line) * columns;
+      clean.set(vectors.subarray(row, row + columns), line * columns);
+    }
     health = measure({ data: clean, columns }, { data: batch.anchor, columns });
     if (!Number.isFinite(found.loss)) return `the loss is ${found.loss}`;
     return complaint(health, config.limits);

@@ -110,6 +110,7 @@ const HYBRID = {
   hybridLossWeight: 1,
   hybridCandidates: 6,
   hybridSharpness: 0.2,
+  hybridMistyped: 0.25,
 };
 
 test("the hybrid ranking of the device's index teaches as in Python", async (t) => {
