@@ -75,8 +75,9 @@ class LocalConfig:
             them.
         hybrid_sharpness: temperature of the hybrid's scores: the lower, the more its first document
             counts.
-        hybrid_mistyped: of this share of the queries the noisy view is taught the hybrid ranking
-            and held to the anchor, in the place of the clean one (0 to 1).
+        hybrid_mistyped: of this share of the queries, drawn anew each step, the noisy view is
+            taught the hybrid ranking in the place of the clean one, and the anchor left out (0 to
+            1). For ``index_byol`` alone.
         proximal: after each step the shared tensors go back this share of the way to where the
             round began (0 to 1). FedProx's term, decoupled from the loss as AdamW decouples
             decay, so that Adam's scaling does not undo it.

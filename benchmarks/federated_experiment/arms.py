@@ -83,6 +83,7 @@ ARMS: dict[str, Arm] = {
     "index_byol_hybrid": Arm(hybrid=True),
     "index_byol_hybrid_loose": Arm(hybrid=True, anchor=0.5),  # the anchor of `pocketquery adapt`
     "index_byol_hybrid_mistyped": Arm(hybrid=True, mistyped=0.5),
+    "index_byol_hybrid_mistyped_free": Arm(hybrid=True, mistyped=0.5),
     "index_byol_hybrid_mistyped_loose": Arm(hybrid=True, mistyped=0.5, anchor=0.5),
 }
 

@@ -84,7 +84,7 @@ class HybridBatches:
         candidates: the hybrid's best documents that are shown; as many random ones are added.
         sharpness: the temperature of the scores, which lie in 0..1.
         mistyped: of this share of the queries, drawn anew for each batch, the second view is taught
-            the ranking and held to the anchor, in the place of the first.
+            the ranking in the place of the first, and neither is held to the anchor.
 
     Raises:
         InvalidInputError: the index finds nothing for a query, so it is empty.
@@ -138,7 +138,9 @@ class HybridBatches:
 
 def _second_view_first(batch: StepBatch, lines: Rows) -> StepBatch:
     """The first two online views of the queries ``lines`` changed for each other: a step teaches
-    and anchors the first. The target's views stay as they are."""
+    the first. The target's views stay as they are, and so do the anchors, of which a step leaves
+    out those of ``lines``: pulling a mistyped view to the clean one's vector, with the weight that
+    keeps clean ones in place, costs clean queries of all kinds."""
     count = len(batch.anchor)
     order = np.arange(len(batch.online_ids))
     order[lines], order[count + lines] = count + lines, lines

@@ -218,7 +218,10 @@ def _state_names(state: tuple[StateTensor, ...], prefix: str) -> list[str]:
 
 def _batch_feed(batch: StepBatch) -> dict[str, NDArray[Any]]:
     values = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    del values["clean"]  # the monitors'
+    clean = values.pop("clean")
+    if clean is not None:  # a mistyped view that is taught is not held to the anchor
+        held = (clean < len(clean))[:, None]
+        values["anchor"] = np.where(held, batch.anchor, np.float32(0))
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -42,7 +42,8 @@ class StepBatch:
         opened: int64 (B,), which of them was opened.
         opened_weight: float32 (B,), 0 where none was.
         clean: (B,), in which row of the online views each query stands as it was typed; the first B
-            by default. Only the monitors ask.
+            by default. One that does not stand there is not held to its anchor, and adds 1 to the
+            mean that is the anchor's loss.
     """
 
     online_ids: Integers

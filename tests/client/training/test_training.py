@@ -15,7 +15,7 @@ from pocketquery.client.training.batches import Batches
 from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.prototypes import MatrixVectors, PrototypeSource
-from pocketquery.client.training.step import LocalStep, State
+from pocketquery.client.training.step import LocalStep, State, _batch_feed
 from pocketquery.client.training.training import LocalConfig, LocalResult, train_locally
 from pocketquery.client.transforms import norm_of
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -311,6 +311,8 @@ def test_the_mistyped_view_is_taught_the_hybrid_ranking_where_it_should_be(
     assert (batch.online_ids[other] == plain.online_ids[size:]).all()
     assert (batch.target_ids == plain.target_ids).all()
     assert (batch.anchor == plain.anchor).all()
+    fed = _batch_feed(batch)["anchor"]
+    assert (fed == np.where(batch.clean[:, None] < size, plain.anchor, 0)).all()
     assert made.make(rows, np.random.default_rng(0), noisy=False).clean is None
 
     # The monitors look at what was typed well: mistyped vectors alone would have stopped it.

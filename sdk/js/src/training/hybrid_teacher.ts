@@ -96,7 +96,8 @@ export class HybridBatches {
   }
 }
 
-/** The first two online views of the queries `chosen` changed for each other: a step teaches and anchors the first. */
+/** The first two online views of the queries `chosen` changed for each other: a step teaches the first, and holds
+ * to the anchor those that were not changed. */
 function secondViewFirst(batch: StepBatch, chosen: readonly boolean[]): StepBatch {
   const { size } = batch;
   const { ids, mask, length } = batch.online;

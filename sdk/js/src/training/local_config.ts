@@ -35,8 +35,8 @@ export interface LocalSettings extends Hyperparameters {
   /** Temperature of the hybrid's scores: the lower, the more its first document counts. */
   readonly hybridSharpness: number;
   /**
-   * Of this share of the queries the noisy view is taught the hybrid ranking and held to the anchor, in the
-   * place of the clean one.
+   * Of this share of the queries, drawn anew each step, the noisy view is taught the hybrid ranking in the
+   * place of the clean one, and the anchor left out. For "index_byol" alone.
    */
   readonly hybridMistyped: number;
   /**

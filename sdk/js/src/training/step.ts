@@ -70,7 +70,10 @@ export interface StepBatch {
   readonly opened: BigInt64Array;
   /** (B,), 0 where none was. */
   readonly openedWeight: Float32Array;
-  /** (B,), in which online row each query stands as it was typed, where not in the first B. For the monitors. */
+  /**
+   * (B,), in which online row each query stands as it was typed, where not in the first B. One that does not
+   * stand there is not held to its anchor.
+   */
   readonly clean?: readonly number[];
 }
 
@@ -252,7 +255,7 @@ export class LocalStep {
       online_mask: int(online.mask, views * size, online.length),
       target_ids: int(target.ids, targets * size, target.length),
       target_mask: int(target.mask, targets * size, target.length),
-      anchor: float(batch.anchor, size, d),
+      anchor: float(heldAnchors(batch, d), size, d),
       shown: float(batch.shown, size, shownMask.length / size, d),
       shown_mask: float(shownMask, size, shownMask.length / size),
       opened: int(batch.opened, size),
@@ -287,6 +290,16 @@ export class LocalStep {
     const raw = parseSafetensors(await this.#bundle.read(TRAINING_STATE_FILE), TRAINING_STATE_FILE);
     return adapterOf(raw, `${this.#bundle.source.name}: ${TRAINING_STATE_FILE}`);
   }
+}
+
+/** The anchors, of which those of queries that do not stand in the first place as they were typed hold nothing. */
+function heldAnchors({ anchor, clean, size }: StepBatch, dimension: number): Float32Array {
+  if (clean === undefined) return anchor;
+  const held = anchor.slice();
+  for (const [line, row] of clean.entries()) {
+    if (row >= size) held.fill(0, line * dimension, (line + 1) * dimension);
+  }
+  return held;
 }
 
 function checkBundle(description: StepDescription, { manifest }: Bundle, source: string): void {
