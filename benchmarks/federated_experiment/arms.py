@@ -82,9 +82,8 @@ ARMS: dict[str, Arm] = {
     "index_byol_loose": Arm(anchor=0.5),  # what of the last arm's gain is the anchor's
     "index_byol_hybrid": Arm(hybrid=True),
     "index_byol_hybrid_loose": Arm(hybrid=True, anchor=0.5),  # the anchor of `pocketquery adapt`
+    "index_byol_hybrid_half": Arm(hybrid=True, anchor=2.5),  # what of the next's is the anchor's
     "index_byol_hybrid_mistyped": Arm(hybrid=True, mistyped=0.5),
-    "index_byol_hybrid_mistyped_free": Arm(hybrid=True, mistyped=0.5),
-    "index_byol_hybrid_mistyped_loose": Arm(hybrid=True, mistyped=0.5, anchor=0.5),
 }
 
 
