@@ -19,7 +19,7 @@ __all__ = ["ClientInit", "LocalConfig"]
 
 ClientInit = Literal["global", "ema"]
 
-_HYBRID = ("hybrid_loss_weight", "hybrid_candidates", "hybrid_sharpness")
+_HYBRID = ("hybrid_loss_weight", "hybrid_candidates", "hybrid_sharpness", "hybrid_mistyped")
 _MOST_VIEWS = 32
 _LARGEST_JSON = 100_000  # characters
 # Far beyond what is of use, and no more work or memory than a device has.
@@ -77,7 +77,7 @@ class LocalConfig:
             counts.
         hybrid_mistyped: of this share of the queries, drawn anew each step, the noisy view is
             taught the hybrid ranking in the place of the clean one, and the anchor left out (0 to
-            1). For ``index_byol`` alone.
+            1). The views of ``byol`` predict one another and keep their places.
         proximal: after each step the shared tensors go back this share of the way to where the
             round began (0 to 1). FedProx's term, decoupled from the loss as AdamW decouples
             decay, so that Adam's scaling does not undo it.
@@ -111,7 +111,7 @@ class LocalConfig:
     hybrid_loss_weight: float = 0.0
     hybrid_candidates: int = 50
     hybrid_sharpness: float = 0.1
-    hybrid_mistyped: float = 0.0
+    hybrid_mistyped: float = 0.5
     proximal: float = 0.0
     client_init: ClientInit = "global"
     init_scale: float = 1.0
@@ -160,8 +160,6 @@ class LocalConfig:
         if not self.hybrid_loss_weight:
             for name in _HYBRID:
                 del found[name]
-        if not self.hybrid_mistyped:
-            del found["hybrid_mistyped"]
         return found
 
     def view_plan(self, views: int) -> ViewPlan:

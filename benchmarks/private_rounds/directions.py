@@ -87,6 +87,7 @@ class Directions:
             fleet.index,
             candidates=config.hybrid_candidates,
             sharpness=config.hybrid_sharpness,
+            mistyped=config.hybrid_mistyped,
         )
 
     def of_words(self, words: Sequence[str]) -> Floats:

@@ -113,9 +113,9 @@ def train_locally(
 
     Raises:
         InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
-            ``byol``, whose heads normalise over the batch; that objective and ``hybrid_mistyped``;
-            a query that is no text; tensors of another encoder; no document to compare with; a
-            hybrid ranking as teacher where there is a matrix and no index.
+            ``byol``, whose heads normalise over the batch; a query that is no text; tensors of
+            another encoder; no document to compare with; a hybrid ranking as teacher where there is
+            a matrix and no index.
         SpaceMismatchError: encoder, step and documents are not of one space.
     """
     _check(encoder, step, len(examples), config.batch_size)
@@ -227,17 +227,12 @@ def _taught_by_hybrid(
             f"hybrid_loss_weight is {config.hybrid_loss_weight:g}, but this device has document "
             "vectors alone; expected an open index, which can be searched by words, too"
         )
-    if config.hybrid_mistyped and objective != "index_byol":
-        raise InvalidInputError(
-            f"hybrid_mistyped is {config.hybrid_mistyped:g}, but the training step's objective is "
-            f"{objective}, whose views predict one another; expected index_byol. Set it to 0"
-        )
     return HybridBatches(
         batches,
         source,
         candidates=config.hybrid_candidates,
         sharpness=config.hybrid_sharpness,
-        mistyped=config.hybrid_mistyped,
+        mistyped=config.hybrid_mistyped if objective == "index_byol" else 0.0,
     )
 
 

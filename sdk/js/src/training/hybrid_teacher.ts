@@ -28,20 +28,21 @@ export class HybridBatches {
   private constructor(
     batches: Batches,
     documents: DocumentVectors,
-    { hybridCandidates, hybridMistyped }: LocalConfig,
+    candidates: number,
+    mistyped: number,
     ranked: readonly Ranked[],
   ) {
     this.#batches = batches;
     this.#documents = documents;
-    this.#candidates = hybridCandidates;
-    this.#mistyped = hybridMistyped;
+    this.#candidates = candidates;
+    this.#mistyped = mistyped;
     this.#ranked = ranked;
   }
 
   /**
    * `documents` are searched once for each query of `batches`.
    *
-   * Throws InvalidInputError: they are vectors alone; hybridMistyped, and another objective than index_byol.
+   * Throws InvalidInputError: they are vectors alone.
    */
   static async of(
     batches: Batches,
@@ -49,7 +50,7 @@ export class HybridBatches {
     documents: DocumentVectors,
     config: LocalConfig,
   ): Promise<HybridBatches> {
-    const { hybridLossWeight, hybridCandidates, hybridSharpness, hybridMistyped } = config;
+    const { hybridLossWeight, hybridCandidates, hybridSharpness } = config;
     const { ranked } = documents;
     if (ranked === undefined) {
       throw new InvalidInputError(
@@ -57,18 +58,13 @@ export class HybridBatches {
           "those of an index, index.vectors(), which can be searched by words, too",
       );
     }
-    if (hybridMistyped && objective !== "index_byol") {
-      throw new InvalidInputError(
-        `hybridMistyped is ${hybridMistyped}, but the training step's objective is ${objective}, whose views ` +
-          "predict one another; expected index_byol. Set it to 0",
-      );
-    }
     const found: Ranked[] = [];
     for (const [i, text] of batches.texts.entries()) {
       const { rows, scores } = await ranked(text, batches.anchors[i] as Float32Array, hybridCandidates);
       found.push({ rows, upTo: sumsOfShares(scores, hybridSharpness) });
     }
-    return new HybridBatches(batches, documents, config, found);
+    const mistyped = objective === "index_byol" ? config.hybridMistyped : 0; // byol's views predict one another
+    return new HybridBatches(batches, documents, hybridCandidates, mistyped, found);
   }
 
   /** The batch of the queries `rows`, see `Batches.make`. */

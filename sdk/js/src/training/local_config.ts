@@ -36,7 +36,7 @@ export interface LocalSettings extends Hyperparameters {
   readonly hybridSharpness: number;
   /**
    * Of this share of the queries, drawn anew each step, the noisy view is taught the hybrid ranking in the
-   * place of the clean one, and the anchor left out. For "index_byol" alone.
+   * place of the clean one, and the anchor left out. Of "index_byol" alone: byol's views predict one another.
    */
   readonly hybridMistyped: number;
   /**
@@ -66,7 +66,7 @@ const DEFAULTS: LocalSettings = {
   hybridLossWeight: 0,
   hybridCandidates: 50,
   hybridSharpness: 0.1,
-  hybridMistyped: 0,
+  hybridMistyped: 0.5,
   proximal: 0,
   clientInit: "global",
   initScale: 1,

@@ -31,7 +31,7 @@ def test_every_option_arrives_where_it_belongs() -> None:
         "gateways": 2, "mode": "buffered",
     }  # fmt: skip
     buffered = {"in-flight": 9, "most-staleness": 2}
-    taught = {"hybrid-weight": 1, "hybrid-mistyped": 0.5}  # not beside opened results
+    taught = {"hybrid-weight": 1, "hybrid-mistyped": 0.25}  # not beside opened results
     secure = {option.name for option in OPTIONS if option.help.startswith(("secure:", "privacy:"))}
     assert changed.keys() | buffered.keys() | secure | {"secure", *taught} == {
         option.name for option in OPTIONS
@@ -40,7 +40,7 @@ def test_every_option_arrives_where_it_belongs() -> None:
     for name, value in changed.items():
         assert json.dumps(FederationOptions.of({name: value}).to_dict()) != before, name
     local = FederationOptions.of(taught).local
-    assert (local.hybrid_loss_weight, local.hybrid_mistyped) == (1.0, 0.5)
+    assert (local.hybrid_loss_weight, local.hybrid_mistyped) == (1.0, 0.25)
     asynchronous = {"mode": "buffered"}
     before = json.dumps(FederationOptions.of(asynchronous).to_dict())
     for name, value in buffered.items():
