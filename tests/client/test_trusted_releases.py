@@ -263,7 +263,7 @@ def test_a_statement_of_another_bundle_is_refused_and_bundles_do_not_mix(
     with pytest.raises(SpaceMismatchError, match="another"):
         trusted.follow(said(other, 9, "5"), manifest=manifest)
     files = dict(manifest.files)
-    files[ENCODER_FILE] = replace(files[ENCODER_FILE], sha256="f" * 64)
+    files[ENCODER_FILE] = files[ENCODER_FILE]._replace(sha256="f" * 64)
     newer = replace(manifest, files=files)
     with pytest.raises(CorruptArtifactError, match="f" * 64):
         trusted.follow(said(newer, 9, "5"), manifest=manifest)

@@ -214,7 +214,7 @@ def test_a_registry_of_another_bundle_is_named_with_both_ids(
     with pytest.raises(SpaceMismatchError, match=f"{bundle.manifest.space.id}.*space-other"):
         Registry.of_bundle(registry.folder, Bundle.open(elsewhere))
     files = dict(bundle.manifest.files)
-    files[ENCODER_FILE] = dataclasses.replace(files[ENCODER_FILE], sha256="0" * 64)
+    files[ENCODER_FILE] = files[ENCODER_FILE]._replace(sha256="0" * 64)
     manifest = dataclasses.replace(bundle.manifest, files=files)
     expected = f"{bundle.manifest.files[ENCODER_FILE].sha256}.*{'0' * 64}"
     with pytest.raises(CorruptArtifactError, match=expected):
