@@ -148,7 +148,7 @@ def _second_view_first(batch: StepBatch, lines: Rows) -> StepBatch:
         batch,
         online_ids=batch.online_ids[order],
         online_mask=batch.online_mask[order],
-        clean=np.where(np.isin(np.arange(count), lines), count, 0) + np.arange(count),
+        clean=order[:count],
     )
 
 
