@@ -82,13 +82,7 @@ class Directions:
         batches = Batches(fleet.encoder, fleet.step.description, examples, fleet.index, config)
         if not config.hybrid_loss_weight:
             return batches
-        return HybridBatches(
-            batches,
-            fleet.index,
-            candidates=config.hybrid_candidates,
-            sharpness=config.hybrid_sharpness,
-            mistyped=config.hybrid_mistyped,
-        )
+        return HybridBatches(batches, fleet.index, config)
 
     def of_words(self, words: Sequence[str]) -> Floats:
         """Of each word alone."""

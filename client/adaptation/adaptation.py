@@ -95,6 +95,9 @@ class AdaptationConfig:
             temperature=self.temperature,
             anchor_weight=self.anchor_weight,
             hybrid_loss_weight=self.teacher_weight,
+            hybrid_candidates=self.candidates,
+            hybrid_sharpness=self.sharpness,
+            hybrid_mistyped=0.0,  # with so loose an anchor it was not tried
             typo_rate=self.typo_rate,
         )
 
@@ -166,8 +169,7 @@ def adapt(
     batches = HybridBatches(
         Batches(encoder, step.description, [Example(t) for t in texts], index, training),
         index,
-        candidates=config.candidates,
-        sharpness=config.sharpness,
+        training,
     )
     given = step.initial_state(encoder.adapter)
 

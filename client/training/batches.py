@@ -65,6 +65,7 @@ class Batches:
         self._encoder = encoder
         self._step = step
         self._config = config
+        self.objective = step.objective
         self.texts = [example.query for example in examples]
         self._prompt = _query_prompt(encoder)
         asked = config.opened_loss_weight > 0

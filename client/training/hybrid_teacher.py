@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.training.batches import Batches
 from pocketquery.client.training.prototypes import DocumentVectors, with_random
 from pocketquery.client.training.step import StepBatch
@@ -81,30 +82,23 @@ class HybridBatches:
     Args:
         batches: views, anchors and prototypes of the same queries.
         index: is searched once for each query, by its text and its anchor.
-        candidates: the hybrid's best documents that are shown; as many random ones are added.
-        sharpness: the temperature of the scores, which lie in 0..1.
-        mistyped: of this share of the queries, drawn anew for each batch, the second view is taught
-            the ranking in the place of the first, and neither is held to the anchor.
+        config: how many documents are shown, how sharply they are ranked, and of which share of the
+            queries the second view is taught in the place of the first and the anchor left out.
 
     Raises:
         InvalidInputError: the index finds nothing for a query, so it is empty.
     """
 
-    def __init__(
-        self,
-        batches: Batches,
-        index: Index,
-        *,
-        candidates: int,
-        sharpness: float,
-        mistyped: float = 0.0,
-    ) -> None:
+    def __init__(self, batches: Batches, index: Index, config: LocalConfig) -> None:
         self._batches = batches
-        found = hybrid_rankings(index, batches.texts, batches.anchors, candidates, sharpness)
+        self._random = config.hybrid_candidates
+        found = hybrid_rankings(
+            index, batches.texts, batches.anchors, self._random, config.hybrid_sharpness
+        )
         self._documents, self._ranked = found.documents, found.ranked
         self._up_to = [np.cumsum(shares) for shares in found.shares]
-        self._random = candidates
-        self._mistyped = mistyped
+        # The views of byol predict one another, so they keep their places.
+        self._mistyped = config.hybrid_mistyped if batches.objective == "index_byol" else 0.0
 
     def make(self, rows: Rows, rng: np.random.Generator, *, noisy: bool = True) -> StepBatch:
         """The batch of the queries ``rows``, see :meth:`Batches.make`.

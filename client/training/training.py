@@ -130,7 +130,7 @@ def train_locally(
         encoder, step.description, chosen, index_vectors, config, plan, least_opened
     )
     if config.hybrid_loss_weight:
-        batches = _taught_by_hybrid(own, step.description.objective, index_vectors, config)
+        batches = _taught_by_hybrid(own, index_vectors, config)
     elif config.opened_loss_weight and not own.uses_opened:
         config = replace(config, opened_loss_weight=0.0)
     given = step.initial_state(adapter)
@@ -220,20 +220,14 @@ def _draw(
 
 
 def _taught_by_hybrid(
-    batches: Batches, objective: str, source: PrototypeSource, config: LocalConfig
+    batches: Batches, source: PrototypeSource, config: LocalConfig
 ) -> HybridBatches:
     if not isinstance(source, Index):
         raise InvalidInputError(
             f"hybrid_loss_weight is {config.hybrid_loss_weight:g}, but this device has document "
             "vectors alone; expected an open index, which can be searched by words, too"
         )
-    return HybridBatches(
-        batches,
-        source,
-        candidates=config.hybrid_candidates,
-        sharpness=config.hybrid_sharpness,
-        mistyped=config.hybrid_mistyped if objective == "index_byol" else 0.0,
-    )
+    return HybridBatches(batches, source, config)
 
 
 def _begin(step: LocalStep, given: State, previous: Tensors | None, config: LocalConfig) -> State:

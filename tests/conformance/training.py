@@ -237,11 +237,7 @@ def hybrid(
     chosen = [Example(examples[row].query) for row in draws.permutation(len(examples))]
     with sdk.open_index(TARGET / "index") as index:
         batches = HybridBatches(
-            Batches(encoder, step.description, chosen, index, config),
-            index,
-            candidates=config.hybrid_candidates,
-            sharpness=config.hybrid_sharpness,
-            mistyped=config.hybrid_mistyped,
+            Batches(encoder, step.description, chosen, index, config), index, config
         )
         result, trained = _trained(step, batches, len(chosen), adapter, config, draws)
     return _told(config, result, trained)

@@ -125,9 +125,11 @@ def test_results_are_opened_as_often_as_the_hybrid_ranking_says(
 ) -> None:
     encoder, step = Encoder.of_bundle(bundle), LocalStep.open(bundle)
     texts = sentences(4)
-    config = LocalConfig(batch_size=4, steps=1)
+    config = LocalConfig(
+        batch_size=4, steps=1, hybrid_candidates=5, hybrid_sharpness=0.3, hybrid_mistyped=0.0
+    )
     inner = Batches(encoder, step.description, [Example(t) for t in texts], index, config)
-    taught = HybridBatches(inner, index, candidates=5, sharpness=0.3)
+    taught = HybridBatches(inner, index, config)
     rng = np.random.default_rng(0)
     rows = np.arange(4)
     opened = Counter(int(taught.make(rows, rng).opened[0]) for _ in range(400))

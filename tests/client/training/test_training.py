@@ -300,7 +300,7 @@ def test_the_mistyped_view_is_taught_the_hybrid_ranking_where_it_should_be(
     config = dataclasses.replace(HYBRID, typo_rate=0.3, hybrid_mistyped=0.5)
     encoder, size = device.encoder, len(QUERIES)
     own = Batches(encoder, device.step.description, QUERIES, index, config)
-    made = HybridBatches(own, index, candidates=10, sharpness=0.1, mistyped=0.5)
+    made = HybridBatches(own, index, config)
     rows = np.arange(size)
     plain, batch = (
         own.make(rows, np.random.default_rng(0)),

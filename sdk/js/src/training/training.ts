@@ -144,10 +144,9 @@ async function steps(
     batches.make(rows, new Random(random.seed()), random, noisy);
   const look = (batch: StepBatch, { losses: found, vectors }: StepOutcome): string | null => {
     const columns = step.description.dimension;
-    const clean = new Float32Array(size * columns);
-    for (let line = 0; line < size; line++) {
-      const row = (batch.clean?.[line] ?? line) * columns;
-      clean.set(vectors.subarray(row, row + columns), line * columns);
+    const clean = batch.clean ? vectors.slice(0, size * columns) : vectors.subarray(0, size * columns);
+    for (const [line, row] of (batch.clean ?? []).entries()) {
+      clean.set(vectors.subarray(row * columns, (row + 1) * columns), line * columns);
     }
     health = measure({ data: clean, columns }, { data: batch.anchor, columns });
     if (!Number.isFinite(found.loss)) return `the loss is ${found.loss}`;
