@@ -1,6 +1,7 @@
 /** The service worker as the page sees it: kept for offline, not kept and why, a newer version. */
 
 const PATIENCE = 2000; // ms for a newer worker to take over
+const CLAIM = 60_000; // ms for a first worker, which takes the page over before it says that it is active
 
 /**
  * Wait until everything is stored, or until it is clear that it cannot be; the page works in both.
@@ -27,11 +28,12 @@ export async function keepOffline(onProgress, onUpdate) {
     if (!registration) return { kept: false, reason: String(error.message ?? error) };
   }
   if (!registration) return { kept: false, reason: "service workers are switched off" };
-  const installing = registration.installing;
-  if (!registration.active && installing && (await outcome(installing)) === "redundant") {
+  const { active, waiting, installing } = registration;
+  const first = active?.state === "activated" ? null : (active ?? waiting ?? installing);
+  if (first && (await outcome(first)) === "redundant") {
     return { kept: false, reason: failure || "not everything could be stored: is there space left?" };
   }
-  if (!serviceWorker.controller) await controlled(registration);
+  await controlled(first ? CLAIM : PATIENCE);
   watch(registration, onUpdate);
   return { kept: serviceWorker.controller !== null, reason: "the page was reloaded without it" };
 }
@@ -47,12 +49,12 @@ function outcome(worker) {
 }
 
 /** A page that was reloaded with Shift is never controlled, so this ends without it, too. */
-async function controlled(registration) {
+async function controlled(patience) {
   const { serviceWorker } = navigator;
-  if (registration.waiting && !registration.active) return;
+  if (serviceWorker.controller) return;
   await Promise.race([
     new Promise((resolve) => serviceWorker.addEventListener("controllerchange", resolve, { once: true })),
-    new Promise((resolve) => setTimeout(resolve, 2000)),
+    new Promise((resolve) => setTimeout(resolve, patience)),
   ]);
 }
 

@@ -5,38 +5,18 @@
  *                             "site": [bundle with a training step, index], "queries": [...], "pictures": ...}'
  */
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { pathToFileURL } from "node:url";
+import { inBrowser, LIMIT, ready, searched, started, stopped } from "./web_browser.mjs";
 
-const { python, serve, playwright, chromium: executablePath, site, queries, pictures } = JSON.parse(process.argv[2]);
-const { chromium } = (await import(pathToFileURL(playwright).href)).default;
-const ARGUMENTS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
+const { python, serve, playwright, chromium, site, queries, pictures } = JSON.parse(process.argv[2]);
 const [bundle, index] = site;
-const server = spawn(python, [serve, "--bundle", bundle, "--index", index, "--port", "0"], {
-  stdio: ["ignore", "pipe", "inherit"],
-});
-
-async function address() {
-  for await (const line of createInterface({ input: server.stdout })) return line.split(" ")[0];
-  throw new Error("the server did not start");
-}
-
-const ready = (page) => page.waitForSelector("html[data-ready]", { timeout: 60_000 });
 const text = (page, id) => page.textContent(`#${id}`);
-const said = (page, pattern) => page.locator("#taught", { hasText: pattern }).waitFor({ timeout: 120_000 });
+const said = (page, pattern) => page.locator("#taught", { hasText: pattern }).waitFor({ timeout: LIMIT });
 const tree = (page) => page.locator("#learning").ariaSnapshot();
 
 async function results(page, query) {
-  await page.evaluate("document.getElementById('status').textContent = ''");
-  await page.fill("#query", query);
   await page.check("input[value=dense]");
-  await page.locator("#status", { hasText: / ms/ }).waitFor({ timeout: 30_000 });
+  await searched(page, query);
   return page.locator("#results .title").allTextContents();
 }
 
@@ -48,15 +28,15 @@ async function opened(page, query, place) {
   await page.keyboard.press("Enter");
 }
 
-const browser = await chromium.launch({ executablePath, headless: true, args: ARGUMENTS });
-try {
+await inBrowser(playwright, chromium, async (browser) => {
   const found = { errors: [] };
   const context = await browser.newContext({ viewport: { width: 1180, height: 820 }, colorScheme: "light" });
   const page = await context.newPage();
   page.on("pageerror", (error) => found.errors.push(error.message));
   const asked = [];
   context.on("request", (request) => asked.push(new URL(request.url()).pathname));
-  await page.goto(await address());
+  const { server, address } = await started(python, serve, ["--bundle", bundle, "--index", index]);
+  await page.goto(address);
   await ready(page);
   const stored = "caches.open('pocketquery-files').then(async (c) => (await c.keys()).map((r) => r.url.split('/').pop()))";
   const later = await page.evaluate("Object.entries(SITE.files).filter(([, { later }]) => later).map(([name, { sha256 }]) => [name, sha256])");
@@ -85,11 +65,10 @@ try {
   };
 
   // From here on without a network.
-  server.kill();
-  await once(server, "exit");
+  await stopped(server);
   await context.setOffline(true);
   for (const [i, query] of queries.entries()) await opened(page, query, 1 + (i % 4));
-  await page.locator("#kept-count", { hasText: `${queries.length} opened` }).waitFor({ timeout: 10_000 });
+  await page.locator("#kept-count", { hasText: `${queries.length} opened` }).waitFor({ timeout: LIMIT });
   const first = await results(page, queries[0]);
   await page.focus("#improve");
   await page.keyboard.press("Enter");
@@ -146,8 +125,5 @@ try {
   await ready(page);
   found.withdrawn.after = await page.isVisible("#ask");
   await context.close();
-  console.log(JSON.stringify(found));
-} finally {
-  await browser.close();
-  server.kill();
-}
+  return found;
+});

@@ -7,47 +7,19 @@
  * "elsewhere" (an index of another space), "unsigned" (with a key that has signed nothing).
  */
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { pathToFileURL } from "node:url";
+import { inBrowser, reached, ready, searched, started, stopped, updated } from "./web_browser.mjs";
 
-const { python, serve, playwright, chromium: executablePath, sites, queries, pictures } = JSON.parse(
-  process.argv[2],
-);
-const { chromium } = (await import(pathToFileURL(playwright).href)).default;
-const ARGUMENTS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
+const { python, serve, playwright, chromium, sites, queries, pictures } = JSON.parse(process.argv[2]);
 const DESKTOP = { viewport: { width: 1180, height: 820 }, colorScheme: "light" };
 const PHONE = {
   viewport: { width: 390, height: 844 }, colorScheme: "dark", isMobile: true, hasTouch: true,
 };
 const KEYS = ["ArrowDown", "Enter", "ArrowUp", "ArrowDown", "End", "Escape", "Tab", "/"];
-const servers = new Set();
 
-async function started([bundle, index, key], port = 0) {
-  const options = ["--bundle", bundle, "--index", index, "--port", String(port)];
-  if (key) options.push("--public-key", key);
-  const server = spawn(python, [serve, ...options], { stdio: ["ignore", "pipe", "inherit"] });
-  servers.add(server);
-  for await (const line of createInterface({ input: server.stdout })) {
-    return { server, address: line.split(" ")[0] };
-  }
-  throw new Error("the server did not start");
-}
-
-async function stopped(server) {
-  servers.delete(server);
-  const ended = once(server, "exit");
-  server.kill();
-  await ended;
-}
-
+const served = ([bundle, index, key], port) =>
+  started(python, serve, ["--bundle", bundle, "--index", index, ...(key ? ["--public-key", key] : [])], port);
 const texts = (page, selector) => page.locator(selector).allTextContents();
-const ready = (page) => page.waitForSelector("html[data-ready]", { timeout: 0 });
 const focused = (page) => page.evaluate("document.activeElement.id || document.activeElement.getAttribute('aria-controls') || 'else'");
 
 async function facts(page) {
@@ -57,9 +29,7 @@ async function facts(page) {
 
 /** Types the query and waits for its results. */
 async function asked(page, query) {
-  await page.evaluate("document.getElementById('status').textContent = ''");
-  await page.fill("#query", query);
-  await page.locator("#status", { hasText: / ms/ }).waitFor({ timeout: 0 });
+  await searched(page, query);
   return {
     titles: await texts(page, "#results .title"),
     marks: await texts(page, "#results mark"),
@@ -82,12 +52,12 @@ async function walked(page) {
   // The page asks the same again when a release has come.
   await page.evaluate("document.getElementById('status').textContent = ''");
   await page.evaluate("document.getElementById('search').dispatchEvent(new Event('input'))");
-  await page.locator("#status", { hasText: / ms/ }).waitFor({ timeout: 0 });
+  await reached(page, "#status", { hasText: / ms/ });
   return { steps, open: opened, again: [await open.count(), (await focused(page)) === focus] };
 }
 
 async function visited(browser, site, options = {}, { script, quotaSize } = {}) {
-  const { server, address } = await started(site);
+  const { server, address } = await served(site);
   const context = await browser.newContext({ ...DESKTOP, ...options });
   if (script) await context.addInitScript(script);
   const page = await context.newPage();
@@ -96,7 +66,7 @@ async function visited(browser, site, options = {}, { script, quotaSize } = {}) 
     await devtools.send("Storage.overrideQuotaForOrigin", { origin: new URL(address).origin, quotaSize });
   }
   await page.goto(address);
-  await page.waitForSelector("html[data-ready], #problem:not([hidden])", { timeout: 0 });
+  await reached(page, "html[data-ready], #problem:not([hidden])");
   const found = { problem: (await page.textContent("#problem")).replace(/\s+/g, " ") };
   if (await page.isVisible("#problem")) {
     await page.screenshot({ path: join(pictures, "problem.png") });
@@ -112,7 +82,7 @@ async function visited(browser, site, options = {}, { script, quotaSize } = {}) 
 
 async function offlineAndUpdated(browser) {
   const found = { errors: [] };
-  const first = await started(sites.good);
+  const first = await served(sites.good);
   const port = Number(new URL(first.address).port);
   const context = await browser.newContext(DESKTOP);
   const page = await context.newPage();
@@ -135,7 +105,7 @@ async function offlineAndUpdated(browser) {
   );
   found.facts = await facts(page);
   await page.click("#replay");
-  await page.locator("#replayed", { hasText: /cosine|does not/ }).waitFor({ timeout: 0 });
+  await reached(page, "#replayed", { hasText: /cosine|does not/ });
   found.replayed = await page.textContent("#replayed");
 
   await stopped(first.server);
@@ -146,16 +116,12 @@ async function offlineAndUpdated(browser) {
   for (const query of queries) found.offline.push(await asked(page, query));
   found.offlineFacts = await facts(page);
 
-  const second = await started(sites.newer, port);
+  const second = await served(sites.newer, port);
   await context.setOffline(false);
   await page.reload();
   await ready(page);
   found.beforeUpdate = (await facts(page)).Documents;
-  await page.waitForSelector("#update:not([hidden])", { timeout: 0 });
-  const reloaded = page.waitForEvent("load", { timeout: 0 });
-  await page.click("#update button");
-  await reloaded;
-  await ready(page);
+  await updated(page);
   found.afterUpdate = (await facts(page)).Documents;
   found.stored = await page.evaluate(
     "caches.open('pocketquery-files').then(async (c) => (await c.keys()).map((r) => r.url.split('/').pop()))",
@@ -166,21 +132,14 @@ async function offlineAndUpdated(browser) {
   return found;
 }
 
-const browser = await chromium.launch({ executablePath, headless: true, args: ARGUMENTS });
-try {
-  const report = {
-    main: await offlineAndUpdated(browser),
-    tampered: await visited(browser, sites.tampered),
-    elsewhere: await visited(browser, sites.elsewhere),
-    noWebAssembly: await visited(browser, sites.good, {}, { script: "delete globalThis.WebAssembly" }),
-    noServiceWorker: await visited(browser, sites.good, { serviceWorkers: "block" }),
-    noSpace: await visited(browser, sites.good, {}, { quotaSize: 2_000_000 }),
-    unsigned: await visited(browser, sites.unsigned),
-    phone: await visited(browser, sites.good, PHONE),
-    desktop: await visited(browser, sites.good),
-  };
-  console.log(JSON.stringify(report));
-} finally {
-  await browser.close();
-  for (const server of servers) server.kill();
-}
+await inBrowser(playwright, chromium, async (browser) => ({
+  main: await offlineAndUpdated(browser),
+  tampered: await visited(browser, sites.tampered),
+  elsewhere: await visited(browser, sites.elsewhere),
+  noWebAssembly: await visited(browser, sites.good, {}, { script: "delete globalThis.WebAssembly" }),
+  noServiceWorker: await visited(browser, sites.good, { serviceWorkers: "block" }),
+  noSpace: await visited(browser, sites.good, {}, { quotaSize: 2_000_000 }),
+  unsigned: await visited(browser, sites.unsigned),
+  phone: await visited(browser, sites.good, PHONE),
+  desktop: await visited(browser, sites.good),
+}));
