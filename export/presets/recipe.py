@@ -79,7 +79,8 @@ class Budget:
     """How much a student learns from, and for how long.
 
     Attributes:
-        pieces: see :func:`~pocketquery.export.presets.texts.preset_texts`, as the next two.
+        pieces: see :func:`~pocketquery.export.presets.texts.preset_texts`, as the next four.
+        textbook_pieces: likewise.
         documents: likewise.
         question_copies: likewise.
         dialogue_turns: likewise.
@@ -90,6 +91,7 @@ class Budget:
     """
 
     pieces: int
+    textbook_pieces: int
     documents: int
     question_copies: int
     dialogue_turns: int | None
@@ -100,8 +102,8 @@ class Budget:
 
 
 BUDGETS = {
-    "accelerator": Budget(2_000_000, 60_000, 4, None, 24_000, 1024),
-    "cores": Budget(300_000, 12_000, 1, 30_000, 16_000, 128, 1.0, 0.04),
+    "accelerator": Budget(2_000_000, 500_000, 60_000, 4, None, 24_000, 1024),
+    "cores": Budget(400_000, 150_000, 16_000, 1, 30_000, 20_000, 128, 1.0, 0.04),
 }
 
 
@@ -125,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     texts = preset_texts(
         options.data,
         pieces=budget.pieces,
+        textbook_pieces=budget.textbook_pieces,
         documents=budget.documents,
         question_copies=budget.question_copies,
         dialogue_turns=budget.dialogue_turns,

@@ -1,8 +1,9 @@
 """What the encoders that come with pocketquery learn from: texts whose licences allow it.
 
-English Wikipedia (CC BY-SA 3.0), the questions of NQ-open (CC BY-SA 3.0), the users' turns of
-Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). No collection
-that the encoders are measured on is among them: neither its queries nor its documents.
+English Wikipedia (CC BY-SA 3.0), OpenStax's textbooks (CC BY 4.0), the questions of NQ-open (CC
+BY-SA 3.0), the users' turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training
+requests (CC BY 3.0). No collection that the encoders are measured on is among them: neither its
+queries nor its documents.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def preset_texts(
     data: Path,
     *,
     pieces: int = 2_000_000,
+    textbook_pieces: int = 500_000,
     documents: int = 60_000,
     question_copies: int = 4,
     dialogue_turns: int | None = None,
@@ -64,10 +66,12 @@ def preset_texts(
     """Collect the texts from the folder with the public data sets.
 
     Args:
-        data: holds ``enwiki_pages``, ``nq_open_queries``, ``sgd_dialogues`` and ``clinc150``.
+        data: holds ``enwiki_pages``, ``openstax_textbooks`` (:mod:`.textbooks` makes it),
+            ``nq_open_queries``, ``sgd_dialogues`` and ``clinc150``.
         pieces: texts drawn from Wikipedia, half of them evenly and half by how rare their words
             are, so that the words of a trade are learnt, too.
-        documents: paragraphs drawn for the ranking.
+        textbook_pieces: texts drawn from textbooks, likewise.
+        documents: paragraphs drawn for the ranking, from both evenly.
         question_copies: how often people's own questions stand in the texts, which are few beside
             what is cut from pages.
         dialogue_turns: users' turns of dialogues among those questions at most; None takes all.
@@ -77,24 +81,25 @@ def preset_texts(
         InvalidInputError: a data set is not there.
     """
     pages = list(_pages(_file(data, "enwiki_pages/pages.jsonl.xz")))
+    books = [d for page in _pages(_file(data, "openstax_textbooks/pages.jsonl.xz")) for d in page]
     rng = random.Random(seed)
     kept_back = set(rng.sample(range(len(pages)), max(1, len(pages) // 50)))
     learnt = [d for i, page in enumerate(pages) if i not in kept_back for d in page]
     unseen = [d for i in sorted(kept_back) for d in pages[i]]
     cut = [
         text
-        for text in unique_texts(_pieces(learnt, seed))
-        if len(text.split()) <= _SHORT or rng.random() < _LONG_SHARE
+        for paragraphs, count in ((learnt, pieces), (books, textbook_pieces))
+        for text in _drawn(_queries(paragraphs, seed, rng), count, rng)
     ]
     turns = unique_texts(_turns(data))
     if dialogue_turns is not None:
         turns = random.Random(seed).sample(turns, min(dialogue_turns, len(turns)))
     asked = unique_texts([*_questions(data), *turns])
-    ranked = rng.sample(learnt, min(documents, len(learnt)))
+    ranked = rng.sample([*learnt, *books], min(documents, len(learnt) + len(books)))
     gate = rng.sample(unseen, min(5_000, len(unseen)))
     gate_queries = unique_texts(_pieces(gate, seed))
     return PresetTexts(
-        queries=_drawn(cut, pieces, rng) + asked * question_copies,
+        queries=unique_texts(cut) + asked * question_copies,
         documents=[content(document)[:_LONGEST] for document in ranked],
         held_out=[content(document)[:_LONGEST] for document in gate],
         held_out_queries=rng.sample(gate_queries, min(1_000, len(gate_queries))),
@@ -114,6 +119,15 @@ def _pages(path: Path) -> Iterator[list[Document]]:
                 )
                 for place, paragraph in enumerate(page["paragraphs"])
             ]
+
+
+def _queries(paragraphs: list[Document], seed: int, rng: random.Random) -> list[str]:
+    """All pieces that are short, and a share of the longer ones."""
+    return [
+        text
+        for text in unique_texts(_pieces(paragraphs, seed))
+        if len(text.split()) <= _SHORT or rng.random() < _LONG_SHARE
+    ]
 
 
 def _pieces(paragraphs: list[Document], seed: int) -> Iterator[str]:

@@ -14,20 +14,14 @@ from pocketquery.sdk.errors import InvalidInputError
 
 
 def _data(folder: Path, *, number_of_pages: int = 60) -> Path:
-    """Pages, six of which speak of femurs, and what people asked."""
-    pages = folder / "enwiki_pages" / "pages.jsonl.xz"
-    pages.parent.mkdir(parents=True)
-    with lzma.open(pages, "wt", encoding="utf-8") as file:
-        for page in range(number_of_pages):
-            named = "femurs" if page < 6 else "things"
-            paragraphs = [
-                {
-                    "section": "History",
-                    "text": f"Page {page} says {number} {named} at length. It says so again here.",
-                }
-                for number in range(4)
-            ]
-            file.write(json.dumps({"title": f"Title {page}", "paragraphs": paragraphs}) + "\n")
+    """Pages, six of which speak of femurs, a textbook, and what people asked."""
+    pages = [
+        (f"Title {page}", f"Page {page} says {{}} {'femurs' if page < 6 else 'things'} at length.")
+        for page in range(number_of_pages)
+    ]
+    _write_pages(folder / "enwiki_pages" / "pages.jsonl.xz", pages)
+    modules = [(f"Cell {i}", f"Cell {i} divides {{}} times.") for i in range(10)]
+    _write_pages(folder / "openstax_textbooks" / "pages.jsonl.xz", modules)
     questions = folder / "nq_open_queries"
     _write(questions / "dev.jsonl.gz", json.dumps({"question": "who wrote it"}))
     _write(questions / "efficientqa_dev.jsonl.gz", json.dumps({"question": "when was it"}))
@@ -37,6 +31,17 @@ def _data(folder: Path, *, number_of_pages: int = 60) -> Path:
     for part in ("train", "dev"):
         _write(folder / "sgd_dialogues" / f"{part}.jsonl.gz", json.dumps(turns))
     return folder
+
+
+def _write_pages(path: Path, pages: list[tuple[str, str]]) -> None:
+    path.parent.mkdir(parents=True)
+    with lzma.open(path, "wt", encoding="utf-8") as file:
+        for title, text in pages:
+            paragraphs = [
+                {"section": "History", "text": f"{text.format(i)} It says so again here."}
+                for i in range(4)
+            ]
+            file.write(json.dumps({"title": title, "paragraphs": paragraphs}) + "\n")
 
 
 def _write(path: Path, text: str) -> None:
@@ -61,6 +66,17 @@ def test_pages_of_the_gate_are_in_no_other_part(tmp_path: Path) -> None:
     assert kept_back
     for number in kept_back:
         assert not [t for t in (*texts.queries, *texts.documents) if f"Page {number} " in t]
+    assert not [text for text in texts.held_out if "divides" in text]
+
+
+def test_textbooks_have_a_number_of_their_own(tmp_path: Path) -> None:
+    data = _data(tmp_path)
+    found = [
+        sum("divides" in text for text in preset_texts(data, textbook_pieces=n, pieces=50).queries)
+        for n in (0, 20, 10_000)
+    ]
+    assert found[0] == 0 < found[1] <= 20 < found[2]
+    assert any("divides" in text for text in preset_texts(data).documents)
 
 
 def test_the_same_seed_draws_the_same_texts(tmp_path: Path) -> None:
