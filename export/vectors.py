@@ -19,7 +19,7 @@ import numpy as np
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
-from pocketquery.sdk.files import check_replaceable, replace_folder, sha256_file
+from pocketquery.sdk.files import FolderKind, check_replaceable, replace_folder, sha256_file
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.server.corpus.shards.vector_table import VectorTable
@@ -29,6 +29,12 @@ __all__ = ["INFO", "VectorFormat", "VectorsReport", "export_vectors"]
 INFO = "vectors.json"
 VectorFormat: TypeAlias = Literal["parquet", "faiss"]
 _FORMAT = "pocketquery-vectors"
+_FOLDER = FolderKind(
+    "vectors of an index",
+    INFO,
+    _FORMAT,
+    (INFO, "vectors.parquet", "vectors.faiss", "documents.jsonl"),
+)
 _VERSION = 1
 _AT_A_TIME = 8192  # documents; a row group of Parquet
 
@@ -83,7 +89,7 @@ def export_vectors(
     """
     if format not in get_args(VectorFormat):
         raise InvalidInputError(f"the format is {format!r}, expected parquet or faiss")
-    check_replaceable(Path(output), INFO, "vectors of an index")
+    check_replaceable(Path(output), _FOLDER)
     write = _writer(format)
     with read_source(index, public_key) as source, replace_folder(output) as folder:
         write(source, folder)

@@ -10,13 +10,21 @@
             print(hit.score, hit.text)
 
 Names are resolved on first use, so importing this costs nothing: not numpy, not onnxruntime.
+
+onnxruntime reports on its users: its newer releases leave a device id in the home folder and send
+events.
+Here they do not, unless ``ORT_DISABLE_TELEMETRY`` is set otherwise before.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from pocketquery.sdk.lazy import lazy_names
+
+# Before anybody imports onnxruntime, which looks at it then and never again.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from pocketquery.sdk.bundle.installed import bundles

@@ -9,16 +9,21 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator
 from errno import EEXIST, ENOTEMPTY
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 
 __all__ = [
+    "FolderKind",
     "check_replaceable",
+    "checked_path",
     "hold_folder",
     "let_go",
     "present_folder",
@@ -33,8 +38,20 @@ __all__ = [
     "write_atomic",
 ]
 
+_OF_SYSTEMS = (".DS_Store", "Thumbs.db", "desktop.ini")  # left in any folder that was looked at
 _TRIES = 10
 _ABANDONED = 3600  # seconds without a change after which a temporary is a dead process's
+
+
+def checked_path(path: object, name: str) -> Path:
+    """``path`` as a Path; an error calls what it leads to ``name``.
+
+    Raises:
+        InvalidInputError: it is neither text nor path.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)
+    raise InvalidInputError(f"{name} is a {type(path).__name__}, expected a path")
 
 
 def sync_folder(path: Path) -> None:
@@ -48,21 +65,57 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def check_replaceable(place: Path, marker: str, kind: str) -> None:
-    """What is replaced is gone: only a folder with a file ``marker`` may be, or an empty one.
+class FolderKind(NamedTuple):
+    """A kind of folder that is published whole, in the place of an older one.
 
-    Args:
-        kind: what such a folder is, with its article.
+    Attributes:
+        name: what such a folder is, with its article.
+        marker: the file that says so.
+        format: the ``format`` in the marker, a JSON object; None: it names none.
+        files: patterns of all that such a folder holds; empty: they cannot be told.
+    """
+
+    name: str
+    marker: str
+    format: str | None = None
+    files: tuple[str, ...] = ()
+
+
+def check_replaceable(place: Path, kind: FolderKind) -> None:
+    """What is replaced is gone: only a folder of the same kind may be, with nothing of somebody
+    else's in it, or an empty one.
 
     Raises:
         InvalidInputError: ``place`` holds something else.
     """
-    if not place.exists() or (place / marker).is_file():
+    if not place.exists():
         return
-    if not place.is_dir() or any(place.iterdir()):
+    entries = sorted(one.name for one in place.iterdir()) if place.is_dir() else None
+    if entries == []:
+        return
+    if entries is None or not _is_marked(place / kind.marker, kind.format):
         raise InvalidInputError(
-            f"{place} exists and is not {kind}; it is left alone. Name another place or remove it"
+            f"{place} exists and is not {kind.name}; it is left alone. Name another place or "
+            "remove it"
         )
+    known = (*kind.files, *_OF_SYSTEMS)
+    added = [one for one in entries if not any(fnmatchcase(one, each) for each in known)]
+    if kind.files and added:
+        raise InvalidInputError(
+            f"{place} holds {added[0]!r}, which is not of {kind.name} and would be gone; move it "
+            "away, or name another place"
+        )
+
+
+def _is_marked(marker: Path, format: str | None) -> bool:
+    """Whether it is there, and not of another program; a damaged one counts as ours."""
+    if not marker.is_file() or format is None:
+        return marker.is_file()
+    try:
+        found = json.loads(marker.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return True
+    return isinstance(found, dict) and found.get("format") == format
 
 
 def _sync_file(path: Path) -> None:

@@ -75,7 +75,14 @@ def load(
 
 
 def encode(
-    sentences: str | Sequence[str], *, prompt_name: str | None = None, prompt: str | None = None
+    sentences: str | Sequence[str],
+    *,
+    prompt_name: str | None = None,
+    prompt: str | None = None,
+    batch_size: int = 32,
+    show_progress_bar: bool = False,
+    normalize_embeddings: bool = True,
+    truncate_dim: int | None = None,
 ) -> NDArray[np.float32]:
     """Encode with the bundle named by the environment's ``POCKETQUERY_BUNDLE``, else the last one
     loaded, else the one that comes with the SDK. Arguments, results and errors as
@@ -87,14 +94,37 @@ def encode(
         ArtifactNotFoundError: the bundle that is named is not there.
         SignatureError: a key is named and the signature is absent or not made by it.
     """
-    return _encoder().encode(sentences, prompt_name=prompt_name, prompt=prompt)
+    return _encoder().encode(
+        sentences,
+        prompt_name=prompt_name,
+        prompt=prompt,
+        batch_size=batch_size,
+        show_progress_bar=show_progress_bar,
+        normalize_embeddings=normalize_embeddings,
+        truncate_dim=truncate_dim,
+    )
 
 
 def encode_query(
-    sentences: str | Sequence[str], *, prompt_name: str | None = None, prompt: str | None = None
+    sentences: str | Sequence[str],
+    *,
+    prompt_name: str | None = None,
+    prompt: str | None = None,
+    batch_size: int = 32,
+    show_progress_bar: bool = False,
+    normalize_embeddings: bool = True,
+    truncate_dim: int | None = None,
 ) -> NDArray[np.float32]:
     """As :func:`encode`, with the prompt "query" where the bundle has one."""
-    return _encoder().encode_query(sentences, prompt_name=prompt_name, prompt=prompt)
+    return _encoder().encode_query(
+        sentences,
+        prompt_name=prompt_name,
+        prompt=prompt,
+        batch_size=batch_size,
+        show_progress_bar=show_progress_bar,
+        normalize_embeddings=normalize_embeddings,
+        truncate_dim=truncate_dim,
+    )
 
 
 def key_named() -> str | None:

@@ -51,6 +51,7 @@ from pocketquery.export.training_step.training_step import (
 )
 from pocketquery.sdk.bundle.bundle import file_entries
 from pocketquery.sdk.bundle.manifest import (
+    BUNDLE_FOLDER,
     ENCODER_FILE,
     GOLDEN_FILE,
     MANIFEST_FILE,
@@ -273,7 +274,7 @@ def _check_arguments(output: Path, texts: Sequence[str], signing_key: Key | None
     if signing_key is not None:
         key_id(public_key_of(signing_key))
     if output.suffix != ".zip":
-        check_replaceable(output, MANIFEST_FILE, "a bundle")
+        check_replaceable(output, BUNDLE_FOLDER)
     elif output.exists() and not _is_zipped_bundle(output):
         raise InvalidInputError(
             f"{output} exists and is not a bundle; it is left alone. Name another place or "

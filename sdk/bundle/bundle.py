@@ -22,6 +22,7 @@ from typing import Any
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.manifest import (
     ADAPTER_FILE,
+    BUNDLE_FOLDER,
     MANIFEST_FILE,
     MOST_MANIFEST_BYTES,
     SIGNATURE_FILE,
@@ -213,7 +214,7 @@ def write_bundle(
             f"{folder}: the manifest's files are not the files given; "
             "build it with files=file_entries(files)"
         )
-    check_replaceable(folder, MANIFEST_FILE, "a bundle")
+    check_replaceable(folder, BUNDLE_FOLDER)
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
     manifest = replace(manifest, signature_key_id=signer)
     data = manifest.to_json()

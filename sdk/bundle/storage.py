@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pocketquery.sdk.bundle.installed import bundles, installed_bundle
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.files import present_folder, write_atomic
+from pocketquery.sdk.files import checked_path, present_folder, write_atomic
 
 if TYPE_CHECKING:  # at run time only where a zip is
     from pocketquery.sdk.stored_zip import StoredZip
@@ -158,8 +158,9 @@ def open_storage(path: Path | str) -> Storage:
         ArtifactNotFoundError: neither is.
         CorruptArtifactError: a file that is not a usable zip.
         ArtifactError: the system does not let it be read.
+        InvalidInputError: ``path`` is no path.
     """
-    named, path = path, Path(path)
+    named, path = path, checked_path(path, "the bundle")
     with _explained(path):
         if not path.exists():
             path = present_folder(path)  # a writer killed between its renames leaves it beside

@@ -19,6 +19,8 @@ from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import (
+    check_replaceable,
+    checked_path,
     hold_folder,
     let_go,
     publish_folder,
@@ -36,7 +38,13 @@ from pocketquery.sdk.index.documents import (
     has_document,
     stream_documents,
 )
-from pocketquery.sdk.index.folder import DATABASE, check_contents, seal, space_record
+from pocketquery.sdk.index.folder import (
+    DATABASE,
+    INDEX_FOLDER,
+    check_contents,
+    seal,
+    space_record,
+)
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     append_segments,
@@ -89,15 +97,18 @@ def create_index(
 
     Raises:
         InvalidInputError: the key is none; a dimension below 1, an empty space id, or ``path`` is
-            a file.
+            a file, or a folder that holds something else than an index.
         ArtifactError: another process is building the same index; the disk is full.
     """
-    path = Path(path)
+    path = checked_path(
+        path, "the index"
+    ).absolute()  # the working folder may change
     check("dimension", dimension, whole(1, MOST_DIMENSIONS))
     if not check_text(space_id, "the space id"):
         raise InvalidInputError("the space id is empty, expected that of the encoder's space")
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"{path} is a file; an index is a folder, choose another path")
+    check_replaceable(path, INDEX_FOLDER)
     real_path(path).parent.mkdir(parents=True, exist_ok=True)
     if signing_key is not None:
         public_key_of(signing_key)  # now, and not when all is done
@@ -255,8 +266,14 @@ def check_rows(
     if not isinstance(documents, Iterable):
         raise InvalidInputError(f"documents is a {type(documents).__name__}, expected a list")
     checked = list(documents)
+    seen: set[str] = set()
     for position, document in enumerate(checked):
         check_document(document, f"documents[{position}]")
+        if document.id in seen:
+            raise InvalidInputError(
+                f"documents[{position}] has the id {document.id!r} of one before it; ids are unique"
+            )
+        seen.add(document.id)
     empty = np.zeros((0, dimension), np.float32)
     rows = unit_rows(vectors, dimension, "vectors") if checked or np.size(vectors) else empty
     if len(checked) != len(rows):

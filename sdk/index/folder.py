@@ -28,8 +28,9 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.fields import Fields
-from pocketquery.sdk.files import present_folder, write_atomic
+from pocketquery.sdk.files import FolderKind, present_folder, write_atomic
 from pocketquery.sdk.index.database import Connection, Database, get_meta, set_meta
+from pocketquery.sdk.index.delta_manifest import DELTA_FILE
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     generation_of,
@@ -47,6 +48,7 @@ __all__ = [
     "DATABASE",
     "INFO",
     "FileRecord",
+    "INDEX_FOLDER",
     "IndexInfo",
     "begin_compacting",
     "begin_writing",
@@ -66,6 +68,12 @@ INFO = "index.json"
 DATABASE = "documents.sqlite"
 _FORMAT = "pocketquery-index"
 _VERSION = 1
+INDEX_FOLDER = FolderKind(
+    "an index",
+    INFO,
+    _FORMAT,
+    (INFO, DATABASE, f"{DATABASE}-*", "vectors-*.u8", SIGNATURE_FILE, DELTA_FILE),
+)
 MOST_INFO_BYTES = 1 << 16  # of index.json, which has a few hundred
 _SEALED, _WRITING = "sealed", "writing"
 _COMPACTING = "compacting"  # in the database's meta: "1" until its file was rewritten

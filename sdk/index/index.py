@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +31,7 @@ from pocketquery.sdk.errors import (
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import present_folder
+from pocketquery.sdk.files import checked_path, present_folder
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25
 from pocketquery.sdk.index.builder import check_rows, create_index
@@ -135,13 +137,15 @@ def open_index(
         SpaceMismatchError: the encoder is of another space; names both.
         SignatureError: a key is given and the index is not signed by it, or was changed on this
             device since; or it says it is signed and has no signature.
-        InvalidInputError: a key for an index that is to be written.
+        InvalidInputError: a key for an index that is to be written; ``path`` is no path,
+            ``encoder`` no encoder.
     """
+    path = checked_path(path, "the index")
     try:
-        return Index(Path(path), encoder=encoder, writable=writable, public_key=public_key)
+        return Index(path, encoder=encoder, writable=writable, public_key=public_key)
     except FileNotFoundError:  # or a build is putting it there, which takes two renames
         time.sleep(_TWO_RENAMES)
-        return Index(Path(path), encoder=encoder, writable=writable, public_key=public_key)
+        return Index(path, encoder=encoder, writable=writable, public_key=public_key)
 
 
 class Index:
@@ -165,16 +169,21 @@ class Index:
                 f"{path}: a public key is given for an index that is to be written; what is "
                 "changed here is no longer what was signed. Open it without a key"
             )
-        self.path = present_folder(path)
+        self.path = present_folder(path.absolute())  # the working folder may change
         self._signed = None if public_key is None else _check_signed(self.path, public_key)
         info = read_info(self.path)
         self.space_id = info.space_id
         self.dimension = info.dimension
+        if encoder is not None and not isinstance(encoder, QueryEncoder):
+            raise InvalidInputError(
+                f"encoder is a {type(encoder).__name__}, expected an encoder: sdk.load(bundle)"
+            )
         if encoder is not None and encoder.space_id != info.space_id:
             raise SpaceMismatchError.between(
                 f"the index {path}", info.space_id, "the encoder", encoder.space_id
             )
         self._encoder = encoder
+        self._streams: Counter[int] = Counter()  # by thread: documents() that have not ended
         self._analyzer = Analyzer()
         self._written: tuple[int, int] | None = None  # the database file, once it was changed
         self._loaded: tuple[tuple[object, int], Snapshot] | None = None
@@ -206,7 +215,11 @@ class Index:
         """
         with self._database.reading() as connection:
             rows = len(self._current(connection).vectors)
-            yield from stream_documents(connection, 0, rows)
+            self._streams[thread := threading.get_ident()] += 1
+            try:
+                yield from stream_documents(connection, 0, rows)
+            finally:
+                self._streams[thread] -= 1
 
     def vectors(self, ids: Iterable[str] = ()) -> StoredVectors:
         """The vectors of the present state, by row, with the rows of the documents ``ids``."""
@@ -267,6 +280,10 @@ class Index:
             CorruptArtifactError: the files are not what was sealed; nothing is changed.
             ArtifactError: the disk is full, or a file is a link; the index is as it was.
         """
+        if not isinstance(documents, Iterable) or isinstance(documents, str):
+            raise InvalidInputError(
+                f"documents is a {type(documents).__name__}, expected a list of documents"
+            )
         if vectors is None:
             documents = list(documents)
             vectors = encode_documents(documents, self._encoder)
@@ -380,6 +397,11 @@ class Index:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Connection]:
+        if self._streams[threading.get_ident()]:  # which would wait for itself
+            raise InvalidInputError(
+                f"the documents of the index {self.path} are still being read here; make a list of "
+                "documents() before you change them"
+            )
         with self._database.writing() as connection:
             self._check_space(connection)
             begin_writing(self.path, connection, self._written)

@@ -29,6 +29,7 @@ _TRIED = 4096  # rows
 _SHARE = 0.15  # of the rows; asking about more by their numbers takes as long as about all
 
 
+@runtime_checkable
 class QueryEncoder(Protocol):
     """What a search needs of an encoder; :class:`pocketquery.sdk.Encoder` has it."""
 
@@ -93,8 +94,26 @@ def check_query(
         raise InvalidInputError(f"{mode} search needs the query's text, found a vector only")
     if text and vector is None:
         vector = _encode(text, encoder)
-    unit = unit_rows([vector], dimension, "the query's vector")[0]
-    return CheckedQuery(mode, text, unit, count)
+    return CheckedQuery(mode, text, _unit(vector, dimension), count)
+
+
+def _unit(vector: object, dimension: int) -> Floats:
+    try:
+        array = np.asarray(vector)
+    except ValueError:  # rows of several lengths
+        array = np.zeros(0, object)
+    if array.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            f"the query is a {type(vector).__name__}, expected a text, or its vector: float32 "
+            f"({dimension},)"
+        )
+    if array.shape != (dimension,):
+        raise InvalidInputError(
+            f"the query's vector has shape {array.shape}, expected ({dimension},), the index's "
+            "dimension; pass one vector, by an encoder of the index's space"
+        )
+    unit: Floats = unit_rows(array[None], dimension, "the query's vector")[0]
+    return unit
 
 
 def _encode(text: str, encoder: QueryEncoder | None) -> Floats:

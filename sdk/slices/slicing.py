@@ -27,7 +27,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import check_replaceable, real_path
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.filters import compile_filter
-from pocketquery.sdk.index.folder import INFO
+from pocketquery.sdk.index.folder import INDEX_FOLDER, INFO
 from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.sdk.texts import check_text
 
@@ -163,7 +163,7 @@ def _place(index: Path | str, output: Path) -> Path:
             f"{output} is the index that is cut from, or lies in it; a slice needs a folder "
             "elsewhere"
         )
-    check_replaceable(output, INFO, "an index")
+    check_replaceable(output, INDEX_FOLDER)
     return output
 
 

@@ -15,7 +15,14 @@ import numpy as np
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.files import check_replaceable, replace_folder
 from pocketquery.server.corpus.groups import Group, Kind
-from pocketquery.server.corpus.text_store import FILES, FORMAT, MANIFEST, VERSION, TextStore
+from pocketquery.server.corpus.text_store import (
+    FILES,
+    FORMAT,
+    MANIFEST,
+    STORE_FOLDER,
+    VERSION,
+    TextStore,
+)
 
 __all__ = ["write_text_store"]
 
@@ -60,7 +67,7 @@ def check_store_replaceable(path: Path) -> None:
     Raises:
         InvalidInputError: ``path`` holds something else.
     """
-    check_replaceable(path, MANIFEST, "a text store")
+    check_replaceable(path, STORE_FOLDER)
 
 
 class _Writer:

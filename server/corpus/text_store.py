@@ -30,10 +30,10 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import present_folder
+from pocketquery.sdk.files import FolderKind, present_folder
 from pocketquery.server.corpus.groups import Group, Kind
 
-__all__ = ["FORMAT", "MANIFEST", "VERSION", "TextStore"]
+__all__ = ["FORMAT", "MANIFEST", "STORE_FOLDER", "VERSION", "TextStore"]
 
 FORMAT = "pocketquery text store"
 VERSION = 1
@@ -49,6 +49,7 @@ FILES: Mapping[str, np.dtype[Any]] = {
     "titles.u8": np.dtype("u1"),
     "roles.i16": np.dtype("<i2"),
 }
+STORE_FOLDER = FolderKind("a text store", MANIFEST, FORMAT, (MANIFEST, *FILES))
 
 
 class TextStore:

@@ -30,7 +30,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     UnknownModelError,
 )
-from pocketquery.sdk.files import check_replaceable
+from pocketquery.sdk.files import FolderKind, check_replaceable
 
 __all__ = [
     "ACTIVATIONS",
@@ -142,7 +142,7 @@ def check_model_replaceable(folder: Path) -> None:
     Raises:
         InvalidInputError: ``folder`` holds something else.
     """
-    check_replaceable(folder, "modules.json", "a sentence-transformers folder")
+    check_replaceable(folder, FolderKind("a sentence-transformers folder", "modules.json"))
 
 
 def _pooling_of(config: Mapping[str, Any], place: Path) -> str:

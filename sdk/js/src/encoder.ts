@@ -16,7 +16,7 @@ import { pairwiseSum } from "./index/vectors/numbers.js";
 import { byCodePoint, kindOf, repr } from "./python_text.js";
 import { parseSafetensors } from "./bundle/safetensors.js";
 import { type Key, rawKey } from "./bundle/signature.js";
-import { checkCount, checkOptions, checkText, checkTexts } from "./texts.js";
+import { checkCount, checkOptions, checkText, checkTexts, type Names } from "./texts.js";
 import { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";
 
 /** A release, by its bytes or as `TrustedReleases` gave it; or tensors by name. */
@@ -38,6 +38,15 @@ export interface EncodeOptions {
   readonly onProgress?: ((done: number, texts: number) => void) | undefined;
 }
 
+const ENCODE_OPTIONS: Names<EncodeOptions> = {
+  promptName: true,
+  prompt: true,
+  truncateDim: true,
+  normalize: true,
+  signal: true,
+  onProgress: true,
+};
+
 /** What an encoder needs beside its bundle. */
 export interface EncoderOptions {
   readonly onnxruntime: OnnxRuntime;
@@ -57,6 +66,8 @@ interface Chosen {
 
 const QUERY = "query";
 const DOCUMENT = "document";
+/** As in Python, null is the default. */
+const isUnset = (value: unknown): value is null | undefined => value === null || value === undefined;
 const LEAST_NORM = Math.fround(1e-12); // torch.nn.functional.normalize's
 
 /** What calls encode with, and how many of them still do. */
@@ -200,7 +211,7 @@ export class Encoder {
     sentences: string | readonly string[],
     options: EncodeOptions = {},
   ): Promise<Float32Array | Float32Array[]> {
-    const { signal, onProgress } = checkOptions(options);
+    const { signal, onProgress } = checkOptions(options, ENCODE_OPTIONS);
     const dimension = this.#checkedDimension(options.truncateDim);
     const before = this.#prompt(options);
     const single = typeof sentences === "string";
@@ -264,10 +275,12 @@ export class Encoder {
    */
   swapAdapter(
     adapter: AdapterSource | null,
-    { publicKey }: { readonly publicKey?: Key | undefined } = {},
+    options: { readonly publicKey?: Key | undefined } = {},
   ): Promise<void> {
     // One swap at a time; encoding knows nothing of it.
-    const swap = this.#swapping.then(() => this.#swap(adapter, publicKey));
+    const swap = this.#swapping.then(() => {
+      return this.#swap(adapter, checkOptions(options, { publicKey: true }).publicKey);
+    });
     this.#swapping = swap.catch(() => undefined);
     return swap;
   }
@@ -302,12 +315,12 @@ export class Encoder {
 
   #prompted(name: string, options: EncodeOptions): EncodeOptions {
     const { prompt, promptName } = checkOptions(options);
-    const isOwn = prompt === undefined && promptName === undefined && this.manifest.prompts.has(name);
+    const isOwn = isUnset(prompt) && isUnset(promptName) && this.manifest.prompts.has(name);
     return isOwn ? { ...options, promptName: name } : options;
   }
 
   #prompt({ prompt, promptName }: EncodeOptions): string {
-    if (prompt !== undefined) return checkText(prompt, "the prompt");
+    if (!isUnset(prompt)) return checkText(prompt, "the prompt");
     const { prompts, defaultPromptName } = this.manifest;
     const name = promptName ?? defaultPromptName;
     if (name === null) return "";

@@ -6,7 +6,7 @@ import { checkSource, type FileSource } from "./files/source.js";
 import { type GoldenAgreement, parseGolden, replay } from "./bundle/golden.js";
 import { checkRuntime } from "./graph.js";
 import { GOLDEN_FILE } from "./bundle/manifest.js";
-import { checkOptions } from "./texts.js";
+import { checkOptions, type Names } from "./texts.js";
 
 /** How a bundle is loaded. */
 export interface LoadOptions extends BundleOptions, EncoderOptions {
@@ -16,6 +16,15 @@ export interface LoadOptions extends BundleOptions, EncoderOptions {
 
 /** How a bundle is verified. */
 export type VerifyOptions = Omit<LoadOptions, "adapter" | "verify" | "verifyHashes">;
+
+const VERIFY_OPTIONS: Names<VerifyOptions> = {
+  onnxruntime: true,
+  sessionOptions: true,
+  publicKey: true,
+  signal: true,
+  onProgress: true,
+};
+const LOAD_OPTIONS: Names<LoadOptions> = { ...VERIFY_OPTIONS, adapter: true, verify: true, verifyHashes: true };
 
 /** What was checked and found right. That a report exists means that nothing was wrong. */
 export interface VerificationReport {
@@ -48,7 +57,7 @@ export interface VerificationReport {
  * `onnxruntime` none).
  */
 export async function load(source: FileSource, options: LoadOptions): Promise<Encoder> {
-  checkRuntime(checkOptions(options).onnxruntime);
+  checkRuntime(checkOptions(options, LOAD_OPTIONS).onnxruntime);
   const bundle = await Bundle.open(checkSource(source, "the bundle"), options);
   const encoder = await Encoder.ofBundle(bundle, options);
   try {
@@ -57,7 +66,10 @@ export async function load(source: FileSource, options: LoadOptions): Promise<En
       const golden = parseGolden(await bundle.read(GOLDEN_FILE));
       // The golden vectors are of the bundle's own adapter.
       if (options.adapter === undefined) await replay(encoder, golden, options.signal);
-      else await verify(source, options);
+      else {
+        const { adapter: _, verify: __, verifyHashes: ___, ...others } = options;
+        await verify(source, others);
+      }
     }
   } catch (error) {
     await encoder.close();
@@ -76,7 +88,7 @@ export async function verify(
   source: FileSource,
   options: VerifyOptions,
 ): Promise<VerificationReport> {
-  checkRuntime(checkOptions(options).onnxruntime);
+  checkRuntime(checkOptions(options, VERIFY_OPTIONS).onnxruntime);
   const bundle = await Bundle.open(checkSource(source, "the bundle"), options);
   const { manifest } = bundle;
   for (const name of manifest.files.keys()) await bundle.read(name);

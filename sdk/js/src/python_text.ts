@@ -105,8 +105,6 @@ export function byCodePoint(left: string, right: string): number {
 }
 
 // What Python's strip() and isspace() take for blank; JavaScript's trim() has another list.
-const BEFORE = /^[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
-const AFTER = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$/;
 const BLANK = /^[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$/;
 
 /** Whether Python's `strip()` would leave nothing of `text`. */
@@ -116,6 +114,9 @@ export function isBlank(text: string): boolean {
 
 /** `text` without blank space at its ends, or at its end alone. */
 export function stripped(text: string, ends: "both" | "end" = "both"): string {
-  const cut = text.replace(AFTER, "");
-  return ends === "end" ? cut : cut.replace(BEFORE, "");
+  // By character: a pattern that ends in $ is tried anew at each blank of a long run within the text.
+  let [start, end] = [0, text.length];
+  while (end > 0 && isBlank(text[end - 1]!)) end--;
+  if (ends === "both") while (start < end && isBlank(text[start]!)) start++;
+  return text.slice(start, end);
 }

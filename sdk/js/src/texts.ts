@@ -8,7 +8,7 @@
  */
 
 import { InvalidInputError } from "./errors.js";
-import { characterCount, kindOf } from "./python_text.js";
+import { characterCount, kindOf, repr } from "./python_text.js";
 import { firstHalf } from "./utf8.js";
 
 /** `text`, where it is a text that can be encoded; `where` is how an error calls it. */
@@ -36,13 +36,24 @@ export function checkTexts(texts: unknown): string[] {
       `sentences is ${kindOf(texts)}, expected a string or a list of strings`,
     );
   }
-  return texts.map((text, index) => checkText(text, `sentences[${index}]`));
+  return Array.from(texts, (text, index) => checkText(text, `sentences[${index}]`)); // a hole is no text
 }
 
-/** `options`, where they are an object; an error calls them `name`. */
-export function checkOptions<T extends object>(options: T, name = "the options"): T {
-  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
-  throw new InvalidInputError(`${name}: found ${kindOf(options)}, expected an object`);
+/** The names of all options of a kind: the compiler sees that none is missing. */
+export type Names<T> = Readonly<Record<keyof T, true>>;
+
+/**
+ * `options`, where they are an object with no names but the `known`: a misspelt `publicKey` would check
+ * nothing.
+ */
+export function checkOptions<T extends object>(options: T, known?: Names<T>): T {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new InvalidInputError(`the options: found ${kindOf(options)}, expected an object`);
+  }
+  const unknown = known && Object.keys(options).find((name) => !Object.hasOwn(known, name));
+  if (unknown === undefined) return options;
+  const expected = Object.keys(known ?? {}).join(", ");
+  throw new InvalidInputError(`the options: found ${repr(unknown)}, expected some of: ${expected}`);
 }
 
 /** `value`, where it is a whole number from 1 to `most`; an error calls it `name`. */

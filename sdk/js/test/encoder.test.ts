@@ -152,6 +152,7 @@ test("what cannot be encoded is refused with Python's words", async () => {
     [() => encoder.encode(half), /^the text has the lone surrogate U\+D800 at position 2, which/],
     [() => encoder.encode(["a", "\udc00"]), /^sentences\[1\] has the lone surrogate U\+DC00 at pos/],
     [() => encoder.encode(["a", 1] as never), /^sentences\[1\] is a number, expected a string/],
+    [() => encoder.encode(["a", , "b"] as never), /^sentences\[1\] is undefined, expected a string/],
     [() => encoder.encode(null as never), /^sentences is null, expected a string or a list/],
     [() => encoder.encode("a", { promptName: "x" }), /knows: 'document', 'query'; pass one of them/],
     [() => encoder.encode("a", { truncateDim: 17 }), /truncateDim is 17, expected a whole number fr/],
@@ -164,6 +165,8 @@ test("what cannot be encoded is refused with Python's words", async () => {
       return true;
     });
   }
+  const [said, unsaid] = [await encoder.encodeQuery("a", { promptName: null as never }), await encoder.encodeQuery("a")];
+  assert.deepEqual(said, unsaid); // as in Python, where None is the default
   await encoder.close();
   await assert.rejects(encoder.encode("a"), /the encoder 'tiny' was closed; load it again/);
   await assert.rejects(encoder.swapAdapter(null), InvalidInputError);

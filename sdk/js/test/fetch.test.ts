@@ -55,6 +55,18 @@ for (const [name, listener] of Object.entries({ plain, compressing })) {
   });
 }
 
+test("what an address asks for is asked for with each file", async () => {
+  const asked: string[] = [];
+  const fetcher = async (address: string): Promise<Response> => {
+    asked.push(address);
+    return new Response("a");
+  };
+  await new FetchSource("https://example.org/app/index?v=3", fetcher).read("index.json");
+  await new FetchSource("https://example.org/app/index/?v=3#part", fetcher).read("a b");
+  assert.deepEqual(asked, ["https://example.org/app/index/index.json?v=3", "https://example.org/app/index/a%20b?v=3"]);
+  assert.throws(() => new FetchSource("/index"), (error) => error instanceof InvalidInputError && /^\/index: no address/.test(error.message));
+});
+
 test("what a server does not give is an error of ours", async () => {
   await serve(plain, async (address) => {
     const source = new FetchSource(address);

@@ -46,7 +46,7 @@ test("the packed files and their sizes", () => {
   assert.ok(code < MOST_CODE, `${code} bytes packed beside the bundle`);
   for (const name of ["pocketquery.min.js", "pocketquery.worker.min.js"]) {
     const size = gzipSync(readFileSync(join(PACKAGE, "dist", name))).length;
-    assert.ok(size < 44_000, `${name} has ${size} bytes, compressed`);
+    assert.ok(size < 45_000, `${name} has ${size} bytes, compressed`);
   }
   const search = gzipSync(readFileSync(join(PACKAGE, "dist", "pocketquery.search.worker.min.js"))).length;
   assert.ok(search < 72_000, `the worker with an index has ${search} bytes, compressed`);
@@ -118,7 +118,7 @@ test("what comes of others is in files with its licence, and in private rounds a
   assert.deepEqual(dependencies, {});
   const gateway = await bundled('import { Participation, Device } from "pocketquery/gateway"; console.log(Participation, Device)');
   const secure = await bundled('import { Participant } from "pocketquery/secure"; console.log(Participant)');
-  assert.ok(gateway < 57_000, `${gateway} bytes for plain rounds`);
+  assert.ok(gateway < 58_000, `${gateway} bytes for plain rounds`);
   assert.ok(secure < 75_000, `${secure} bytes for private rounds`);
 });
 

@@ -26,6 +26,7 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import (
+    FolderKind,
     check_replaceable,
     publish_folder,
     replace_folder,
@@ -53,6 +54,7 @@ __all__ = [
 
 INFO = "encoded.json"
 _FORMAT, _VERSION = "pocketquery-encoded-corpus", 1
+_FOLDER = FolderKind("an encoded corpus", INFO, _FORMAT, (INFO, "part-*"))
 _TABLE = "documents.parquet"
 
 
@@ -216,7 +218,7 @@ def encode_corpus(
         ArtifactError: another process works on the same output.
         MissingExtraError: pyarrow, fsspec or Ray is needed and not installed.
     """
-    check_replaceable(Path(output), INFO, "an encoded corpus")
+    check_replaceable(Path(output), _FOLDER)
     with encoded_parts(
         corpus,
         open_encoder,

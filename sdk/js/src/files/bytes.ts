@@ -1,3 +1,9 @@
+/** 32 hexadecimal digits drawn at random: a name unlike any other. */
+export function randomName(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** `pieces` one after the other; a single one is returned as it is. */
 export function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
   if (pieces.length === 1) return pieces[0] as Uint8Array;

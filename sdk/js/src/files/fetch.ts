@@ -9,16 +9,25 @@ export type Fetch = (address: string, init?: RequestInit) => Promise<Response>;
 
 export class FetchSource implements FileSource {
   readonly name: string;
-  readonly #base: string;
+  readonly #base: URL;
   readonly #fetch: Fetch;
 
-  /** `base`: the folder's address; a relative one is taken from the page's. */
+  /**
+   * `base`: the folder's address; a relative one is taken from the page's. What it asks for behind a "?" is
+   * asked for with each file. Throws InvalidInputError: it is none.
+   */
   constructor(base: string | URL, fetcher: Fetch = (address, init) => fetch(address, init)) {
     const page = (globalThis as { location?: { href?: string } }).location?.href;
-    const folder = String(base);
-    this.#base = new URL(folder.endsWith("/") ? folder : `${folder}/`, page).href;
+    this.name = String(base);
+    try {
+      this.#base = new URL(this.name, page);
+    } catch {
+      throw new InvalidInputError(
+        `${this.name}: no address, expected https://host/folder; a relative one is for pages`,
+      );
+    }
+    if (!this.#base.pathname.endsWith("/")) this.#base.pathname += "/";
     this.#fetch = fetcher;
-    this.name = folder;
   }
 
   list(): Promise<string[]> {
@@ -62,7 +71,9 @@ export class FetchSource implements FileSource {
   async #ask(file: string, init: RequestInit, accepted?: number): Promise<Response | null> {
     let response: Response;
     try {
-      response = await this.#fetch(new URL(encodeURIComponent(file), this.#base).href, init);
+      const address = new URL(encodeURIComponent(file), this.#base);
+      address.search = this.#base.search;
+      response = await this.#fetch(address.href, init);
     } catch (error) {
       init.signal?.throwIfAborted();
       throw this.#failed(file, error);

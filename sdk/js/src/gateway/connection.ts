@@ -10,6 +10,7 @@
 import { concatenated } from "../files/bytes.js";
 import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
 import type { Fetch } from "../files/fetch.js";
+import { checkCount, checkOptions, type Names } from "../texts.js";
 import { decodeUtf8 } from "../utf8.js";
 import { signedHeaders, type Signer } from "./signing.js";
 
@@ -67,6 +68,16 @@ export interface ConnectionOptions {
   readonly sleep?: (seconds: number) => Promise<void>;
 }
 
+const CONNECTION_OPTIONS: Names<ConnectionOptions> = {
+  attempts: true,
+  seconds: true,
+  signal: true,
+  fetch: true,
+  clock: true,
+  sleep: true,
+};
+const LONGEST = 86_400; // seconds: a day; timers run over after 24
+
 /** Requests to one gateway, "https://host[:port]"; http on this machine alone. */
 export class GatewayConnection {
   readonly #origin: string;
@@ -75,7 +86,7 @@ export class GatewayConnection {
   readonly #options: Required<Omit<ConnectionOptions, "signal">> & { readonly signal: AbortSignal | null };
   #ahead = 0; // the gateway's clock, less this device's
 
-  /** Throws InvalidInputError: `address` is no such. */
+  /** Throws InvalidInputError: `address` is no such, an option unknown or out of range. */
   constructor(address: string, signer: Signer, options: ConnectionOptions = {}) {
     const url = URL.canParse(address) ? new URL(address) : null;
     const plain = url?.protocol === "http:" && LOOPBACK.includes(url.hostname);
@@ -85,12 +96,17 @@ export class GatewayConnection {
           "machine alone",
       );
     }
+    checkOptions(options, CONNECTION_OPTIONS);
+    const { seconds = 60 } = options;
+    if (!(seconds > 0 && seconds <= LONGEST)) {
+      throw new InvalidInputError(`seconds is ${String(seconds)}, expected a number above 0, at most ${LONGEST}`);
+    }
     this.#origin = url.origin;
     this.#authority = url.host;
     this.#signer = signer;
     this.#options = {
-      attempts: options.attempts ?? 6,
-      seconds: options.seconds ?? 60,
+      attempts: checkCount(options.attempts ?? 6, "attempts"),
+      seconds,
       signal: options.signal ?? null,
       fetch: options.fetch ?? ((place, init) => fetch(place, init)),
       clock: options.clock ?? (() => Date.now() / 1000),

@@ -7,6 +7,7 @@ import type { AdapterRelease } from "../bundle/adapter.js";
 import type { AdapterTensor, AdapterTensors } from "../bundle/adapter_tensors.js";
 import type { Manifest } from "../bundle/manifest.js";
 import { PocketQueryError } from "../errors.js";
+import { checkOptions, type Names } from "../texts.js";
 import { distinct } from "../store/example.js";
 import type { QueryStore } from "../store/store.js";
 import type { ShippedEncoder } from "../training/batches.js";
@@ -89,15 +90,31 @@ export interface DeviceOptions {
   readonly signal?: AbortSignal;
 }
 
+const DEVICE_OPTIONS: Names<DeviceOptions> = {
+  encoder: true,
+  step: true,
+  documents: true,
+  manifest: true,
+  store: true,
+  releases: true,
+  policy: true,
+  readings: true,
+  limits: true,
+  figures: true,
+  plain: true,
+  onStep: true,
+  signal: true,
+};
+
 /** A device that takes part in rounds. */
 export class Device implements Answering {
   readonly #options: DeviceOptions;
   readonly #policy: Policy;
   readonly #limits: OfferLimits;
 
-  /** Throws InvalidInputError: a limit or a condition that is none. */
+  /** Throws InvalidInputError: a limit or a condition that is none, an unknown option. */
   constructor(options: DeviceOptions) {
-    this.#options = options;
+    this.#options = checkOptions(options, DEVICE_OPTIONS);
     this.#policy = checkPolicy(options.policy);
     this.#limits = offerLimits(options.limits);
   }

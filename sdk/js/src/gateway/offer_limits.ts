@@ -7,6 +7,7 @@
  */
 
 import { InvalidInputError } from "../errors.js";
+import { checkOptions } from "../texts.js";
 import type { LocalConfig } from "../training/local_config.js";
 
 /** The limits; an offer beyond one of them is declined. */
@@ -63,7 +64,7 @@ const WHOLE = ["leastQueries", "leastSteps", "mostSteps", "leastBatch", "mostRep
 
 /** `given` over the defaults. Throws InvalidInputError: a limit that is none, or an unknown one. */
 export function offerLimits(given: Partial<OfferLimits> = {}): OfferLimits {
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(checkOptions(given))) {
     const isWhole = WHOLE.includes(name);
     const isRight = isWhole
       ? Number.isInteger(value) && value >= 1

@@ -7,7 +7,8 @@
  */
 
 import { InvalidInputError } from "../errors.js";
-import { checkCount } from "../texts.js";
+import { show } from "../python_text.js";
+import { checkCount, checkOptions } from "../texts.js";
 
 /** What a device says of itself at one moment; null is "unknown". */
 export interface DeviceReading {
@@ -68,10 +69,13 @@ const EVERY = 1; // second between two readings
 
 /** `given` over the policy of a phone. Throws InvalidInputError. */
 export function checkPolicy(given: Partial<Policy> = {}): Policy {
-  const policy = { ...PHONE_POLICY, ...given };
+  const policy = { ...PHONE_POLICY, ...checkOptions(given) };
   const { maxTemperatureC: limit, maxSeconds } = policy;
   const unknown = Object.keys(given).find((name) => !Object.hasOwn(PHONE_POLICY, name));
-  const strange = policy.allowUnknown.find((name) => !Object.hasOwn(UNKNOWN, name));
+  const { allowUnknown } = policy;
+  const strange = Array.isArray(allowUnknown)
+    ? allowUnknown.find((name) => !Object.hasOwn(UNKNOWN, name))
+    : `allowUnknown ${show(allowUnknown)}, which is no list`;
   const flags = [policy.idle, policy.charging, policy.unmetered];
   checkCount(policy.minExamples, "minExamples");
   if (unknown !== undefined || strange !== undefined || flags.some((flag) => typeof flag !== "boolean")) {

@@ -21,6 +21,7 @@ import {
   targetFor,
 } from "../bundle/statement.js";
 import { ArtifactError, CorruptArtifactError, RollbackError, SignatureError } from "../errors.js";
+import { checkOptions } from "../texts.js";
 import { Fields } from "../fields.js";
 import { decodeUtf8, encodeUtf8 } from "../utf8.js";
 import { type DevicePlace, TRUSTED_RELEASES } from "./place.js";
@@ -67,7 +68,8 @@ export class TrustedReleases {
    * Throws SignatureError (another key is given than the one that is required), InvalidInputError
    * (the key is none), CorruptArtifactError or ArtifactError.
    */
-  static async open(place: DevicePlace, { publicKey, replaces }: TrustOptions = {}): Promise<TrustedReleases> {
+  static async open(place: DevicePlace, options: TrustOptions = {}): Promise<TrustedReleases> {
+    const { publicKey, replaces } = checkOptions(options, { publicKey: true, replaces: true });
     const trusted = new TrustedReleases(place);
     const given = publicKey === undefined ? null : hexadecimal(rawKey(publicKey));
     const old = replaces === undefined ? null : hexadecimal(rawKey(replaces));

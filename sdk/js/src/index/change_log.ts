@@ -7,7 +7,9 @@
  * All numbers are little-endian. The first record says what the log is and of which space. Another
  * is `{"delete": [ids]}` or `{"add": [entries]}` with a row for each entry: a document, or, where
  * it was deleted since, `{"terms": [[term, count], ...]}`; or, from version 2 on, `{"compact": true}`:
- * what the file's documents deleted before it left behind does not count.
+ * what the file's documents deleted before it left behind does not count. The second record deletes
+ * nothing and carries a name at random, `{"delete": [], "log": name}`: one log is told from another of
+ * the same length by how it begins.
  *
  * A program that is killed while it writes leaves part of its last record, which is dropped. What
  * is broken and has a whole record behind it is damage, and is refused; so is what does not begin
@@ -18,7 +20,7 @@ import {
   SpaceMismatchError,
   UnsupportedVersionError,
 } from "../errors.js";
-import { concatenated } from "../files/bytes.js";
+import { concatenated, randomName } from "../files/bytes.js";
 import { decodeUtf8, encodeUtf8 } from "../utf8.js";
 import { type Added, analyzed } from "./added.js";
 import { crc32 } from "../files/zip.js";
@@ -47,7 +49,8 @@ export interface Space {
 export function encodeLog(space: Space, changes: readonly Change[]): Uint8Array {
   // Earlier releases read what has nothing new in it.
   const version = changes.some((change) => "compact" in change) ? VERSION : 1;
-  return concatenated([encodeHead(space, version), ...changes.map(encodeChange)]);
+  const named = encodeRecord({ delete: [], log: randomName() }, []);
+  return concatenated([encodeHead(space, version), named, ...changes.map(encodeChange)]);
 }
 
 /** The bytes of one more change. */

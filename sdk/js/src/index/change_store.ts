@@ -1,12 +1,26 @@
 /** Where the changes made on a device are kept. */
 import { ArtifactError } from "../errors.js";
+import { concatenated } from "../files/bytes.js";
+
+/** What tells one state of a file of changes from every other: see {@link writtenIn}. */
+export interface Written {
+  /** Bytes. */
+  readonly length: number;
+  /** The first of them, {@link BEGINNING} at most; a file that is put down anew begins otherwise. */
+  readonly begin: Uint8Array;
+}
+
+/** So many bytes hold the name at random that each log begins with. */
+export const BEGINNING = 512;
+
+export const NOTHING_WRITTEN: Written = { length: 0, begin: new Uint8Array() };
 
 /**
  * One growing file of changes. A platform brings its own: {@link MemoryChanges} here,
  * `IndexedDbChanges` for pages and workers, `FileChanges` for Node.
  *
- * One program writes at a time. `length` says how long the writer believes the file to be; where
- * it is not, another wrote meanwhile, and nothing may be changed.
+ * One program writes at a time. `known` says what the writer believes to be there; where it is
+ * not, another wrote meanwhile, and nothing may be changed: {@link checkWritten}.
  */
 export interface ChangeStore {
   /** How an error calls the place. */
@@ -19,13 +33,13 @@ export interface ChangeStore {
    * Add `bytes` at the end; they outlast a loss of power when this resolves.
    * @throws ArtifactError no room, or another wrote; some of `bytes` may be there
    */
-  append(bytes: Uint8Array, length: number): Promise<void>;
+  append(bytes: Uint8Array, known: Written): Promise<void>;
 
   /**
    * Put `bytes` in the place of everything, in one step: whoever reads gets the old or the new.
    * @throws ArtifactError no room, or another wrote; the old bytes are there
    */
-  replace(bytes: Uint8Array, length: number): Promise<void>;
+  replace(bytes: Uint8Array, known: Written): Promise<void>;
 }
 
 /** Changes that last as long as this object. */
@@ -39,16 +53,13 @@ export class MemoryChanges implements ChangeStore {
     return this.bytes;
   }
 
-  async append(bytes: Uint8Array, length: number): Promise<void> {
-    checkLength(this.name, this.bytes.length, length);
-    const larger = new Uint8Array(length + bytes.length);
-    larger.set(this.bytes);
-    larger.set(bytes, length);
-    this.bytes = larger;
+  async append(bytes: Uint8Array, known: Written): Promise<void> {
+    checkWritten(this.name, writtenIn(this.bytes), known);
+    this.bytes = concatenated([this.bytes, bytes]);
   }
 
-  async replace(bytes: Uint8Array, length: number): Promise<void> {
-    checkLength(this.name, this.bytes.length, length);
+  async replace(bytes: Uint8Array, known: Written): Promise<void> {
+    checkWritten(this.name, writtenIn(this.bytes), known);
     this.bytes = bytes.slice();
   }
 }
@@ -64,7 +75,17 @@ export class ChangedMeanwhileError extends ArtifactError {
   }
 }
 
+/** The state of a file with these bytes. */
+export function writtenIn(bytes: Uint8Array): Written {
+  return { length: bytes.length, begin: bytes.slice(0, BEGINNING) };
+}
+
 /** @throws ArtifactError another program wrote meanwhile */
-export function checkLength(name: string, found: number, expected: number): void {
-  if (found !== expected) throw new ChangedMeanwhileError(name, `${found} bytes`, String(expected));
+export function checkWritten(name: string, found: Written, known: Written): void {
+  if (found.length !== known.length) {
+    throw new ChangedMeanwhileError(name, `${found.length} bytes`, String(known.length));
+  }
+  if (known.begin.some((byte, i) => byte !== found.begin[i])) {
+    throw new ChangedMeanwhileError(name, "changes that begin otherwise", "those that were read");
+  }
 }

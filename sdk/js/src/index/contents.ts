@@ -133,9 +133,8 @@ export class Contents {
     return this.vectors.search(vector, k, allowed).rows;
   }
 
-  /** The best documents for a query, best first. */
-  rank(query: CheckedQuery, condition?: Condition): Ranking {
-    const allowed = condition ? this.matching(condition) : this.deleted ? this.alive : undefined;
+  /** The best documents for a query, best first, of those that are 1 in `allowed`, by default the living. */
+  rank(query: CheckedQuery, allowed: Uint8Array | undefined = this.deleted ? this.alive : undefined): Ranking {
     if (query.mode === "dense") return this.vectors.search(query.vector, query.k, allowed);
     const lexical = bm25(this.parts, termsOf(query.text), (this.norms ??= this.lengthNorms()), this.gone);
     const most = Math.max(query.k, CANDIDATES);
@@ -148,7 +147,7 @@ export class Contents {
   }
 
   /** Which rows meet the condition; deleted documents meet none. */
-  private matching(condition: Condition): Uint8Array {
+  matching(condition: Condition): Uint8Array {
     const matching = new Uint8Array(this.vectors.length);
     let first = 0;
     for (const part of this.parts) {

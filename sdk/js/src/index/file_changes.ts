@@ -1,8 +1,15 @@
 /** Changes in a file, for Node and Electron's main process. */
-import { open, readFile, stat } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
 import { ArtifactError } from "../errors.js";
 import { inTurn, removeLeft, replaceFile, writeAll } from "../files/replace.js";
-import { type ChangeStore, checkLength } from "./change_store.js";
+import {
+  BEGINNING,
+  type ChangeStore,
+  checkWritten,
+  NOTHING_WRITTEN,
+  type Written,
+  writtenIn,
+} from "./change_store.js";
 
 /** Changes in the file at a path; it and its folder are made where they are not there. */
 export class FileChanges implements ChangeStore {
@@ -15,17 +22,17 @@ export class FileChanges implements ChangeStore {
         return Uint8Array.from(await readFile(this.name));
       } catch (error) {
         if (isMissing(error)) return new Uint8Array(0);
-        throw error;
+        throw this.failed(error);
       }
     });
   }
 
-  async append(bytes: Uint8Array, length: number): Promise<void> {
-    if (length === 0) return this.replace(bytes, length); // the file and its name last together
-    await this.changed(length, async () => {
+  async append(bytes: Uint8Array, known: Written): Promise<void> {
+    if (known.length === 0) return this.replace(bytes, known); // the file and its name last together
+    await this.changed(known, async () => {
       const file = await open(this.name, "r+");
       try {
-        await writeAll(file, bytes, length);
+        await writeAll(file, bytes, known.length);
         await file.sync();
       } finally {
         await file.close();
@@ -33,33 +40,44 @@ export class FileChanges implements ChangeStore {
     });
   }
 
-  async replace(bytes: Uint8Array, length: number): Promise<void> {
-    await this.changed(length, async () => {
+  async replace(bytes: Uint8Array, known: Written): Promise<void> {
+    await this.changed(known, async () => {
       await removeLeft(this.name); // of what is erased with this
       await replaceFile(this.name, bytes);
     });
   }
 
-  private async size(): Promise<number> {
+  private async written(): Promise<Written> {
     try {
-      return (await stat(this.name)).size;
+      const file = await open(this.name, "r");
+      try {
+        const { size } = await file.stat();
+        const { buffer, bytesRead } = await file.read(new Uint8Array(BEGINNING), 0, BEGINNING, 0);
+        return { length: size, begin: writtenIn(buffer.subarray(0, bytesRead)).begin };
+      } finally {
+        await file.close();
+      }
     } catch (error) {
-      if (isMissing(error)) return 0;
-      throw error;
+      if (isMissing(error)) return NOTHING_WRITTEN;
+      throw this.failed(error);
     }
   }
 
-  /** Do `work` on the file of this length. */
-  private changed(length: number, work: () => Promise<void>): Promise<void> {
+  /** Do `work` on the file in this state. */
+  private changed(known: Written, work: () => Promise<void>): Promise<void> {
     return inTurn(this.name, async () => {
-      checkLength(this.name, await this.size(), length);
+      checkWritten(this.name, await this.written(), known);
       try {
         await work();
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
-        throw new ArtifactError(`${this.name}: ${reason}; the index is as it was`, { cause: error });
+        throw this.failed(error);
       }
     });
+  }
+
+  private failed(error: unknown): ArtifactError {
+    const reason = error instanceof Error ? error.message : String(error);
+    return new ArtifactError(`${this.name}: ${reason}; the index is as it was`, { cause: error });
   }
 }
 

@@ -33,6 +33,7 @@ const JOURNAL = `${DATABASE}-journal`;
 const FORMAT = "pocketquery-index";
 const VERSION = 1;
 const MOST_INFO = 1 << 16; // bytes; it has a few hundred
+const BRACE = 0x7b; // with which a JSON object begins
 const MOST_DIMENSION = 1 << 16;
 const JOURNAL_MAGIC = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const GENERATION = /^(?:0|[1-9][0-9]{0,14})$/;
@@ -139,6 +140,7 @@ function watching(source: FileSource, { signal, onProgress }: Watched): FileSour
 async function readProof(source: FileSource, publicKey: Key): Promise<DeltaManifest | undefined> {
   if ((await source.size(DELTA_FILE)) === null) return undefined;
   const data = await source.read(DELTA_FILE, { limit: MOST_DELTA_BYTES + 1 });
+  if (data[0] !== BRACE) return undefined; // a server's page in the place of a file that is not there
   await checkDetached(source, data, publicKey, {}, DELTA_FILE);
   return parseDeltaManifest(data, `${source.name}/${DELTA_FILE}`);
 }

@@ -11,24 +11,39 @@
  * which the same was done.
  */
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
+import { concatenated } from "../files/bytes.js";
 import type { FileSource, Progress } from "../files/source.js";
 import { crc32 } from "../files/zip.js";
-import { kindOf, repr } from "../python_text.js";
+import { kindOf, repr, show } from "../python_text.js";
 import type { Key } from "../bundle/signature.js";
-import { checkOptions, checkText } from "../texts.js";
+import { checkOptions, checkText, type Names } from "../texts.js";
 import { type Added, analyzed } from "./added.js";
 import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js";
-import { ChangedMeanwhileError, type ChangeStore } from "./change_store.js";
+import {
+  BEGINNING,
+  ChangedMeanwhileError,
+  type ChangeStore,
+  NOTHING_WRITTEN,
+  type Written,
+  writtenIn,
+} from "./change_store.js";
 import { Contents } from "./contents.js";
 import { checkDocument, content, type Document, type Metadata, type NewDocument } from "./document.js";
 import { withDeltas } from "./deltas/apply.js";
 import { NoDocuments } from "./deltas/base.js";
 import { compileFilter } from "./filters.js";
 import { type Check, readFolder } from "./folder.js";
-import { type AddOptions, checkQuery, type QueryEncoder, type SearchOptions } from "./query.js";
+import {
+  ADD_OPTIONS,
+  type AddOptions,
+  checkQuery,
+  type QueryEncoder,
+  SEARCH_OPTIONS,
+  type SearchOptions,
+} from "./query.js";
 import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 
-export { type ChangeStore, MemoryChanges } from "./change_store.js";
+export { type ChangeStore, checkWritten, MemoryChanges, type Written, writtenIn } from "./change_store.js";
 export { IndexedDbChanges } from "./indexed_db_changes.js";
 export type { Document, Metadata, NewDocument } from "./document.js";
 export type { Filter } from "./filters.js";
@@ -91,6 +106,17 @@ export interface OpenIndexOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
+const OPEN_OPTIONS: Names<OpenIndexOptions> = {
+  encoder: true,
+  deltas: true,
+  changes: true,
+  check: true,
+  publicKey: true,
+  signal: true,
+  onProgress: true,
+};
+const CHECKS: readonly Check[] = ["hashes", "sizes"];
+
 /**
  * Open the index in `source`; everything is read into memory.
  *
@@ -108,7 +134,11 @@ export async function openIndex(
   source: FileSource | null,
   options: OpenIndexOptions = {},
 ): Promise<Index> {
-  const { changes, check = "hashes", deltas = [], publicKey, signal } = checkOptions(options);
+  void Promise.resolve(options?.encoder).catch(() => undefined); // heard below, unless something fails before
+  const { changes, check = "hashes", deltas = [], publicKey, signal } = checkOptions(options, OPEN_OPTIONS);
+  if (!CHECKS.includes(check)) {
+    throw new InvalidInputError(`check is ${show(check)}, expected one of (${CHECKS.map(repr).join(", ")})`);
+  }
   signal?.throwIfAborted();
   if (source === null) return ownIndex(options);
   const [folder, encoder] = await Promise.all([
@@ -155,12 +185,11 @@ async function ownIndex({ encoder, changes, deltas, publicKey }: OpenIndexOption
 }
 
 /** Bytes of changes, to tell whether they are still there. */
-interface Known {
-  readonly length: number;
+interface Known extends Written {
   readonly sum: number; // CRC-32
 }
 
-const NOTHING: Known = { length: 0, sum: 0 };
+const NOTHING: Known = { ...NOTHING_WRITTEN, sum: 0 };
 
 /** An open index; made by {@link openIndex}. */
 export class Index {
@@ -199,10 +228,10 @@ export class Index {
    *   unknown mode or filter operator; dense or hybrid for a text without an encoder
    */
   async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
-    const { filter } = checkOptions(options);
+    const { filter } = checkOptions(options, SEARCH_OPTIONS);
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder);
-    const { rows, scores } = this.contents.rank(request, condition);
+    const { rows, scores } = this.contents.rank(request, condition && this.contents.matching(condition));
     return Array.from(rows, (row, i) => {
       const { id, text, metadata } = this.contents.document(row);
       return { id, score: scores[i]!, text, metadata };
@@ -227,17 +256,15 @@ export class Index {
         const row = contents.rowOf(checkText(id, "the id"));
         return row === undefined ? undefined : places.get(row);
       },
-      vectors: (rows) => contents.floats(rows.map((row) => living[row]!)),
+      vectors: (rows) => contents.floats(rows.map((row) => livingRow(living, row))),
       nearest: (query, k) => {
         const vector = unitVector(query, dimension, "the query's vector");
         return Array.from(contents.nearest(vector, k, alive), (row) => places.get(row)!);
       },
       ranked: async (text, vector, k) => {
         const request = await checkQuery(text, { mode: "hybrid", vector, k }, dimension, undefined);
-        const { rows, scores } = contents.rank(request);
-        const found = Array.from(rows, (row, i) => ({ place: places.get(row), score: scores[i]! }));
-        const there = found.filter(({ place }) => place !== undefined); // what came later is not in the rows
-        return { rows: there.map(({ place }) => place!), scores: there.map(({ score }) => score) };
+        const { rows, scores } = contents.rank(request, alive);
+        return { rows: Array.from(rows, (row) => places.get(row)!), scores: Array.from(scores) };
       },
     };
   }
@@ -258,7 +285,7 @@ export class Index {
     options: AddOptions = {},
   ): Promise<void> {
     this.writable();
-    const { signal } = checkOptions(options);
+    const { signal } = checkOptions(options, ADD_OPTIONS);
     const checked = checkedDocuments(documents);
     const added = this.prepared(checked, vectors ?? (await this.encoded(checked, options)));
     signal?.throwIfAborted();
@@ -284,7 +311,7 @@ export class Index {
     if (!Array.isArray(ids)) {
       throw new InvalidInputError(`ids is ${kindOf(ids)}, expected a list of ids`);
     }
-    const checked = [...new Set(ids.map((id, i) => checkText(id, `ids[${i}]`)))];
+    const checked = [...new Set(Array.from(ids, (id, i) => checkText(id, `ids[${i}]`)))];
     return this.write(async () => {
       const there = checked.filter((id) => this.contents.rowOf(id) !== undefined);
       if (!there.length) return 0;
@@ -376,7 +403,7 @@ export class Index {
     const bytes = encodeChange(change);
     const longer = behind(bytes, this.known);
     try {
-      await this.changes!.append(bytes, this.known.length);
+      await this.changes!.append(bytes, this.known);
     } catch (error) {
       if (!(error instanceof ChangedMeanwhileError)) [this.tried, this.whole] = [longer, false];
       throw error;
@@ -396,22 +423,22 @@ export class Index {
 
   private async replace(changes: readonly Change[]): Promise<void> {
     const bytes = encodeLog(this, changes);
-    await this.changes!.replace(bytes, this.whole ? this.known.length : await this.tornLength());
+    await this.changes!.replace(bytes, this.whole ? this.known : await this.torn());
     this.known = behind(bytes);
     this.whole = true;
   }
 
   /**
-   * How long the changes are with what is torn behind them, which is dropped: an append of ours that
-   * failed, or of a program that was killed. What another program wrote since is whole.
+   * The changes with what is torn behind them, which is dropped: an append of ours that failed, or of a
+   * program that was killed. What another program wrote since is whole.
    */
-  private async tornLength(): Promise<number> {
+  private async torn(): Promise<Written> {
     const { name } = this.changes!;
     const bytes = await this.changes!.read();
     const { whole } = decodeLog(bytes, this, name);
     const found = behind(bytes.subarray(0, whole));
     if ([this.known, this.tried].some(({ length, sum }) => length === found.length && sum === found.sum)) {
-      return bytes.length;
+      return writtenIn(bytes);
     }
     const { length, sum } = this.known;
     throw new ChangedMeanwhileError(name, `${whole} bytes (CRC-32 ${found.sum})`, `${length} (${sum})`);
@@ -424,7 +451,7 @@ function checkedDocuments(documents: readonly NewDocument[]): Document[] {
     throw new InvalidInputError(`documents is ${kindOf(documents)}, expected a list`);
   }
   const ids = new Set<string>();
-  return documents.map((document, i) => {
+  return Array.from(documents as readonly NewDocument[], (document, i) => {
     const checked = checkDocument(document, `documents[${i}]`);
     if (ids.has(checked.id)) throw taken(checked.id);
     ids.add(checked.id);
@@ -433,8 +460,9 @@ function checkedDocuments(documents: readonly NewDocument[]): Document[] {
 }
 
 /** `bytes`, behind those known. */
-function behind(bytes: Uint8Array, { length, sum } = NOTHING): Known {
-  return { length: length + bytes.length, sum: crc32(bytes, sum) };
+function behind(bytes: Uint8Array, { length, begin, sum } = NOTHING): Known {
+  const { begin: longer } = writtenIn(concatenated([begin, bytes.subarray(0, BEGINNING)]));
+  return { length: length + bytes.length, begin: longer, sum: crc32(bytes, sum) };
 }
 
 /** All changes that make `contents` of the publisher's file, without the documents `erased`. */
@@ -449,6 +477,13 @@ function changesOf(contents: Contents, erased: ReadonlySet<string> = new Set()):
     ...(isCompacted ? [{ compact: true } as const, { delete: after }] : []),
     { add: entries },
   ];
+}
+
+/** Throws InvalidInputError: there is no such row. */
+function livingRow(living: readonly number[], row: number): number {
+  const found = living[row];
+  if (found !== undefined) return found;
+  throw new InvalidInputError(`found the row ${show(row)}, expected one of ${living.length}, from 0`);
 }
 
 function taken(id: string): InvalidInputError {

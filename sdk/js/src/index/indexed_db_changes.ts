@@ -1,9 +1,10 @@
 /**
  * Changes of an index in IndexedDB, for pages and workers: pieces in the order in which they were
- * appended. Length and bytes are one transaction, so that no other tab writes between.
+ * appended. Comparing and writing are one transaction, so that no other tab writes between.
  */
 import { begun, Connection, done, ended, explained } from "../indexed_db.js";
-import { type ChangeStore, checkLength } from "./change_store.js";
+import { concatenated } from "../files/bytes.js";
+import { type ChangeStore, checkWritten, type Written, writtenIn } from "./change_store.js";
 
 const VERSION = 1;
 const PIECES = "pieces";
@@ -20,26 +21,19 @@ export class IndexedDbChanges implements ChangeStore {
   }
 
   async read(): Promise<Uint8Array> {
-    const pieces = await this.transact("readonly", (all) => Promise.resolve(all));
-    const bytes = new Uint8Array(lengthOf(pieces));
-    let at = 0;
-    for (const piece of pieces) {
-      bytes.set(piece, at);
-      at += piece.length;
-    }
-    return bytes;
+    return concatenated(await this.transact("readonly", (all) => Promise.resolve(all)));
   }
 
-  async append(bytes: Uint8Array, length: number): Promise<void> {
+  async append(bytes: Uint8Array, known: Written): Promise<void> {
     await this.transact("readwrite", (pieces, store) => {
-      checkLength(this.name, lengthOf(pieces), length);
+      checkWritten(this.name, writtenIn(concatenated(pieces)), known);
       return done(store.add(Uint8Array.from(bytes)));
     });
   }
 
-  async replace(bytes: Uint8Array, length: number): Promise<void> {
+  async replace(bytes: Uint8Array, known: Written): Promise<void> {
     await this.transact("readwrite", (pieces, store) => {
-      checkLength(this.name, lengthOf(pieces), length);
+      checkWritten(this.name, writtenIn(concatenated(pieces)), known);
       store.clear();
       return done(store.add(Uint8Array.from(bytes)));
     });
@@ -71,8 +65,4 @@ export class IndexedDbChanges implements ChangeStore {
       throw explained(this.name, error);
     }
   }
-}
-
-function lengthOf(pieces: readonly Uint8Array[]): number {
-  return pieces.reduce((sum, piece) => sum + piece.length, 0);
 }

@@ -1,7 +1,7 @@
 /** What may be searched for, checked before the index is touched. Python's `query.py`. */
 import { InvalidInputError } from "../errors.js";
 import { isBlank, repr, show } from "../python_text.js";
-import { checkCount, checkOptions, checkText } from "../texts.js";
+import { checkCount, checkText, type Names } from "../texts.js";
 import type { Filter } from "./filters.js";
 import { unitVector, type VectorLike } from "./vectors/vectors.js";
 
@@ -30,6 +30,8 @@ export interface AddOptions {
   readonly onProgress?: ((done: number, documents: number) => void) | undefined;
 }
 
+export const ADD_OPTIONS: Names<AddOptions> = { signal: true, onProgress: true };
+
 /** How to search. */
 export interface SearchOptions {
   /** How many documents, at least 1; 10 by default. */
@@ -41,6 +43,8 @@ export interface SearchOptions {
   /** The vector of a text, where it is encoded already. */
   readonly vector?: VectorLike;
 }
+
+export const SEARCH_OPTIONS: Names<SearchOptions> = { k: true, mode: true, filter: true, vector: true };
 
 /** A query with what its mode needs. */
 export interface CheckedQuery {
@@ -63,7 +67,7 @@ export async function checkQuery(
   encoder: QueryEncoder | undefined,
 ): Promise<CheckedQuery> {
   const text = typeof query === "string" ? checkText(query, "the query") : "";
-  let vector: unknown = checkOptions(options).vector;
+  let vector: unknown = options.vector;
   if (typeof query === "string") {
     if (isBlank(text)) throw new InvalidInputError("the query is blank; expected some text");
   } else if (vector === undefined) {

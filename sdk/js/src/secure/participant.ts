@@ -17,6 +17,7 @@ import type { Offer } from "../gateway/offer.js";
 import type { DevicePlace } from "../gateway/place.js";
 import type { PrivateAnswering, Standing } from "../gateway/private_round.js";
 import { byCodePoint } from "../python_text.js";
+import { checkOptions, type Names } from "../texts.js";
 import type { QueryStore } from "../store/store.js";
 import { encodeUtf8 } from "../utf8.js";
 import type { Binding } from "./binding.js";
@@ -63,6 +64,17 @@ export interface ParticipantOptions {
   readonly drawSecret?: (beta: Uint8Array) => Uint8Array;
 }
 
+const PARTICIPANT_OPTIONS: Names<ParticipantOptions> = {
+  device: true,
+  store: true,
+  place: true,
+  certificate: true,
+  authority: true,
+  rules: true,
+  clock: true,
+  drawSecret: true,
+};
+
 /** A device in private rounds. */
 export class Participant implements PrivateAnswering {
   readonly #options: ParticipantOptions;
@@ -89,6 +101,7 @@ export class Participant implements PrivateAnswering {
    * certificate of another key. MissingExtraError: the platform has no X25519.
    */
   static async open(options: ParticipantOptions): Promise<Participant> {
+    checkOptions(options, PARTICIPANT_OPTIONS);
     const key = await options.place.deviceKey();
     const certificate = parseCertificate(options.certificate);
     if (hexadecimal(certificate.key) !== hexadecimal(key.publicKey)) {

@@ -6,6 +6,7 @@
 
 import { hexadecimal, type Key } from "../bundle/signature.js";
 import { InvalidInputError } from "../errors.js";
+import { checkOptions } from "../texts.js";
 import type { Binding, Privacy } from "./binding.js";
 import { type Certificate, checkCertificate } from "./certificate.js";
 import { type Account, charged, costOf, epsilonOf } from "./ledger.js";
@@ -98,7 +99,7 @@ const CHECKS: Record<string, (value: never) => boolean> = {
 
 /** `given` over the defaults. Throws InvalidInputError: a rule out of range, or an unknown one. */
 export function deviceRules(given: Partial<DeviceRules> = {}): DeviceRules {
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(checkOptions(given))) {
     const isRight = typeof value === typeof DEVICE_RULES[name as keyof DeviceRules] && CHECKS[name]?.(value as never);
     if (!isRight) {
       throw new InvalidInputError(

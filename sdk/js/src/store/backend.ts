@@ -1,6 +1,7 @@
 /** Where a query store keeps what it has: memory here, IndexedDB and a file in files of their own. */
 
 import { CorruptArtifactError, UnsupportedVersionError } from "../errors.js";
+import { randomName } from "../files/bytes.js";
 import type { Example } from "./example.js";
 import { type Age, NO_AGE } from "./expiry.js";
 
@@ -68,13 +69,7 @@ export interface StoreBackend {
 
 /** A store's state when it is made. */
 export function newState(): StoreState {
-  return { format: FORMAT, version: VERSION, consent: false, epoch: newEpoch(), ...NO_AGE };
-}
-
-/** A name for what a store holds from now on, unlike any other. */
-export function newEpoch(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return { format: FORMAT, version: VERSION, consent: false, epoch: randomName(), ...NO_AGE };
 }
 
 /** `kept` with `change` made to it. */

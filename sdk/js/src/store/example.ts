@@ -19,7 +19,7 @@ export function checkExample(query: unknown, shown: unknown, opened: unknown): E
   if (!Array.isArray(shown)) {
     throw new InvalidInputError(`shown is ${kindOf(shown)}, expected a list of ids`);
   }
-  const ids = shown.map((id, place) => checkText(id, `shown[${place}]`));
+  const ids = Array.from(shown as unknown[], (id, place) => checkText(id, `shown[${place}]`));
   if (opened === null || opened === undefined) return { query: text, shown: ids, opened: null };
   const id = checkText(opened, "opened");
   if (!ids.includes(id)) {

@@ -8,13 +8,13 @@
  */
 
 import { ArtifactError, InvalidInputError } from "../errors.js";
-import { isBlank } from "../python_text.js";
-import { checkCount, checkText } from "../texts.js";
+import { randomName } from "../files/bytes.js";
+import { isBlank, kindOf, repr } from "../python_text.js";
+import { checkCount, checkOptions, checkText, type Names } from "../texts.js";
 import {
   type Change,
   type Kept,
   MemoryBackend,
-  newEpoch,
   type Row,
   type StoreBackend,
   type StoreState,
@@ -40,6 +40,8 @@ export interface StoreOptions {
   /** Unix seconds. */
   readonly clock?: () => number;
 }
+
+const STORE_OPTIONS: Names<StoreOptions> = { maxRows: true, maxAgeDays: true, maxBytes: true, clock: true };
 
 /** A kept query as its owner reads it. */
 export interface Exported {
@@ -79,7 +81,7 @@ export class QueryStore {
     place: StoreBackend = new MemoryBackend(),
     options: StoreOptions = {},
   ): Promise<QueryStore> {
-    const { maxRows = 2000, maxAgeDays = 90, maxBytes = 4 << 20 } = options;
+    const { maxRows = 2000, maxAgeDays = 90, maxBytes = 4 << 20 } = checkOptions(options, STORE_OPTIONS);
     if (!(maxAgeDays > 0 && maxAgeDays <= MOST_DAYS)) {
       throw new InvalidInputError(
         `maxAgeDays is ${String(maxAgeDays)}, expected a number of days above 0, at most 36525 (a ` +
@@ -129,7 +131,7 @@ export class QueryStore {
   async withdrawConsent(): Promise<void> {
     await this.#transact((kept) => ({
       ...emptied(kept),
-      state: { ...kept.state, ...NO_AGE, consent: false, epoch: newEpoch() },
+      state: { ...kept.state, ...NO_AGE, consent: false, epoch: randomName() },
     }));
   }
 
@@ -146,7 +148,7 @@ export class QueryStore {
     const wanted = plainQuery(checkText(query, "the query"));
     await this.#transact(({ state, rows }) => ({
       result: undefined,
-      state: { ...state, epoch: newEpoch() },
+      state: { ...state, epoch: randomName() },
       remove: rows.filter((row) => plainQuery(row.query) === wanted).map(({ number }) => number),
       made: null,
       erases: true,
@@ -209,11 +211,11 @@ export class QueryStore {
   /**
    * Keep what was computed of the queries, by name, say an adapter: it goes with them, whatever is
    * erased. False, and nothing is kept, where the consent is gone or something was erased since
-   * `epoch` was read: read it before the queries.
+   * `epoch` was read: read it before the queries. Throws InvalidInputError: it is no Uint8Array.
    */
   async keep(made: Readonly<Record<string, Uint8Array>>, epoch: string): Promise<boolean> {
     const copies = Object.entries(made).map(([name, bytes]): [string, Uint8Array] => {
-      return [checkText(name, "the name"), Uint8Array.from(bytes)];
+      return [checkText(name, "the name"), copyOf(bytes, repr(name))];
     });
     return this.#transact(({ state }): Change<boolean> => {
       if (!state.consent || state.epoch !== epoch) return { result: false };
@@ -226,9 +228,8 @@ export class QueryStore {
    * What was kept under this name, or `bytes`, kept now where there was nothing: of several tabs that
    * ask, all get the same. Null where `keep` would keep nothing.
    */
-  keptOr(name: string, bytes: Uint8Array, epoch: string): Promise<Uint8Array | null> {
-    const copy = Uint8Array.from(bytes);
-    checkText(name, "the name");
+  async keptOr(name: string, bytes: Uint8Array, epoch: string): Promise<Uint8Array | null> {
+    const copy = copyOf(bytes, repr(checkText(name, "the name")));
     return this.#transact(({ state, made }): Change<Uint8Array | null> => {
       if (!state.consent || state.epoch !== epoch) return { result: null };
       const found = made.get(name);
@@ -321,10 +322,16 @@ function noted(state: StoreState, age: Age): boolean {
   return moved || age.seconds - state.seconds >= MINUTE;
 }
 
+/** Throws InvalidInputError: `bytes` are none; an error calls them `name`. */
+function copyOf(bytes: unknown, name: string): Uint8Array {
+  if (bytes instanceof Uint8Array) return Uint8Array.from(bytes);
+  throw new InvalidInputError(`${name} is ${kindOf(bytes)}, expected a Uint8Array`);
+}
+
 function emptied({ state, rows }: Kept): Change<undefined> {
   return {
     result: undefined,
-    state: { ...state, epoch: newEpoch() },
+    state: { ...state, epoch: randomName() },
     remove: rows.map(({ number }) => number),
     made: null,
     erases: true,

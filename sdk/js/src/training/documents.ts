@@ -20,7 +20,7 @@ export interface DocumentVectors {
   /** The rows nearest to a vector (dimension,), best first, at most k. */
   nearest(query: Float32Array, k: number): number[];
   /** The rows that an index finds by words and meaning together, best first, at most k; a matrix has no words. */
-  readonly ranked?: (text: string, vector: Float32Array, k: number) => Promise<RankedRows>;
+  ranked?(text: string, vector: Float32Array, k: number): Promise<RankedRows>;
 }
 
 /** Rows and their scores in 0..1, best first. */

@@ -42,7 +42,7 @@ export class HybridBatches {
   /**
    * `documents` are searched once for each query of `batches`.
    *
-   * Throws InvalidInputError: they are vectors alone.
+   * Throws InvalidInputError: they are vectors alone, or nothing is found for a query.
    */
   static async of(
     batches: Batches,
@@ -51,8 +51,7 @@ export class HybridBatches {
     config: LocalConfig,
   ): Promise<HybridBatches> {
     const { hybridLossWeight, hybridCandidates, hybridSharpness } = config;
-    const { ranked } = documents;
-    if (ranked === undefined) {
+    if (documents.ranked === undefined) {
       throw new InvalidInputError(
         `hybridLossWeight is ${hybridLossWeight}, but this device has document vectors alone; expected ` +
           "those of an index, index.vectors(), which can be searched by words, too",
@@ -60,7 +59,11 @@ export class HybridBatches {
     }
     const found: Ranked[] = [];
     for (const [i, text] of batches.texts.entries()) {
-      const { rows, scores } = await ranked(text, batches.anchors[i] as Float32Array, hybridCandidates);
+      const vector = batches.anchors[i] as Float32Array;
+      const { rows, scores } = await documents.ranked(text, vector, hybridCandidates);
+      if (rows.length === 0) {
+        throw new InvalidInputError(`nothing is found for query ${i}; expected an index with documents`);
+      }
       found.push({ rows, upTo: sumsOfShares(scores, hybridSharpness) });
     }
     const mistyped = objective === "index_byol" ? config.hybridMistyped : 0; // byol's views predict one another

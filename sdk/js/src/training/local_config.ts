@@ -2,7 +2,8 @@
 
 import { CorruptArtifactError, InvalidInputError } from "../errors.js";
 import { isInteger, type Json, type JsonObject, plain } from "../json.js";
-import { repr, shortened, show } from "../python_text.js";
+import { kindOf, repr, shortened, show } from "../python_text.js";
+import { checkOptions } from "../texts.js";
 import { checkLimits, type MonitorLimits } from "./monitors.js";
 import type { Hyperparameters } from "./step.js";
 import { type Augmenter, chosen, viewPlan, type ViewPlan } from "./views.js";
@@ -111,7 +112,7 @@ export interface LocalConfig extends LocalSettings {
 
 /** `settings` over the defaults. Throws InvalidInputError, which names the value. */
 export function localConfig(settings: Partial<LocalSettings> = {}): LocalConfig {
-  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  const given = Object.entries(checkOptions(settings)).filter(([, value]) => value !== undefined);
   const unknown = given.find(([name]) => !Object.hasOwn(DEFAULTS, name));
   if (unknown) {
     throw new InvalidInputError(
@@ -143,9 +144,12 @@ export function localConfig(settings: Partial<LocalSettings> = {}): LocalConfig 
     );
   }
   checkLimits(config.limits);
-  const augmenters = (choices: readonly (string | Augmenter)[]) =>
-    choices.map((choice) => chosen(choice, config.typoRate));
-  const [heavy, light] = [augmenters(config.heavyViews), augmenters(config.lightViews)];
+  const augmenters = (name: "heavyViews" | "lightViews") => {
+    const choices: unknown = config[name];
+    if (Array.isArray(choices)) return choices.map((choice) => chosen(choice, config.typoRate));
+    throw new InvalidInputError(`${name} is ${kindOf(choices)}, expected a list of augmenters`);
+  };
+  const [heavy, light] = [augmenters("heavyViews"), augmenters("lightViews")];
   const plan = (views: 2 | 4): ViewPlan => viewPlan({ views, heavy, light });
   plan(2);
   return { ...config, viewPlan: plan };

@@ -8,6 +8,7 @@
  */
 
 import { InvalidInputError } from "../errors.js";
+import { checkOptions } from "../texts.js";
 
 /** When a run is ended. */
 export interface MonitorLimits {
@@ -106,7 +107,7 @@ export function complaint(health: Health, limits: MonitorLimits): string | null 
 export function checkLimits(limits: MonitorLimits): void {
   const bounds = { rankKept: 1, spreadKept: 1, drift: 2 };
   for (const [name, most] of Object.entries(bounds)) {
-    const value = limits[name as keyof MonitorLimits];
+    const value = checkOptions(limits)[name as keyof MonitorLimits];
     if (typeof value !== "number" || !(value >= 0 && value <= most) || (name === "drift" && value === 0)) {
       const least = name === "drift" ? "above" : "from";
       throw new InvalidInputError(

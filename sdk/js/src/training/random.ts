@@ -35,8 +35,11 @@ export class Random {
     return (high * 67108864 + low) / 9007199254740992;
   }
 
-  /** A whole number from 0 to below `count`, which is below 2^32. */
+  /** A whole number from 0 to below `count`, which is below 2^32. Throws InvalidInputError: there is none. */
   below(count: number): number {
+    if (!Number.isInteger(count) || count < 1 || count > 0xffffffff) {
+      throw new InvalidInputError(`found ${count} to choose from, expected a whole number from 1, below 2^32`);
+    }
     const unused = Math.clz32(count);
     for (;;) {
       const drawn = this.#next() >>> unused;

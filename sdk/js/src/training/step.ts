@@ -136,7 +136,7 @@ export class LocalStep {
    * made for another encoder), SpaceMismatchError or UnsupportedVersionError.
    */
   static async open(place: Bundle | FileSource, options: StepOptions): Promise<LocalStep> {
-    checkRuntime(checkOptions(options).onnxruntime);
+    checkRuntime(checkOptions(options, { onnxruntime: true, sessionOptions: true }).onnxruntime);
     const bundle =
       place instanceof Bundle ? place : await Bundle.open(checkSource(place, "the bundle"));
     if (!bundle.has(TRAINING_STEP_FILE)) {

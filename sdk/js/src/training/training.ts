@@ -9,7 +9,8 @@
 import type { AdapterTensor, AdapterTensors } from "../bundle/adapter_tensors.js";
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
 import type { Example } from "../store/example.js";
-import { repr } from "../python_text.js";
+import { kindOf, repr } from "../python_text.js";
+import { checkOptions, type Names } from "../texts.js";
 import { Batches, type ShippedEncoder, stream } from "./batches.js";
 import type { DocumentVectors } from "./documents.js";
 import { HybridBatches } from "./hybrid_teacher.js";
@@ -62,6 +63,21 @@ export interface TrainOptions {
   readonly signal?: AbortSignal;
 }
 
+const TRAIN_OPTIONS: Names<TrainOptions> = {
+  encoder: true,
+  step: true,
+  examples: true,
+  documents: true,
+  adapter: true,
+  config: true,
+  leastOpened: true,
+  previous: true,
+  seed: true,
+  mayContinue: true,
+  onStep: true,
+  signal: true,
+};
+
 /**
  * Train. The same arguments give the same bits on one platform.
  *
@@ -74,7 +90,14 @@ export interface TrainOptions {
  * vectors that are no index's) or SpaceMismatchError.
  */
 export async function trainLocally(options: TrainOptions): Promise<LocalResult> {
-  const { encoder, step, documents } = options;
+  const { encoder, step, documents } = checkOptions(options, TRAIN_OPTIONS);
+  if (!Array.isArray(options.examples)) {
+    throw new InvalidInputError(`examples is ${kindOf(options.examples)}, expected a list`);
+  }
+  for (const name of ["documents", "adapter"] as const) {
+    if (typeof options[name] === "object" && options[name] !== null) continue;
+    throw new InvalidInputError(`${name} is ${kindOf(options[name])}, expected what TrainOptions says`);
+  }
   const config = localConfig(options.config);
   check(encoder, step, options.examples.length, config.batchSize);
   const random = new Random(options.seed);

@@ -134,6 +134,9 @@ test("an address is of https, or of this machine", async () => {
   for (const address of ["http://gateway.example.org", "gateway", "ftp://a", "https://a/path", "https://a?b", "https://u@a"]) {
     assert.throws(() => new GatewayConnection(address, signer), InvalidInputError, address);
   }
+  for (const options of [{ seconds: Infinity }, { seconds: 0 }, { attempts: 0 }, { attempt: 3 }] as never[]) {
+    assert.throws(() => new GatewayConnection("https://a", signer, options), InvalidInputError);
+  }
   for (const address of ["https://a", "https://a:8443/", "http://localhost:1", "http://[::1]:1"]) {
     assert.ok(new GatewayConnection(address, signer), address);
   }

@@ -226,10 +226,12 @@ test("policies are checked, and a guard says no from then on", async () => {
   charging = true;
   now = 5;
   assert.equal(await may(), "the device is not charging");
-  for (const wrong of [{ minExamples: 0 }, { maxSeconds: 0 }, { allowUnknown: ["battery"] }, { idle: 1 }, { more: 1 }]) {
+  for (const wrong of [
+    { minExamples: 0 }, { maxSeconds: 0 }, { allowUnknown: ["battery"] }, { allowUnknown: "idle" }, { idle: 1 }, { more: 1 }, null,
+  ]) {
     assert.throws(() => checkPolicy(wrong as never), InvalidInputError);
   }
-  for (const wrong of [{ leastQueries: 0 }, { leastSteps: 1.5 }, { largestClip: -1 }, { more: 1 }]) {
+  for (const wrong of [{ leastQueries: 0 }, { leastSteps: 1.5 }, { largestClip: -1 }, { more: 1 }, null]) {
     assert.throws(() => offerLimits(wrong as never), InvalidInputError);
   }
 });

@@ -187,6 +187,31 @@ test("what another program wrote is not overwritten, however often one tries", a
   }
 });
 
+test("an edit of the same length is told from what was there", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "pocketquery-"));
+  try {
+    for (const changes of [new MemoryChanges(), new FileChanges(join(folder, "changes.log"))]) {
+      const first = await openIndex(source("base"), { changes });
+      await first.add([{ id: "todo", text: "[ ] buy milk" }], [VECTOR]);
+      await first.compact();
+      const { length } = await changes.read();
+      const stale = await openIndex(source("base"), { changes });
+      await first.delete(["todo"]);
+      await first.add([{ id: "todo", text: "[x] buy milk" }], [VECTOR]);
+      await first.compact();
+      assert.equal((await changes.read()).length, length);
+      for (const write of [() => stale.compact(), () => stale.add([document("mine")], [VECTOR])]) {
+        await assert.rejects(write, /changes that begin otherwise, .* another program changed it meanwhile/);
+      }
+      assert.equal((await openIndex(source("base"), { changes })).get("todo")?.text, "[x] buy milk");
+    }
+    const folders = await openIndex(source("base"), { changes: new FileChanges(folder) }).catch((error: unknown) => error);
+    assert.ok(folders instanceof ArtifactError && /EISDIR/.test(folders.message));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
 test("of two writers of one file at a time, one is refused and nothing is lost", async () => {
   const folder = mkdtempSync(join(tmpdir(), "pocketquery-"));
   try {

@@ -53,6 +53,17 @@ test("two deltas, one behind the other, signed", async () => {
   await assertSame(await openIndex(signed(), { deltas: [FIRST, SECOND] }), EXPECTED.signed);
 });
 
+test("a server that answers with a page where nothing is", async () => {
+  const files = signed();
+  const page = new TextEncoder().encode("<!doctype html><title>app</title>");
+  const read = files.read.bind(files);
+  const served = Object.assign(Object.create(files) as MemorySource, {
+    size: async (file: string) => (await files.size(file)) ?? page.length,
+    read: async (file: string) => ((await files.size(file)) === null ? page : read(file)),
+  });
+  assert.equal((await openIndex(served, { publicKey: KEY })).size, (await openIndex(signed())).size);
+});
+
 test("a delta that nobody signed", async () => {
   await assertSame(await openIndex(source("compact"), { deltas: [PLAIN] }), EXPECTED.plain);
 });

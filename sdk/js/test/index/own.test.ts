@@ -82,12 +82,31 @@ test("what cannot be added without vectors is refused, and nothing is stored", a
     for (const [call, message] of refused) {
       await assert.rejects(call, (error: Error) => error instanceof InvalidInputError && message.test(error.message));
     }
+    const hole = [NOTES[0]!, , NOTES[1]!] as typeof NOTES;
+    await assert.rejects(index.add(hole), /^InvalidInputError: documents\[1\] is undefined/);
     const aborted = new AbortController();
     const ended = index.add(NOTES, undefined, { signal: aborted.signal, onProgress: () => aborted.abort() });
     await assert.rejects(ended, { name: "AbortError" });
     assert.equal(index.size, 0);
     assert.equal((await changes.read()).length, 0);
   });
+});
+
+test("a long run of blanks within a text costs nothing", async () => {
+  await withEncoder(async (encoder) => {
+    const index = await openIndex(null, { encoder, changes: new MemoryChanges() });
+    const text = `a${" ".repeat(1_000_000)}b${"\n".repeat(1_000_000)}`; // minutes, where each blank is tried anew
+    await index.add([{ id: "blanks", text }], [Float32Array.from({ length: encoder.dimension }, () => 1)]);
+    assert.equal(index.get("blanks")?.text, text);
+  });
+});
+
+test("an encoder that comes to nothing is heard, whatever ends the opening", async () => {
+  const encoder = (): Promise<QueryEncoder> => Promise.reject(new Error("no encoder"));
+  await assert.rejects(openIndex(source("base"), { encoder: encoder(), signal: AbortSignal.abort() }), { name: "AbortError" });
+  await assert.rejects(openIndex(null, { encoder: encoder(), deltas: [new Uint8Array()] }), InvalidInputError);
+  await assert.rejects(openIndex(source("base"), { encoder: encoder(), check: "banana" as never }), InvalidInputError);
+  await new Promise((resolve) => setTimeout(resolve)); // a rejection that nobody hears fails this file
 });
 
 test("opening can be watched and ended", async () => {
@@ -113,6 +132,12 @@ test("what is no place, no options or no onnxruntime is an error that says what 
       [() => openIndex(undefined as never), /^the index is undefined, expected a FileSource/],
       [() => openIndex(source("base"), null as never), /^the options: found null/],
       [() => index.search("x", null as never), /^the options: found null/],
+      [() => openIndex(source("base"), { publickey: "00" } as never), /found 'publickey', expected some of: encoder/],
+      [() => openIndex(source("base"), { check: "banana" as never }), /^check is 'banana', expected one of \('hashes'/],
+      [() => index.search("x", { filtre: {} } as never), /found 'filtre', expected some of: k, mode, filter, vector/],
+      [() => load(TINY, { publickey: "00" } as never), /found 'publickey'/],
+      [() => encoder.encode("x", { prompt_name: "query" } as never), /found 'prompt_name'/],
+      [async () => index.vectors().vectors([99_999]), /^found the row 99999, expected one of/],
       [() => load(5 as never), /^the place is a number, expected a FileSource/],
       [() => load({} as never), /^the place is a Object, expected a FileSource/],
       [() => load(null as never), /^the place is null/],

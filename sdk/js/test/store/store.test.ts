@@ -177,6 +177,14 @@ test("what is no query is refused", async () => {
   await assert.rejects(store.add("a\ud800"), InvalidInputError);
   await assert.rejects(store.add("a", ["b"], "c"), /opened is 'c', expected one of the 1 shown ids/);
   await assert.rejects(store.add("a", "b" as never), InvalidInputError);
+  await assert.rejects(store.add("a", ["b", , "c"] as never), /^InvalidInputError: shown\[1\] is undefined/);
+  assert.equal(await store.size(), 0);
+  const epoch = await store.epoch();
+  for (const bytes of [new ArrayBuffer(8), "abc", undefined] as never[]) {
+    await assert.rejects(store.keep({ a: bytes }, epoch), /^InvalidInputError: 'a' is .*, expected a Uint8Array/);
+    await assert.rejects(store.keptOr("a", bytes, epoch), InvalidInputError);
+  }
+  await assert.rejects(QueryStore.open(new MemoryBackend(), { maxrows: 5 } as never), /found 'maxrows'/);
   await assert.rejects(store.examples(0), InvalidInputError);
   assert.equal(await store.add("x".repeat(5 << 20)), false);
   for (const limits of [{ maxRows: 0 }, { maxAgeDays: 0 }, { maxAgeDays: Number.NaN }, { maxBytes: 0.5 }]) {

@@ -138,14 +138,28 @@ test("the rows found by words and meaning are those of a hybrid search", async (
   const rows = index.vectors();
   const [id = "", text = ""] = ["new", examples[0]?.query];
   await index.add([{ id, text }], [vectors[0] as Float32Array]);
-  for (const { query } of examples) {
-    const vector = await encoder.encodeQuery(query);
+  const asked = await Promise.all(examples.map(async ({ query }) => ({ query, vector: await encoder.encodeQuery(query) })));
+  const found = await Promise.all(asked.map(({ query, vector }) => rows.ranked(query, vector, 5)));
+  await index.delete([id]); // its terms count on, as they did for the rows
+  for (const [i, { query, vector }] of asked.entries()) {
     const hits = await index.search(query, { mode: "hybrid", k: 5, vector });
-    const there = hits.filter((hit) => hit.id !== id); // it came after the rows
-    const found = await rows.ranked(query, vector, 5);
-    assert.deepEqual(found.rows, there.map((hit) => rows.rowOf(hit.id)));
-    assert.deepEqual(found.scores, there.map(({ score }) => score));
+    assert.deepEqual(found[i]?.rows, hits.map((hit) => rows.rowOf(hit.id)));
+    assert.deepEqual(found[i]?.scores, hits.map(({ score }) => score));
   }
+  const all = Array.from({ length: 60 }, (_, i) => `d${i}`);
+  await index.delete(all);
+  const late = await rows.ranked(examples[0]!.query, vectors[0]!, 5);
+  assert.equal(late.rows.length, 5); // what was deleted since is still in the rows
+  class Own extends MatrixVectors {
+    found = [0, 1];
+    async ranked() {
+      return { rows: this.found, scores: this.found.map((row) => 1 - row / 10) };
+    }
+  }
+  const own = new Own(vectors, ids);
+  assert.equal((await train({ config: HYBRID, documents: own })).stopped, null);
+  own.found = [];
+  await assert.rejects(train({ config: HYBRID, documents: own }), /nothing is found for query 0/);
   await assert.rejects(rows.ranked("  ", vectors[0] as Float32Array, 5), /the query is blank/);
   await assert.rejects(rows.ranked("sea", new Float32Array(3), 5), InvalidInputError);
 });
@@ -213,8 +227,14 @@ test("what cannot be trained on is refused", async () => {
   await assert.rejects(train({ adapter: broken }), /holds NaN or infinity/);
   const elsewhere = Object.assign(Object.create(matrix), { spaceId: "elsewhere", count: 60 }) as MatrixVectors;
   await assert.rejects(train({ documents: elsewhere }), SpaceMismatchError);
+  for (const [wrong, message] of [
+    [{ examples: null }, /^InvalidInputError: examples is null/], [{ documents: null }, /documents is null/],
+    [{ adapter: undefined }, /adapter is undefined/], [{ sed: 1 }, /found 'sed'/],
+  ] as const) {
+    await assert.rejects(train(wrong), message);
+  }
   for (const config of [
-    { steps: 0 }, { typoRate: 2 }, { learningRate: 0 }, { heavyViews: ["rot13"] }, { heavyViews: [] },
+    null, { heavyViews: "typo" }, { limits: null }, { steps: 0 }, { typoRate: 2 }, { learningRate: 0 }, { heavyViews: ["rot13"] }, { heavyViews: [] },
     { lightViews: ["typo"] }, { limits: { rankKept: 2, spreadKept: 0, drift: 1 } }, { speed: 1 },
   ]) {
     assert.throws(() => localConfig(config as never), InvalidInputError, JSON.stringify(config));
@@ -260,6 +280,15 @@ test("the monitors' figures are Python's", () => {
   }
   const broken = measure({ data: Float32Array.of(Number.NaN, 1), columns: 2 }, { data: Float32Array.of(0, 1), columns: 2 });
   assert.ok(Object.values(broken).every(Number.isNaN));
+});
+
+test("where there is nothing to draw, nothing is drawn", () => {
+  const random = new Random(1);
+  for (const draw of [
+    () => random.choice([]), () => random.below(NaN), () => random.below(0.5), () => random.between(5, 3), () => random.sample(2, 3),
+  ]) {
+    assert.throws(draw, InvalidInputError);
+  }
 });
 
 test("the generator's numbers and the views are Python's, bit for bit", () => {

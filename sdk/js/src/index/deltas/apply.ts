@@ -88,9 +88,9 @@ export async function withDeltas<T extends Base>(
 
 function checkList(deltas: unknown): void {
   const isList = Array.isArray(deltas);
-  const other = isList ? deltas.find((one) => !(one instanceof Uint8Array)) : deltas;
-  if (isList && other === undefined) return;
-  const found = isList ? `a list with ${kindOf(other)} in it` : kindOf(deltas);
+  const place = isList ? deltas.findIndex((one) => !(one instanceof Uint8Array)) : -1;
+  if (isList && place < 0) return;
+  const found = isList ? `a list with ${kindOf(deltas[place])} in it` : kindOf(deltas);
   throw new InvalidInputError(
     `deltas is ${found}, expected a list of Uint8Array, the bytes of the files`,
   );
