@@ -3,7 +3,7 @@
  * Errors of ours keep their class, an AbortSignal its effect, and progress its way.
  */
 
-import { ERROR_CLASSES, PocketQueryError } from "./errors.js";
+import { ERROR_CLASSES, InvalidInputError, PocketQueryError } from "./errors.js";
 
 /** A Worker, a MessagePort, or a worker's own global object. */
 export interface Port {
@@ -60,40 +60,63 @@ export function answer(port: Port, methods: Methods): void {
   port.start?.();
 }
 
-let lastId = 0; // of all callers: several may share a port
-
-/** Calls the methods that answer at the other end of `port`. */
+/** Calls the methods that answer at the other end of `port`; all callers of a port share its listeners. */
 export class Caller {
+  readonly #calls: Calls;
+
+  constructor(readonly port: Port) {
+    this.#calls = callsAt.get(port) ?? new Calls(port);
+    callsAt.set(port, this.#calls);
+  }
+
+  /**
+   * The result of the method; throws what it throws, or that the worker failed. What is ended by its
+   * signal throws the signal's reason, unless it was done by then: the worker says which, so that
+   * nothing that happened there is reported as if it had not.
+   *
+   * Throws InvalidInputError where an argument cannot be sent.
+   */
+  call(method: string, args: unknown[], options: CallOptions = {}): Promise<unknown> {
+    return this.#calls.call(method, args, options);
+  }
+}
+
+/** What waits for answers from a port. */
+class Calls {
   readonly #port: Port;
   readonly #waiting = new Map<number, Waiting>();
+  #lastId = 0;
+  #missing: string | null = null; // why nobody will ever answer
 
   constructor(port: Port) {
     this.#port = port;
     port.addEventListener("message", ({ data }: MessageEvent<Message>) => this.#receive(data));
     port.addEventListener("messageerror", () => this.#fail("an answer of it cannot be read here"));
     port.addEventListener("error", (event) => {
-      // Without a message where the script itself did not come.
+      // Without a message where the script itself did not come; else it may still answer.
       const { message } = event as { message?: string };
-      this.#fail(message || "its script, or a module it imports, cannot be loaded");
+      if (!message) this.#missing = "its script, or a module it imports, cannot be loaded";
+      this.#fail(message || (this.#missing as string));
     });
     port.start?.();
   }
 
-  /** The result of the method; throws what it throws, the signal's reason, or that the worker failed. */
-  call(method: string, args: unknown[], options: CallOptions = {}): Promise<unknown> {
-    const { signal, onMessage } = options;
-    const id = ++lastId;
+  call(method: string, args: unknown[], { signal, onMessage }: CallOptions): Promise<unknown> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
-      const abort = (): void => {
-        this.#waiting.delete(id);
-        this.#port.postMessage({ kind: "abort", id } satisfies Message, []);
-        reject(signal?.reason);
-      };
+      if (this.#missing !== null) throw failed(this.#missing);
+      const id = ++this.#lastId;
+      const abort = (): void => this.#port.postMessage({ kind: "abort", id } satisfies Message, []);
       signal?.addEventListener("abort", abort, { once: true });
       const done = (): void => signal?.removeEventListener("abort", abort);
-      this.#waiting.set(id, { resolve, reject, done, onMessage });
-      this.#port.postMessage({ kind: "call", id, method, args } satisfies Message, []);
+      this.#waiting.set(id, { resolve, reject, done, signal, onMessage });
+      try {
+        this.#port.postMessage({ kind: "call", id, method, args } satisfies Message, []);
+      } catch (error) {
+        this.#waiting.delete(id);
+        done();
+        throw unsendable(method, error);
+      }
     });
   }
 
@@ -103,27 +126,43 @@ export class Caller {
     if (message.kind === "note") waiting.onMessage?.(message.message);
     if (message.kind !== "result" && message.kind !== "error") return;
     this.#waiting.delete(message.id);
-    waiting.done();
-    if (message.kind === "result") waiting.resolve(message.value);
-    else waiting.reject(errorOf(message.name, message.text));
+    const { resolve, reject, done, signal } = waiting;
+    done();
+    if (message.kind === "result") resolve(message.value);
+    else reject(signal?.aborted ? signal.reason : errorOf(message.name, message.text));
   }
 
   /** Nobody may answer any more: whatever waits is told. */
   #fail(reason: string): void {
-    const error = new PocketQueryError(`the worker failed: ${reason}; look at its script, and make a new one`);
     for (const { done, reject } of this.#waiting.values()) {
       done();
-      reject(error);
+      reject(failed(reason));
     }
     this.#waiting.clear();
   }
 }
 
+const callsAt = new WeakMap<Port, Calls>();
+
 interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   readonly done: () => void;
+  readonly signal: AbortSignal | undefined;
   readonly onMessage: ((message: unknown) => void) | undefined;
+}
+
+function failed(reason: string): PocketQueryError {
+  return new PocketQueryError(`the worker failed: ${reason}; look at its script, and make a new one`);
+}
+
+function unsendable(method: string, error: unknown): InvalidInputError {
+  const { message = String(error) } = (error ?? {}) as Partial<Error>;
+  return new InvalidInputError(
+    `${method}: an argument cannot be sent to the worker (${message}), expected what structuredClone takes; ` +
+      "leave out functions, promises and objects of classes",
+    { cause: error },
+  );
 }
 
 function errorOf(name: string, text: string): Error {

@@ -97,6 +97,8 @@ export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (i
     load: async (context, options: WorkerLoadOptions) => {
       const { source, all } = await prepared(context, options);
       const loaded = await load(source, all);
+      if (context.signal.aborted) await loaded.close();
+      context.signal.throwIfAborted(); // the one in use stays
       const before = encoder;
       encoder = loaded;
       const id = ++last;
