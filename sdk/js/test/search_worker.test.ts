@@ -70,6 +70,68 @@ test("an index that begins in a worker takes documents without vectors", async (
   });
 });
 
+test("what is stored when its signal comes is not reported as ended", async () => {
+  await withWorker(async (port) => {
+    const encoder = await WorkerEncoder.load(port, { bundle: BUNDLE });
+    const controller = new AbortController();
+    const index = await WorkerIndex.open(port, { index: null, encoder, changes: "" });
+    const adding = index.add([{ id: "a", text: "the sea" }], [await encoder.encode("the sea")], controller);
+    controller.abort(); // the documents have their vectors: nothing is left to be ended
+    await adding;
+    assert.equal(index.size, 1);
+    const signal = AbortSignal.abort();
+    await assert.rejects(index.add([{ id: "b", text: "sugar" }], null, { signal }), { name: "AbortError" });
+    assert.equal(index.size, 1);
+  });
+});
+
+test("an encoder comes of the same worker, or a promise of it", async () => {
+  await withWorker(async (port) => {
+    const loading = WorkerEncoder.load(port, { bundle: BUNDLE });
+    const index = await WorkerIndex.open(port, { index: null, encoder: loading, changes: "" });
+    const encoder = await loading;
+    assert.equal(index.spaceId, encoder.spaceId);
+    const wrong = Promise.reject(new CorruptArtifactError("it is broken"));
+    await assert.rejects(WorkerIndex.open(port, { index: null, encoder: wrong, changes: "" }), CorruptArtifactError);
+    for (const [found, says] of [[null, "null"], [{ id: 1 }, "a Object"], ["bundle", "a string"]] as const) {
+      const opening = WorkerIndex.open(port, { index: null, encoder: found as never, changes: "" });
+      const message = new RegExp(`^the encoder is ${says}, expected a WorkerEncoder of the index's worker; `);
+      await assert.rejects(opening, { name: "InvalidInputError", message });
+    }
+    await withWorker(async (other) => {
+      await WorkerEncoder.load(other, { bundle: BUNDLE });
+      const opening = WorkerIndex.open(other, { index: null, encoder, changes: "" });
+      const message = /^the encoder was loaded in another worker, expected a WorkerEncoder of the index's worker; /;
+      await assert.rejects(opening, { name: "InvalidInputError", message });
+    });
+  });
+});
+
+test("what cannot be sent to the worker is an error of ours", async () => {
+  await withWorker(async (port) => {
+    const index = await WorkerIndex.open(port, { index: files("base") });
+    const filter = { year: () => 1999 } as never;
+    const refused = { name: "InvalidInputError", message: /^search: an argument cannot be sent to the worker/ };
+    await assert.rejects(index.search("bridge", { mode: "lexical", filter }), refused);
+  });
+});
+
+test("a worker in which indexes are opened and closed gathers no listeners", async () => {
+  await withWorker(async (port) => {
+    let listeners = 0;
+    const counted = {
+      postMessage: port.postMessage.bind(port),
+      addEventListener: (...args: Parameters<Port["addEventListener"]>) => {
+        listeners += 1;
+        port.addEventListener(...args);
+      },
+      start: () => port.start?.(),
+    };
+    for (let i = 0; i < 3; i++) await (await WorkerIndex.open(counted, { index: files("base") })).close();
+    assert.equal(listeners, 3); // for answers, for those that cannot be read, and for failures
+  });
+});
+
 test("a worker with an encoder alone says that it has no such method", async () => {
   await withWorker(async (port) => {
     await assert.rejects(WorkerIndex.open(port, { index: null }), /the worker has no method openIndex/);
@@ -82,5 +144,12 @@ test("the ready worker, in a page", { skip: !existsSync(CHROMIUM) && "no Chromiu
       { id: "a", text: "the sea" }, { id: "b", text: "how do plants make sugar" },
     ]);
     assert.deepEqual(found, { ids: ["b", "a"], size: 2, again: 2 });
+  });
+});
+
+test("an opening that is ended leaves no index", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async () => {
+  await inPage("page.html", async (page) => {
+    const found = await call<string[]>(page, "endedInWorker", "/fixtures/tiny");
+    assert.deepEqual(found, ["AbortError", "InvalidInputError: the index was closed; open it again"]);
   });
 });

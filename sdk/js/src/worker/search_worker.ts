@@ -33,8 +33,8 @@ export { WorkerEncoder, type WorkerLoadOptions } from "./worker.js";
 export interface WorkerIndexOptions {
   /** The index's address, or its files; null begins an index on the device, which `changes` keeps. */
   readonly index: string | ReadonlyMap<string, Uint8Array> | null;
-  /** An encoder in the same worker, for searches by meaning and documents without vectors. */
-  readonly encoder?: WorkerEncoder | undefined;
+  /** An encoder in the same worker, or a promise of it, for searches by meaning and documents without vectors. */
+  readonly encoder?: WorkerEncoder | Promise<WorkerEncoder> | undefined;
   /** The name of the IndexedDB database that keeps changes; "" keeps them in memory. Absent: for reading only. */
   readonly changes?: string | undefined;
   readonly deltas?: readonly Uint8Array[] | undefined;
@@ -91,6 +91,7 @@ function indexMethods(encoderOf: (id: number) => Encoder): Methods {
         signal,
         onProgress,
       });
+      signal.throwIfAborted(); // nobody would close it
       const id = ++last;
       indexes.set(id, index);
       const { spaceId, dimension, size } = index;
@@ -129,16 +130,20 @@ export class WorkerIndex {
     this.#size = size;
   }
 
-  /** Open an index in `worker`, which answers by `serveSearch`. Errors as `openIndex`'s. */
+  /**
+   * Open an index in `worker`, which answers by `serveSearch`. Errors as `openIndex`'s; and
+   * InvalidInputError, where the encoder is of another worker or an option cannot be sent.
+   */
   static async open(
     worker: Port,
     options: WorkerIndexOptions,
     { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
   ): Promise<WorkerIndex> {
-    const { encoder, ...sent } = checkOptions(options);
+    const { encoder: given, ...sent } = checkOptions(options);
+    const encoder = await given;
     const caller = new Caller(worker);
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
-    const args = [sent, encoder === undefined ? null : WorkerEncoder.idOf(encoder)];
+    const args = [sent, encoder === undefined ? null : WorkerEncoder.idIn(worker, encoder)];
     return new WorkerIndex(caller, (await caller.call("openIndex", args, { signal, onMessage })) as IndexInfo);
   }
 

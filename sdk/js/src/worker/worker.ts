@@ -12,6 +12,7 @@ import type { OnnxRuntime, SessionOptions } from "../graph.js";
 import { load, type VerificationReport, verify } from "../loading.js";
 import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
 import type { Key } from "../bundle/signature.js";
+import { kindOf } from "../python_text.js";
 import { checkOptions } from "../texts.js";
 import { openSource } from "../web.js";
 
@@ -187,8 +188,15 @@ export class WorkerEncoder {
     return report as VerificationReport;
   }
 
-  /** @internal How its worker calls it. */
-  static idOf(encoder: WorkerEncoder): number {
+  /** @internal How `worker`, in which it was loaded, calls it. */
+  static idIn(worker: Port, encoder: unknown): number {
+    const expected = "expected a WorkerEncoder of the index's worker; WorkerEncoder.load(worker, { bundle }) gives one";
+    if (!(encoder instanceof WorkerEncoder)) {
+      throw new InvalidInputError(`the encoder is ${kindOf(encoder)}, ${expected}`);
+    }
+    if (encoder.#caller.port !== worker) {
+      throw new InvalidInputError(`the encoder was loaded in another worker, ${expected}`);
+    }
     return encoder.#id;
   }
 
