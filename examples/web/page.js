@@ -7,6 +7,7 @@ import { show, walk } from "./results.js";
 import { startRounds } from "./rounds.js";
 
 const MOST = 10; // results
+const LONGEST = 10_000; // UTF-16 units of a query
 // A function with one SIMD instruction: the encoder needs WebAssembly with SIMD.
 const SIMD = Uint8Array.of(
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
@@ -122,7 +123,7 @@ async function search() {
         continue;
       }
       const start = performance.now();
-      const found = await caller.call("search", [query.slice(0, 10_000), mode, MOST]);
+      const found = await caller.call("search", [cut(query), mode, MOST]);
       if (wanted === null) tell(query, found, mode, performance.now() - start);
     }
   } catch (error) {
@@ -131,6 +132,11 @@ async function search() {
   } finally {
     searching = false;
   }
+}
+
+/** The beginning of a text that is too long, without half a character at its end. */
+function cut(query) {
+  return query.length > LONGEST ? query.slice(0, LONGEST).replace(/[\ud800-\udbff]$/, "") : query;
 }
 
 function short(ms) {

@@ -237,6 +237,11 @@ def test_results_are_found_and_highlighted(report: Any) -> None:
 
 
 @browser
+def test_a_text_that_is_too_long_is_cut_at_a_whole_character(report: Any) -> None:
+    assert report["main"]["long"].startswith("10 results in ")
+
+
+@browser
 def test_the_panel_says_what_is_known(report: Any) -> None:
     facts = report["main"]["facts"]
     assert facts["Documents"].startswith("193 (")

@@ -99,6 +99,11 @@ async function offlineAndUpdated(browser) {
   found.announced = await page.getAttribute("#announced", "aria-live");
   found.online = [];
   for (const query of queries) found.online.push(await asked(page, query));
+  await page.evaluate("document.getElementById('status').textContent = ''");
+  await page.fill("#query", `${"a ".repeat(4999)}a😀`); // 10,000 UTF-16 units end in half a character
+  await reached(page, "#status", { hasText: / ms|cannot/ });
+  found.long = await page.textContent("#status");
+  await asked(page, queries.at(-1));
   found.walked = await walked(page);
   found.headings = await page.evaluate(
     "[...document.querySelectorAll('h1, h2, h3')].filter((one) => one.checkVisibility()).map((one) => Number(one.tagName[1]))",
