@@ -10,6 +10,8 @@ import { IndexedDbBackend, QueryStore } from "./sdk/store.js";
 import { Bundle, distinct, LocalStep, packAdapter, trainLocally } from "./sdk/training.js";
 import { FetchSource } from "./sdk/web.js";
 
+// Pages of one origin keep apart what they learn from: the database is named by the page's path.
+const QUERIES = `pocketquery-queries${new URL(".", import.meta.url).pathname.slice(0, -1)}`;
 const LEAST = 8; // opened results: of fewer, one would decide
 const [ADAPTER, FIGURES] = ["adapter", "figures"];
 const SHOWINGS = 30; // of each query, at the most
@@ -36,7 +38,7 @@ export class Learner {
     learner.#trainer = trainer;
     learner.#bundle = await Bundle.open(new FetchSource("bundle/"), key);
     if (!learner.#bundle.has(STEP)) return learner;
-    learner.#store = await QueryStore.open(new IndexedDbBackend());
+    learner.#store = await QueryStore.open(new IndexedDbBackend(QUERIES));
     await learner.#takeUp();
     return learner;
   }

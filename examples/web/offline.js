@@ -1,6 +1,7 @@
 /** The service worker as the page sees it: kept for offline, not kept and why, a newer version. */
 
 const PATIENCE = 2000; // ms for a newer worker to take over
+const SCOPE = new URL(".", import.meta.url); // of the service worker: the page's folder
 const CLAIM = 60_000; // ms for a first worker, which takes the page over before it says that it is active
 
 /**
@@ -92,12 +93,12 @@ export async function isPersistent() {
   }
 }
 
-/** Forget everything stored here, and load the page from the network. */
+/** Forget this page's files, and load it from the network. */
 export async function startAnew() {
   try {
-    for (const name of await caches.keys()) await caches.delete(name);
+    await caches.delete(`pocketquery-files${SCOPE.pathname.slice(0, -1)}`); // as in service_worker.js
     const registration = await navigator.serviceWorker?.getRegistration();
-    await registration?.unregister();
+    if (registration?.scope === SCOPE.href) await registration.unregister(); // else it is another page's
   } finally {
     location.reload();
   }

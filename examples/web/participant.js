@@ -19,8 +19,9 @@ import {
 import { distinct } from "./sdk/training.js";
 import { load } from "./sdk/web.js";
 
+const HERE = new URL(".", import.meta.url).pathname.slice(0, -1); // other pages of the origin are other devices
 const JOINED = "joined"; // a file that is there where the user agreed
-const TAB = "pocketquery-rounds"; // the lock of the tab that takes part
+const TAB = `pocketquery-rounds${HERE}`; // the lock of the tab that takes part
 const UNKNOWN = 60; // seconds
 // The user is here, and a page is told of its charger at the most; rounds are short.
 const POLICY = { idle: false, maxSeconds: 300, allowUnknown: ["charging", "unmetered", "temperatureC"] };
@@ -42,7 +43,7 @@ export class Participant {
     participant.#learner = learner;
     participant.#index = index;
     participant.#key = key;
-    const place = new IndexedDbPlace();
+    const place = new IndexedDbPlace(`pocketquery-device${HERE}`);
     participant.#place = place;
     participant.#releases = await TrustedReleases.open(place, publicKey === null ? {} : { publicKey });
     participant.#participation = new Participation(new GatewayConnection(gateway, await place.signer()), place);

@@ -6,15 +6,17 @@
  *
  * A newer list makes a newer worker, which fetches only what it does not find by its hash and waits;
  * the older page keeps the older files until the user, or the last tab's end, lets the newer in. Then
- * what no list names is deleted.
+ * what no list names is deleted. Other pages of the origin have caches of their own: each is named by
+ * its path, and nothing but this page's is touched.
  */
 
 importScripts("site.js");
 
-const KEPT = "pocketquery-files";
 const { files, headers } = self.SITE;
 const OF_BYTES = ["content-type", "content-length"];
 const scope = new URL(self.registration.scope);
+const SHARED = "pocketquery-files"; // of the page at the root; earlier versions kept every page's there
+const KEPT = `${SHARED}${scope.pathname.slice(0, -1)}`; // as in offline.js
 const keyOf = (sha256) => new URL(`sha256/${sha256}`, scope).href;
 
 self.addEventListener("install", (event) => event.waitUntil(install()));
@@ -65,15 +67,17 @@ async function tell(message) {
 }
 
 async function activate() {
-  const cache = await caches.open(KEPT);
-  const named = new Set(Object.values(files).map(({ sha256 }) => keyOf(sha256)));
-  for (const request of await cache.keys()) {
-    if (!named.has(request.url)) await cache.delete(request);
-  }
-  for (const name of await caches.keys()) {
-    if (name.startsWith("pocketquery-") && name !== KEPT) await caches.delete(name); // an older worker's
-  }
+  await drop(KEPT, new Set(Object.values(files).map(({ sha256 }) => keyOf(sha256))));
+  if (KEPT !== SHARED && (await caches.has(SHARED))) await drop(SHARED, new Set());
   await self.clients.claim();
+}
+
+/** Delete from the cache what is this page's and not among `named`. */
+async function drop(name, named) {
+  const cache = await caches.open(name);
+  for (const request of await cache.keys()) {
+    if (request.url.startsWith(keyOf("")) && !named.has(request.url)) await cache.delete(request);
+  }
 }
 
 async function respond(name, method) {

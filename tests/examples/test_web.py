@@ -315,10 +315,10 @@ def test_where_nothing_can_be_kept_it_searches_online(report: Any, case: str, re
     assert found["titles"] == report["main"]["online"][0]["titles"]
 
 
-def make_learning_index(path: Path) -> Path:
+def make_learning_index(path: Path, size: int = 90) -> Path:
     """Of the space of the tiny encoder with a training step."""
     encoder = sdk.load(TRAINING)
-    texts = sentences(90)
+    texts = sentences(size)
     documents = [Document(f"d{i}", text, {"title": text[:-2]}) for i, text in enumerate(texts)]
     with create_index(path, space_id=encoder.space_id, dimension=encoder.dimension) as builder:
         builder.add(documents, encoder.encode(texts))

@@ -20,6 +20,10 @@ const state = async (page) => ({
   heading: await page.textContent("h1"),
   titles: await asked(page),
   caches: await page.evaluate("caches.keys()"),
+  kept: await page.evaluate(
+    "caches.open('pocketquery-files').then(async (c) => (await c.keys()).map((r) => r.url.split('/').pop()))",
+  ),
+  named: await page.evaluate("Object.values(SITE.files).map(({ sha256 }) => sha256)"),
 });
 
 /** Whom page and worker may ask, by their headers, and whether the browser lets the page ask GATEWAY. */
