@@ -97,5 +97,7 @@ async function respond(name, method) {
   }
   const sent = new Headers(headers);
   for (const one of OF_BYTES) sent.set(one, kept.headers.get(one)); // an older worker kept more
-  return new Response(method === "HEAD" ? null : kept.body, { headers: sent });
+  // Not `kept.body`: a page that is left while such a stream is read keeps this worker from ending, and a
+  // newer one from its turn, for minutes.
+  return new Response(method === "HEAD" ? null : await kept.blob(), { headers: sent });
 }

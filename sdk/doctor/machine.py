@@ -95,7 +95,14 @@ def _onnxruntime() -> Iterator[Finding]:
     threads = os.environ.get("OMP_NUM_THREADS")
     found = f"{', '.join(providers)}; an encoder takes 1 thread"
     found += f"; OMP_NUM_THREADS={threads}" if threads else ""
-    details = {"version": onnxruntime.__version__, "providers": providers, "threads": 1}
+    telemetry = os.environ.get("ORT_DISABLE_TELEMETRY")
+    found += "" if telemetry == "1" else f"; it may report (ORT_DISABLE_TELEMETRY={telemetry})"
+    details = {
+        "version": onnxruntime.__version__,
+        "providers": providers,
+        "threads": 1,
+        "telemetry": telemetry != "1",
+    }
     if "CPUExecutionProvider" in providers:
         yield Finding("machine", "onnxruntime", Severity.OK, found, "", details)
         return

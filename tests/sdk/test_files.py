@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import (
+    FolderKind,
+    check_replaceable,
     present_folder,
     publish_folder,
     recover_folder,
@@ -22,6 +25,37 @@ from tests.kills import killed_process
 
 def names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
+
+
+KIND = FolderKind("a thing", "thing.json", "our-thing", ("thing.json", "part-*"))
+
+
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        ({}, None),
+        ({"thing.json": '{"format": "our-thing"}', "part-1": "", ".DS_Store": ""}, None),
+        ({"thing.json": '{"form', "part-1": ""}, None),  # ours, and damaged
+        ({"part-1": ""}, "is not a thing; it is left alone"),
+        ({"thing.json": '{"name": "my site"}'}, "is not a thing; it is left alone"),
+        ({"thing.json": '["our-thing"]'}, "is not a thing; it is left alone"),
+        ({"thing.json": '{"format": "our-thing"}', "notes.txt": ""}, "holds 'notes.txt', which is"),
+        ({"thing.json": '{"format": "our-thing"}', "src/app.js": ""}, "holds 'src', which is"),
+        ({"thing.json": '{"format": "our-thing"}', ".git/HEAD": ""}, "holds '.git', which is"),
+    ],
+)
+def test_only_what_is_of_a_kind_is_replaced(
+    tmp_path: Path, files: dict[str, str], refused: str | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    check_replaceable(tmp_path / "absent", KIND)
+    if refused is None:
+        check_replaceable(tmp_path, KIND)
+        return
+    with pytest.raises(InvalidInputError, match=refused):
+        check_replaceable(tmp_path, KIND)
 
 
 def test_write_atomic_replaces_a_file(tmp_path: Path) -> None:

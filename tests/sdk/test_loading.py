@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,6 +48,31 @@ def test_the_variable_wins_and_may_change(
     monkeypatch.setenv("POCKETQUERY_BUNDLE", str(tmp_path / "absent"))
     with pytest.raises(ArtifactNotFoundError, match="absent"):
         sdk.encode("the sea")
+
+
+def test_arguments_are_those_of_an_encoder(tiny_bundle: Path) -> None:
+    encoder = sdk.load(tiny_bundle)
+    options: dict[str, Any] = {"truncate_dim": 3, "normalize_embeddings": False, "batch_size": 1}
+    for ours, theirs in (
+        (sdk.encode(["a", "b"], **options), encoder.encode(["a", "b"], **options)),
+        (sdk.encode_query("a", **options), encoder.encode_query("a", **options)),
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(InvalidInputError, match="the bundle is a int, expected a path"):
+        sdk.load(cast(Any, 5))
+
+
+@pytest.mark.parametrize("said", [None, "0"])
+def test_onnxruntime_reports_on_nobody(tiny_bundle: Path, tmp_path: Path, said: str | None) -> None:
+    """Unless it is asked to: it keeps a device id in the home folder, from some release on."""
+    code = "import sys; from pocketquery import sdk; sdk.load(sys.argv[1]).encode('x')"
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    if said is not None:
+        environment["ORT_DISABLE_TELEMETRY"] = said
+        code += "; import os; assert os.environ['ORT_DISABLE_TELEMETRY'] == '0'"
+    subprocess.run([sys.executable, "-c", code, tiny_bundle], env=environment, check=True)
+    assert said == "0" or not list(tmp_path.iterdir())
 
 
 def test_a_zip_gives_the_same_vectors(tiny_bundle: Path, tmp_path: Path) -> None:

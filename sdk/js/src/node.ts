@@ -68,6 +68,8 @@ async function withRuntime<T extends { readonly onnxruntime?: OnnxRuntime }>(
 }
 
 async function importRuntime(): Promise<OnnxRuntime> {
+  // It reports on its users, unless it is told not to before it is loaded.
+  process.env["ORT_DISABLE_TELEMETRY"] ??= "1";
   try {
     return await import("onnxruntime-node");
   } catch (error) {

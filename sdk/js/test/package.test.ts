@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
@@ -120,6 +120,20 @@ test("what comes of others is in files with its licence, and in private rounds a
   const secure = await bundled('import { Participant } from "pocketquery/secure"; console.log(Participant)');
   assert.ok(gateway < 58_000, `${gateway} bytes for plain rounds`);
   assert.ok(secure < 75_000, `${secure} bytes for private rounds`);
+});
+
+test("onnxruntime reports on nobody", () => {
+  const home = mkdtempSync(join(tmpdir(), "pocketquery-home-"));
+  try {
+    const code = `const { load } = await import(${JSON.stringify(join(PACKAGE, "dist", "node.js"))});
+      const encoder = await load(); await encoder.encodeQuery("x"); await encoder.close();`;
+    const { ORT_DISABLE_TELEMETRY: _, ...others } = process.env;
+    const env = { ...others, HOME: home, XDG_CACHE_HOME: join(home, "cache") };
+    execFileSync(process.execPath, ["--input-type=module", "-e", code], { env });
+    assert.deepEqual(readdirSync(home), []); // where it keeps a device id
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
 });
 
 test("the lock file names no mirror", () => {

@@ -6,7 +6,7 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -227,10 +227,12 @@ def test_a_compacted_index_equals_one_built_of_what_is_left(index: Index, tmp_pa
         ({"query": ""}, "blank"),
         ({"query": " \n"}, "blank"),
         ({"query": "a\ud800"}, "surrogate"),
-        ({"query": 3}, "dtype|shape"),
-        ({"query": None}, "dtype"),
+        ({"query": 3}, r"shape \(\), expected \(32,\)"),
+        ({"query": None}, "the query is a NoneType, expected a text, or its vector"),
+        ({"query": ["a"]}, "the query is a list, expected a text, or its vector"),
+        ({"query": [[1.0], [1.0, 2.0]]}, "the query is a list, expected a text, or its vector"),
         ({"query": np.ones(DIMENSION - 1)}, "dimension"),
-        ({"query": np.ones((1, DIMENSION))}, "shape"),
+        ({"query": np.ones((1, DIMENSION))}, r"shape \(1, 32\), expected \(32,\)"),
         ({"query": np.full(DIMENSION, np.nan)}, "finite"),
         ({"query": np.zeros(DIMENSION)}, "zeros"),
         ({"query": np.ones(DIMENSION), "vector": np.ones(DIMENSION)}, "already"),
@@ -541,6 +543,54 @@ def test_closing_under_a_search_says_so(path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(index._analyzer, "terms", closed_meanwhile)
     with pytest.raises(InvalidInputError, match="closed"):
         index.search("river", mode="lexical")
+
+
+def test_an_index_stays_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        with create_index("index", space_id=SPACE, dimension=DIMENSION) as builder:
+            builder.add([Document(place, f"the text of {place}")], np.ones((1, DIMENSION)))
+            monkeypatch.chdir(tmp_path)  # where it is published is settled, too
+    monkeypatch.chdir(tmp_path / "here")
+    with open_index("index", writable=True) as index:
+        monkeypatch.chdir(tmp_path / "there")
+        assert [hit.id for hit in index.search("text", mode="lexical")] == ["here"]
+        index.add([Document("new", "new")], np.ones((1, DIMENSION)))
+        index.verify()
+    for place, count in (("here", 2), ("there", 1)):
+        with open_index(tmp_path / place / "index") as index:
+            assert len(index) == count
+
+
+def test_documents_that_are_still_read_are_not_waited_for(index: Index) -> None:
+    documents: Any = index.documents()
+    first = next(documents)
+    for change in (lambda: index.delete([first.id]), index.compact):
+        with pytest.raises(InvalidInputError, match="make a list of documents"):
+            change()
+    documents.close()
+    assert index.delete([first.id]) == 1
+
+
+def test_an_index_takes_no_folder_of_anything_else(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("mine", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="is not an index; it is left alone"):
+        create_index(notes, space_id=SPACE, dimension=DIMENSION)
+    assert (notes / "a.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_is_no_path_and_no_encoder_is_named(path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="the index is a NoneType, expected a path"):
+        open_index(cast(Any, None))
+    with pytest.raises(
+        InvalidInputError, match=r"encoder is a str, expected an encoder: sdk\.load"
+    ):
+        open_index(path, encoder=cast(Any, "default"))
 
 
 def test_the_folder_one_is_in_can_be_opened_and_built_anew(

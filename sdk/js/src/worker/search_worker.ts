@@ -23,7 +23,7 @@ import {
 } from "../index/index.js";
 import type { Check } from "../index/folder.js";
 import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
-import { checkOptions } from "../texts.js";
+import { checkOptions, type Names } from "../texts.js";
 import { openSource } from "../web.js";
 import { encoderMethods, type Runtime, WorkerEncoder } from "./worker.js";
 
@@ -41,6 +41,15 @@ export interface WorkerIndexOptions {
   readonly check?: Check | undefined;
   readonly publicKey?: Key | undefined;
 }
+
+const INDEX_OPTIONS: Names<WorkerIndexOptions> = {
+  index: true,
+  encoder: true,
+  changes: true,
+  deltas: true,
+  check: true,
+  publicKey: true,
+};
 
 /** What an index says of itself. */
 interface IndexInfo {
@@ -139,7 +148,7 @@ export class WorkerIndex {
     options: WorkerIndexOptions,
     { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
   ): Promise<WorkerIndex> {
-    const { encoder: given, ...sent } = checkOptions(options);
+    const { encoder: given, ...sent } = checkOptions(options, INDEX_OPTIONS);
     const encoder = await given;
     const caller = new Caller(worker);
     const onMessage = onProgress as ((message: unknown) => void) | undefined;

@@ -85,14 +85,14 @@ export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (i
     return encoder;
   };
   const prepared = async (context: Context, options: WorkerLoadOptions) => {
-    const { bundle } = options;
+    const { bundle, onnxruntime: _, ...others } = options;
     const onProgress = (progress: Progress): void => context.notify(progress);
     const source =
       typeof bundle === "string"
         ? await openSource(bundle, { signal: context.signal, onProgress })
         : new MemorySource(bundle);
     const { signal } = context;
-    return { source, all: { ...options, onnxruntime: await runtime(options), signal, onProgress } };
+    return { source, all: { ...others, onnxruntime: await runtime(options), signal, onProgress } };
   };
   const methods: Methods = {
     load: async (context, options: WorkerLoadOptions) => {
@@ -107,7 +107,8 @@ export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (i
       return { id, info: info(loaded) } satisfies Loaded;
     },
     verify: async (context, options: WorkerLoadOptions) => {
-      const { source, all } = await prepared(context, options);
+      const { adapter: _, verify: __, verifyHashes: ___, ...others } = options;
+      const { source, all } = await prepared(context, others);
       return verify(source, all);
     },
     encode: (context, id: number, texts: string, options: EncodeOptions) =>
