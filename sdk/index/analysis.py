@@ -30,16 +30,17 @@ from itertools import pairwise
 
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["Analyzer", "spaced"]
+__all__ = ["UNSPACED", "Analyzer", "spaced"]
 
 # Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0e4f\u0e80-\u0ecf\u0edc-\u0eff\u1000-\u103f\u1050-\u108f\u1780-\u17d3"
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3041-\u3096\u3099-\u309a\u309d-\u309f"
     "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua9e0-\ua9fe\uaa60-\uaa7f\uf900-\ufaff\U0001b000-\U0001b16f"
     "\U00020000-\U0003ffff]+"
 )
+"""A run of letters of scripts that write no spaces."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MOST_MARKS = 30
 _TOO_MANY = re.compile(f"(?<=1{{{_MOST_MARKS}}})1+")  # in a text of 0 and 1, see _Marks
@@ -54,7 +55,7 @@ def spaced(text: str) -> str:
     if text.isascii():
         return text
     bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", _stream_safe(text)))
-    return _UNSPACED.sub(lambda run: _pieces(run[0]), unicodedata.normalize("NFC", bare))
+    return UNSPACED.sub(lambda run: _pieces(run[0]), unicodedata.normalize("NFC", bare))
 
 
 class _Marks(dict[int, str]):

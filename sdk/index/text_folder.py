@@ -1,20 +1,25 @@
 """The texts of a folder as documents: notes, manuals, web pages, cut into passages.
 
 Plain text, Markdown, reStructuredText and HTML. A passage is some paragraphs of one section, as
-long as an encoder reads; its title is the file's with the section's heading. What cannot be read is
-named, never passed over in silence.
+long as an encoder reads; its title is the file's with the section's heading. A heading above other
+headings, with no text of its own, stands in their titles, and one with nothing below it is a
+passage. What cannot be read is named, never passed over in silence.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.index.analysis import UNSPACED
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.validation import check, whole
 
@@ -27,6 +32,16 @@ _MOST_BYTES = 64 << 20  # of one file
 _HEADING = re.compile(r"#{1,6}\s+(.*?)[\s#]*$")
 _RULE = re.compile(r"(=|-|~|\^|\"|\*|#)\1{2,}\s*$")  # a line that underlines a heading
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")  # code between two of them
+_DIRECTIVE = re.compile(r"\.\. ([\w:.+-]+)::(?:\s+(\S.*))?$")  # reStructuredText's
+_OPTION = re.compile(r"\s+:[^:`]+:(?:\s|$)")  # of a directive
+_SILENT_FIELD = re.compile(r":(?:[^:`]+:|tocdepth:.*)\s*$")  # with no text for a reader
+_SPEAKING = frozenset(  # directives whose line alone says something to a reader
+    "admonition attention caution centered danger deprecated error hint important note rubric "
+    "seealso sidebar tip todo topic versionadded versionchanged versionremoved warning "
+    "attribute class classmethod confval data decorator describe envvar exception function macro "
+    "member method option property staticmethod type var".split()
+)
 _BLOCKS = frozenset(
     "address article aside blockquote body br caption dd details div dl dt fieldset figcaption "
     "footer form h1 h2 h3 h4 h5 h6 header hr legend li main nav ol optgroup option p pre section "
@@ -36,9 +51,57 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _UNREAD = frozenset(("script", "style", "template", "noscript", "svg", "math"))
 
 
+_LONGEST = 100  # characters of a word; a longer one is cut into words of this many:
+_CHUNK = 20
+_SENTENCE_ENDS = (".", "!", "?", "。", "！", "？", "｡", "।", "؟")
+
+
 class _Paragraph(NamedTuple):
-    heading: str
+    headings: tuple[str, ...]
+    """Its section's, last; before it those above that have no text of their own."""
     text: str
+    is_heading: bool = False
+    """Whether the text is the heading, with nothing below it."""
+
+
+@dataclass
+class _Section:
+    level: int
+    heading: str
+    has_text: bool = False
+
+
+class _Outline:
+    """The paragraphs of a file below its headings, none of which is lost."""
+
+    def __init__(self) -> None:
+        self.first_heading = ""
+        self.paragraphs: list[_Paragraph] = []
+        self._open: list[_Section] = []
+
+    def head(self, level: int, heading: str) -> None:
+        """A heading; it ends the sections of its own level and of those below."""
+        self.end(level)
+        self._open.append(_Section(level, heading))
+        self.first_heading = self.first_heading or heading
+
+    def add(self, text: str) -> None:
+        """A paragraph."""
+        self.paragraphs.append(_Paragraph(self._headings(), text))
+        if self._open:
+            self._open[-1].has_text = True
+
+    def end(self, level: int = 0) -> None:
+        """The end of the sections from ``level`` on."""
+        if self._open and self._open[-1].level >= level and not self._open[-1].has_text:
+            alone = self._open[-1].heading
+            self.paragraphs.append(_Paragraph(self._headings(), alone, is_heading=True))
+        while self._open and self._open[-1].level >= level:
+            self._open.pop()
+
+    def _headings(self) -> tuple[str, ...]:
+        above = tuple(section.heading for section in self._open[:-1] if not section.has_text)
+        return (*above, self._open[-1].heading) if self._open else ()
 
 
 def read_folder(
@@ -49,13 +112,20 @@ def read_folder(
 ) -> Iterator[Document]:
     """Yield the passages of all text files below ``folder``, in the order of their paths.
 
-    Ids are ``path#number``; metadata has ``title``, ``path`` and ``part`` (from 1). Hidden files
-    and folders, and links to folders, are left out.
+    Ids are ``path#number``; metadata has ``title``, ``path`` and ``part`` (from 1). The title is
+    the file's with the section's heading, and between them the headings above that have no text of
+    their own ("Orchard: Fruit trees: Pruning"); a heading with nothing below it is a passage.
+    Fenced code is one paragraph, without headings. Of reStructuredText, labels, comments and
+    directives without text are left out. Hidden files and folders, and links to folders, are left
+    out.
 
     Args:
         folder: the folder, or one file.
-        words: of a passage, at most, where no paragraph is longer; a longer one is cut.
-        on_skipped: told of each file or folder that is not read, and why.
+        words: of a passage, at most; longer paragraphs are cut, at the end of a sentence where
+            there is one. In scripts without spaces two characters count as a word, and of a word
+            of more than 100 characters 20 do.
+        on_skipped: told of each file or folder that is not read, and why; also of files without
+            text.
 
     Raises:
         ArtifactNotFoundError: there is no such folder.
@@ -78,13 +148,28 @@ def read_folder(
         except (OSError, InvalidInputError) as error:
             skipped(path, error)
             continue
-        is_html = path.suffix.lower() in (".html", ".htm")
-        title, paragraphs = _html(text) if is_html else _plain(text)
+        suffix = path.suffix.lower()
+        title, paragraphs = _html(text) if suffix in (".html", ".htm") else _plain(text, suffix)
+        if not paragraphs:
+            skipped(path, InvalidInputError("no text"))
         title = title or path.stem.replace("_", " ").replace("-", " ")
-        for part, (heading, passage) in enumerate(_passages(paragraphs, words), start=1):
-            whole_title = title if heading in ("", title) else f"{title}: {heading}"
-            metadata = {"title": whole_title, "path": name, "part": part}
+        told = [p for p in paragraphs if not (p.is_heading and _says(title, p.text))]
+        for part, (headings, passage) in enumerate(
+            _passages(told or paragraphs[:1], words), start=1
+        ):
+            metadata = {"title": _whole_title(title, headings), "path": name, "part": part}
             yield Document(f"{name}#{part}", passage, metadata)
+
+
+def _whole_title(title: str, headings: tuple[str, ...]) -> str:
+    above = [heading for heading in headings[:-1] if not _says(title, heading)]
+    return ": ".join([title, *above, *(one for one in headings[-1:] if one != title)])
+
+
+def _says(title: str, heading: str) -> bool:
+    """Whether ``heading`` stands in ``title``, word for word."""
+    said, words = (re.findall(r"\w+", text.casefold()) for text in (title, heading))
+    return f" {' '.join(words)} " in f" {' '.join(said)} "
 
 
 def _files(root: Path, skipped: Callable[[Path, OSError], None]) -> Iterator[Path]:
@@ -127,38 +212,83 @@ def _read(path: Path, name: str) -> str:
         ) from error
 
 
-def _plain(text: str) -> tuple[str, list[_Paragraph]]:
+def _plain(text: str, suffix: str) -> tuple[str, list[_Paragraph]]:
     """Title and paragraphs of plain text, Markdown or reStructuredText."""
-    title, heading = "", ""
+    title, outline = "", _Outline()
     if front := _FRONT_MATTER.match(text):
         named = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front[1], re.MULTILINE)
         title, text = (named[1] if named else ""), text[front.end() :]
-    paragraphs, lines = list[_Paragraph](), list[str]()
+    lines, fence, above = list[str](), "", ""  # above: the rule over a heading
+    # Of underlined headings; Markdown's are fixed, elsewhere each new kind lies below the others.
+    levels = {"=": 1, "-": 2} if suffix in (".md", ".markdown") else dict[str, int]()
 
     def end() -> None:
         if lines:
-            paragraphs.append(_Paragraph(heading, " ".join(" ".join(lines).split())))
+            outline.add(" ".join(" ".join(lines).split()))
             lines.clear()
 
-    for line in text.splitlines():
-        found = _HEADING.match(line)
-        if _RULE.match(line) and len(lines) == 1 and len(line.strip()) >= len(lines[0].strip()) / 2:
-            found_heading: str | None = lines.pop().strip()
-        elif _RULE.match(line):
+    for line in _without_markup(text.splitlines()) if suffix == ".rst" else text.splitlines():
+        opened = None if suffix == ".rst" else _FENCE.match(line)
+        rule = _RULE.match(line)
+        underlines = rule and len(lines) == 1 and len(line.strip()) >= len(lines[0].strip()) / 2
+        if fence:
+            lines.append(line)
+            if line.strip().startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+                end()
+        elif opened and not (underlines and suffix not in (".md", ".markdown")):
             end()
-            continue
-        else:
-            found_heading = found[1] if found else None
-        if found_heading is not None:
+            fence = opened[1]
+            lines.append(line)
+        elif rule and underlines:
+            heading = lines.pop().strip()
+            outline.head(levels.setdefault(above + rule[1], len(levels) + 1), heading)
+            above = ""
+        elif rule:
             end()
-            heading = found_heading
-            title = title or heading
+            above = rule[1]
+        elif found := _HEADING.match(line):
+            end()
+            level = len(line) - len(line.lstrip("#"))
+            if found[1]:
+                outline.head(level, found[1])
+            else:
+                outline.end(level)
         elif line.strip():
             lines.append(line)
         else:
             end()
+            above = ""
     end()
-    return title, paragraphs
+    outline.end()
+    return title or outline.first_heading, outline.paragraphs
+
+
+def _without_markup(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of reStructuredText, empty ones where a reader of the page sees nothing."""
+    at = 0
+
+    def skip(pattern: str | re.Pattern[str]) -> None:
+        nonlocal at
+        while at < len(lines) and re.match(pattern, lines[at]):
+            at += 1
+
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if directive := _DIRECTIVE.match(line):
+            skip(_OPTION)
+            below = next(
+                (one for one in map(lines.__getitem__, range(at, len(lines))) if one.strip()), ""
+            )
+            name, argument = directive.groups()
+            speaks = below[:1].isspace() or name in _SPEAKING or ":" in name
+            yield line if argument and speaks else ""
+        elif line.startswith(".. ") and not line.startswith(".. ["):  # that is a footnote
+            skip(r"\s+\S")
+            yield ""
+        else:
+            yield "" if _SILENT_FIELD.match(line) else line
 
 
 class _Text(HTMLParser):
@@ -167,8 +297,7 @@ class _Text(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.title = ""
-        self.paragraphs: list[_Paragraph] = []
-        self._heading = ""
+        self.outline = _Outline()
         self._words: list[str] = []
         self._unread = 0
         self._in_title = False
@@ -187,7 +316,8 @@ class _Text(HTMLParser):
         elif tag == "title":
             self._in_title = False
         elif tag in _HEADINGS:
-            self._heading = " ".join("".join(self._words).split()) or self._heading
+            if heading := " ".join("".join(self._words).split()):
+                self.outline.head(int(tag[1]), heading)
             self._words.clear()
         elif tag in _BLOCKS:
             self.end()
@@ -207,7 +337,7 @@ class _Text(HTMLParser):
     def end(self) -> None:
         """Whatever was collected is a paragraph."""
         if text := " ".join("".join(self._words).split()):
-            self.paragraphs.append(_Paragraph(self._heading, text))
+            self.outline.add(text)
         self._words.clear()
 
 
@@ -216,30 +346,78 @@ def _html(text: str) -> tuple[str, list[_Paragraph]]:
     parser.feed(text)
     parser.close()
     parser.end()
-    return parser.title, parser.paragraphs
+    parser.outline.end()
+    return parser.title, parser.outline.paragraphs
 
 
-def _passages(paragraphs: Iterable[_Paragraph], words: int) -> Iterator[_Paragraph]:
-    """Neighbouring paragraphs of one section joined, and long ones cut, to ``words`` words."""
-    heading, kept = "", list[str]()
+class _Piece(NamedTuple):
+    """What is never cut: a word with the space behind it, or a letter of an unspaced script."""
+
+    text: str
+    cost: int  # in half words
+
+
+def _passages(
+    paragraphs: Iterable[_Paragraph], words: int
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Neighbouring paragraphs of one section joined, and long ones cut, to ``words`` words; each
+    with its headings."""
+    headings, kept, cost = tuple[str, ...](), list[_Piece](), 0
     for paragraph in paragraphs:
-        parts = paragraph.text.split()
-        if kept and (paragraph.heading != heading or len(kept) + len(parts) > words):
-            yield _Paragraph(heading, " ".join(kept))
-            kept = []
-        heading = paragraph.heading
-        kept += parts
-        while len(kept) > words:
-            cut = _cut(kept, words)
-            yield _Paragraph(heading, " ".join(kept[:cut]))
-            kept = kept[cut:]
+        pieces = [piece for word in paragraph.text.split() for piece in _pieces(word)]
+        more = sum(piece.cost for piece in pieces)
+        if kept and (paragraph.headings != headings or cost + more > 2 * words):
+            yield headings, _joined(kept)
+            kept, cost = [], 0
+        headings = paragraph.headings
+        kept += pieces
+        cost += more
+        start = 0
+        while cost > 2 * words:
+            stop = _cut(kept, start, 2 * words)
+            yield headings, _joined(kept[start:stop])
+            cost -= sum(piece.cost for piece in kept[start:stop])
+            start = stop
+        del kept[:start]
     if kept:
-        yield _Paragraph(heading, " ".join(kept))
+        yield headings, _joined(kept)
 
 
-def _cut(parts: list[str], words: int) -> int:
-    """Where to cut: after the last sentence that ends in the second half, else at ``words``."""
-    for place in range(words, words // 2, -1):
-        if parts[place - 1].endswith((".", "!", "?", "。", "।", "؟")):
-            return place
-    return words
+def _joined(pieces: Sequence[_Piece]) -> str:
+    return "".join(piece.text for piece in pieces).rstrip()
+
+
+@functools.lru_cache(1 << 16)  # every script in use
+def _kind(character: str) -> tuple[bool, bool]:
+    """Whether it is a letter of an unspaced script, and whether it belongs to what is before it,
+    as marks and closing punctuation do."""
+    category = unicodedata.category(character)
+    clings = category[0] == "M" or category in ("Cf", "Pe", "Pf", "Po")
+    return UNSPACED.match(character) is not None, clings
+
+
+def _pieces(word: str) -> list[_Piece]:
+    is_long = len(word) > _LONGEST
+    if not is_long and (word.isascii() or not UNSPACED.search(word)):
+        return [_Piece(f"{word} ", 2)]
+    pieces, start, unspaced = list[_Piece](), 0, _kind(word[0])[0]
+    for at, (own, clings) in enumerate(map(_kind, word)):
+        full = (is_long or unspaced) and at - start >= _CHUNK
+        if full or ((own or unspaced) and not clings and at):
+            pieces.append(_Piece(word[start:at], at - start if unspaced else min(2, at - start)))
+            start, unspaced = at, own
+    least = 1 if pieces else 2  # of a whole word
+    cost = len(word) - start if unspaced else 2
+    return [*pieces, _Piece(f"{word[start:]} ", max(least, cost))]
+
+
+def _cut(pieces: Sequence[_Piece], start: int, most: int) -> int:
+    """Where to cut what begins at ``start``: after the last sentence that ends in the second half
+    of what costs ``most``, else where that is."""
+    place, cost, end = start, 0, 0
+    while place < len(pieces) and cost + pieces[place].cost <= most:
+        cost += pieces[place].cost
+        place += 1
+        if cost > most // 2 and pieces[place - 1].text.rstrip(" 」』）").endswith(_SENTENCE_ENDS):
+            end = place
+    return end or place

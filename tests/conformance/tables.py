@@ -40,7 +40,7 @@ def tables() -> dict[str, str]:
     wordpiece["word"] = ranges(point for point in points if is_word_character(chr(point)))
     wordpiece["lowercased"] = bert_unicode.LOWERCASED
     folded = dict(tokens())
-    unspaced = [point for point in points if analysis._UNSPACED.match(chr(point))]
+    unspaced = [point for point in points if analysis.UNSPACED.match(chr(point))]
     runs = set(unspaced)
     words = {
         "words": ranges(folded),

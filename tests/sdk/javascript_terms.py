@@ -26,7 +26,7 @@ def main() -> None:
     marks = [
         code
         for code in characters()
-        if lexical._UNSPACED.match(chr(code)) and unicodedata.category(chr(code)).startswith("M")
+        if lexical.UNSPACED.match(chr(code)) and unicodedata.category(chr(code)).startswith("M")
     ]
     changed = [(code, to) for code, to in folded.items() if to != code]
     TARGET.write_text(

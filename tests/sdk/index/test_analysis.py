@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pocketquery.sdk.index.analysis import _ACCENTS, _UNSPACED, Analyzer, _stream_safe, spaced
+from pocketquery.sdk.index.analysis import _ACCENTS, UNSPACED, Analyzer, _stream_safe, spaced
 from tests.sdk.diverse_text import diverse_strings
 
 
@@ -125,7 +125,7 @@ def _spaced_by_definition(text: str) -> str:
                 letters.append(character)
         return f" {' '.join(letters + [a + b for a, b in pairwise(letters)])} "
 
-    return _UNSPACED.sub(pieces, unicodedata.normalize("NFC", bare))
+    return UNSPACED.sub(pieces, unicodedata.normalize("NFC", bare))
 
 
 def test_a_term_that_is_cut_through_a_character_is_a_term(analyzer: Analyzer) -> None:
