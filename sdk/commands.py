@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.fields import unique_keys
 from pocketquery.sdk.validation import Rule
 
 if TYPE_CHECKING:
@@ -351,7 +352,7 @@ def _stdin_lines() -> list[str]:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"not valid JSON: {error}") from error
     if not isinstance(value, dict):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from pocketquery.sdk.errors import CorruptArtifactError
 
-__all__ = ["Fields", "no_constant", "shortened"]
+__all__ = ["Fields", "no_constant", "shortened", "unique_keys"]
 
 _DEEPEST = 64  # lists and objects inside one another; ours have six
 _DIGITS = 20  # of an integer, so 64 bits fit; the time to read longer ones grows with their square
@@ -55,7 +55,7 @@ class Fields:
         try:
             values = json.loads(
                 data.decode("utf-8"),
-                object_pairs_hook=_unique,
+                object_pairs_hook=unique_keys,
                 parse_constant=no_constant,
                 parse_int=_integer,
                 parse_float=_finite,
@@ -167,7 +167,9 @@ class Fields:
         )
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For ``json.loads``, as its ``object_pairs_hook``: of a key that occurs twice Python takes the
+    last value and drops the other in silence."""
     values = dict(pairs)
     if len(values) != len(pairs):
         met: set[str] = set()

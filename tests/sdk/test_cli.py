@@ -223,6 +223,8 @@ def test_a_filter_that_is_no_object_is_refused_before_anything_is_opened() -> No
         ("[1]", "expected a JSON object"),
         ("{", "not valid JSON"),
         (deep, "not valid JSON"),
+        ('{"tenant": "a", "tenant": "b"}', "the key 'tenant' occurs twice"),
+        ('{"$or": [{"year": {"$gte": 1, "$gte": 2}}]}', "the key '$gte' occurs twice"),
     ):
         result = run([*base, value])
         assert result.returncode == 2

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.fields import Fields, _unique
+from pocketquery.sdk.fields import Fields, unique_keys
 
 
 def fields(text: str, **bounds: Any) -> Fields:
@@ -32,7 +32,7 @@ def test_a_key_that_occurs_twice_is_found_in_linear_time(count: int) -> None:
     names = [*(str(number) for number in range(count)), str(count - 1)]
     Counted.comparisons = 0
     with pytest.raises(ValueError, match=f"the key '{count - 1}' occurs twice"):
-        _unique([(Counted(name), None) for name in names])
+        unique_keys([(Counted(name), None) for name in names])
     assert Counted.comparisons < 4 * count
 
 

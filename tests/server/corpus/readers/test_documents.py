@@ -70,6 +70,8 @@ def test_documents_come_one_at_a_time(tmp_path: Path) -> None:
     ("line", "found"),
     [
         ("{not json", "not JSON"),
+        ('{"_id": "a", "text": "x", "text": "y"}', "the key 'text' occurs twice"),
+        ('{"_id": "a", "text": "x", "metadata": {"t": 1, "t": 2}}', "the key 't' occurs twice"),
         ("[1, 2]", "a JSON list"),
         ('{"text": "x"}', "no field '_id' or 'id' among ['text']"),
         ('{"_id": "", "text": "x"}', "_id is empty"),
