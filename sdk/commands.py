@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -367,5 +368,11 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def _shorten(text: str, length: int) -> str:
-    line = " ".join(text.split())
+    """One line of at most ``length`` characters, none of which a terminal obeys."""
+    line = "".join("\ufffd" if _is_control(one) else one for one in " ".join(text.split()))
     return line if len(line) <= length else line[: length - 3].rstrip() + "..."
+
+
+def _is_control(character: str) -> bool:
+    # The joiners are spelling in Persian, Hindi and emoji, and move nothing.
+    return unicodedata.category(character) in ("Cc", "Cf") and character not in "\u200c\u200d"

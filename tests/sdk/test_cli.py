@@ -175,6 +175,21 @@ def test_search_prints_hits_as_a_person_reads_them(tiny_bundle: Path, tiny_index
     assert len(lines) == 4
 
 
+def test_no_document_speaks_to_the_terminal(tiny_bundle: Path, tmp_path: Path) -> None:
+    title, text = "\x1b[31mred\u202eder \u0645\u06cc\u200c", "\x1b]0;pwned\x07 the sea\x9b"
+    encoder = sdk.load(tiny_bundle)
+    space, dimension = encoder.space_id, encoder.dimension
+    with sdk.create_index(tmp_path / "i", space_id=space, dimension=dimension) as builder:
+        builder.add([sdk.Document("a", text, {"title": title})], encoder.encode([text]))
+    shown = search(tiny_bundle, tmp_path / "i", "the sea")
+    assert "\ufffd[31mred\ufffdder \u0645\u06cc\u200c\n" in shown
+    assert "\ufffd]0;pwned\ufffd the sea\ufffd\n" in shown
+    said = run(["encode", "--bundle", str(tiny_bundle)], text=text.encode()).stdout
+    assert said.startswith("\ufffd]0;pwned\ufffd the sea\ufffd\n")
+    hit = json.loads(search(tiny_bundle, tmp_path / "i", "the sea", "--json"))["hits"][0]
+    assert (hit["metadata"]["title"], hit["text"]) == (title, text)  # JSON tells it as it is
+
+
 def test_search_answers_a_program_in_json(tiny_bundle: Path, tiny_index: Path) -> None:
     answer = json.loads(search(tiny_bundle, tiny_index, "the sea", "--json"))
     assert answer["query"] == "the sea"
