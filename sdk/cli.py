@@ -12,10 +12,10 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pocketquery.sdk.commands import SUMMARIES
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, PocketQueryError
@@ -93,6 +93,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` that was probably meant."""
+    from difflib import get_close_matches  # only whoever mistypes pays for it
+
+    return next(iter(get_close_matches(word, known, 1)), None)
+
+
 def _commands() -> dict[str, EntryPoint]:
     order = {name: rank for rank, name in enumerate(SUMMARIES)}
     points = sorted(entry_points(group=_GROUP), key=lambda p: (order.get(p.name, len(order)), p))
@@ -103,10 +110,8 @@ def _check_command(arguments: Sequence[str], commands: dict[str, EntryPoint]) ->
     """Raise for a first word that is no command, with the one that was probably meant."""
     if not arguments or arguments[0].startswith("-") or arguments[0] in commands:
         return
-    from difflib import get_close_matches  # only whoever mistypes pays for it
-
-    near = get_close_matches(arguments[0], commands, 1)
-    meant = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(commands)}."
+    near = _nearest(arguments[0], commands)
+    meant = f'; did you mean "{near}"?' if near else f"; there are {', '.join(commands)}."
     raise InvalidInputError(f'there is no command "{arguments[0]}"{meant} See pocketquery --help')
 
 
@@ -136,8 +141,51 @@ def _parser(commands: dict[str, EntryPoint], arguments: Sequence[str]) -> argpar
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """Names an unknown option before anything else that is wrong, with the one that was probably
+    meant, and tells what to do with words that are left over. Sub-commands' parsers do as well."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        words = sys.argv[1:] if args is None else list(args)
+        commands = [name for one in self._subparsers_actions() for name in one.choices]
+        for word in words:
+            if word == "--" or word in commands:
+                break
+            # What holds a space is a text for argparse, too.
+            if word.startswith("--") and " " not in word:
+                self._check_option(word.partition("=")[0])
+        found, rest = super().parse_known_args(words, namespace)
+        rest = [word for word in rest if word != "--"]
+        if rest:
+            self._refuse(found, rest)
+        return found, rest
+
+    def _subparsers_actions(self) -> list[Subparsers]:
+        return [one for one in self._actions if isinstance(one, argparse._SubParsersAction)]
+
+    def _check_option(self, name: str) -> None:
+        known = self._option_string_actions
+        if any(option.startswith(name) for option in known):
+            return
+        near = _nearest(name, known)
+        self.error(f"there is no option {name}{f'; did you mean {near}?' if near else ''}")
+
+    def _refuse(self, found: argparse.Namespace, rest: Sequence[str]) -> NoReturn:
+        for word in rest:
+            if word.startswith("-"):
+                self._check_option(word)
+        said = " ".join(rest)
+        for one in reversed(self._actions):
+            if not one.option_strings and one.nargs is None and one.choices is None:
+                self.error(
+                    f"expected one {one.dest}, found more: {said}; where it has spaces, put it in "
+                    f'quotes: "{getattr(found, one.dest)} {said}"'
+                )
+        self.error(f"nothing takes these words: {said}")
+
+
 def _empty_parser() -> tuple[argparse.ArgumentParser, Subparsers]:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="pocketquery",
         description="Private search on the device: encode queries, search an index.",
         epilog=_EXAMPLES,

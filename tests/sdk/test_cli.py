@@ -87,6 +87,48 @@ def test_an_unknown_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "search --idnex big hi",
+            "search: error: there is no option --idnex; did you mean --index?",
+        ),
+        ("search --index big hi --modee=dense", "search: error: there is no option --modee; did"),
+        ("encode --fly", "encode: error: there is no option --fly\n"),
+        ("delta make --odl a", "delta make: error: there is no option --odl; did you mean --old?"),
+        ("--vresion", "pocketquery: error: there is no option --vresion; did you mean --version?"),
+        ("search --index big hi -z", "search: error: there is no option -z\n"),
+        (
+            "search --index big what did I plant",
+            "expected one query, found more: did I plant; where it has spaces, put it in quotes: "
+            '"what did I plant"',
+        ),
+        ("verify My Documents/bundle", 'put it in quotes: "My Documents/bundle"'),
+        ("doctor now", "doctor: error: nothing takes these words: now"),
+    ],
+)
+def test_what_no_command_takes_is_named_with_what_was_meant(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments.split())
+    assert exit_info.value.code == 2
+    said = capsys.readouterr().err
+    assert message in said
+    command = message.partition(": error")[0] if ": error" in message else arguments.split()[0]
+    assert said.startswith(f"usage: pocketquery {command.removeprefix('pocketquery')}".rstrip())
+
+
+def test_options_may_be_shortened_and_texts_begin_with_dashes(
+    tiny_bundle: Path, tiny_index: Path
+) -> None:
+    both = ["--bund", str(tiny_bundle), f"--index={tiny_index}", "--js"]
+    for query in (["-- the sea"], ["--", "--the-sea"]):
+        found = json.loads(run(["search", *both, *query]).stdout)
+        assert found["query"] == query[-1]
+
+
 def test_encode_prints_the_vectors_as_json(tiny_bundle: Path) -> None:
     result = run(["encode", "--bundle", str(tiny_bundle), "--json", "the sea", "x"])
     assert result.stderr == ""
