@@ -74,6 +74,9 @@ def _index(arguments: argparse.Namespace) -> int:
     skipped = list[str]()
     try:
         report = _built(arguments, skipped)
+    except KeyboardInterrupt:
+        print("interrupted; run it again to continue", file=sys.stderr)
+        raise
     finally:  # where nothing could be read, they say why
         for line in skipped:
             print(f"not read: {line}", file=sys.stderr)

@@ -17,8 +17,12 @@ from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, Corrupt
 __all__ = ["check_own_file", "has_one_name", "open_own_file", "plain_size"]
 
 
-def plain_size(path: Path) -> int:
+def plain_size(path: Path, mend: str = "build the index again or copy it anew") -> int:
     """The size in bytes of the plain file at ``path``.
+
+    Args:
+        path: the file.
+        mend: what to do where it is none.
 
     Raises:
         ArtifactNotFoundError: nothing is there.
@@ -27,12 +31,10 @@ def plain_size(path: Path) -> int:
     try:
         found = path.stat()
     except OSError as error:  # a link in a circle too
-        raise ArtifactNotFoundError(
-            f"{path} is missing; build the index again or copy it anew"
-        ) from error
+        raise ArtifactNotFoundError(f"{path} is missing; {mend}") from error
     if not stat.S_ISREG(found.st_mode):
         raise CorruptArtifactError(
-            f"{path} is {stat.filemode(found.st_mode)}, expected a plain file; copy the index anew"
+            f"{path} is {stat.filemode(found.st_mode)}, expected a plain file; {mend}"
         )
     return found.st_size
 

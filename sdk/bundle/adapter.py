@@ -23,7 +23,7 @@ import numpy as np
 
 from pocketquery.sdk.arrays import NDArray, Tensors
 from pocketquery.sdk.bundle.adapter_tensors import halves_of, tensors_sha256, widened
-from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
+from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.bundle.signature import Key, check_signature, key_id, public_key_of, sign
 from pocketquery.sdk.bundle.storage import read_file
@@ -314,6 +314,11 @@ def _without(metadata: Mapping[str, str], *names: str) -> dict[str, str]:
 
 
 def _check_format(fields: Fields, name: str) -> None:
+    if "format" not in fields:
+        raise CorruptArtifactError(
+            f"{name}: tensors without a format, expected an adapter release ({ADAPTER_FORMAT!r}); "
+            f"a bundle's own {ADAPTER_FILE} is none, and is loaded with its bundle"
+        )
     found = fields.text("format", _MOST_CHARACTERS)
     if found != ADAPTER_FORMAT:
         raise CorruptArtifactError(

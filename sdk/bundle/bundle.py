@@ -48,6 +48,11 @@ from pocketquery.sdk.files import check_replaceable, replace_folder, sha256_byte
 
 __all__ = ["Bundle", "file_entries", "write_bundle", "pack"]
 
+_OTHERS = {  # artefacts that are taken for a bundle, by a file of theirs
+    "delta.json": "this is a delta: pocketquery delta show checks it",
+    "index.json": "this is an index",
+}
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -83,9 +88,10 @@ class Bundle:
         """
         storage = open_storage(path)
         if storage.size(MANIFEST_FILE) is None:
+            other = next((kind for name, kind in _OTHERS.items() if storage.size(name)), None)
             raise ArtifactNotFoundError(
                 f"{path}: found no {MANIFEST_FILE} in it, expected a bundle "
-                "(pocketquery export writes one)"
+                f"({other or 'pocketquery export writes one'})"
             )
         data = storage.read(MANIFEST_FILE, MOST_MANIFEST_BYTES + 1)
         checked = None if public_key is None else check_detached(storage, data, public_key)

@@ -124,6 +124,11 @@ def read_info(folder: Path) -> IndexInfo:
         raise ArtifactNotFoundError(
             f"there is no index at {folder}; build one with: pocketquery index"
         )
+    if not path.exists() and not (folder / DATABASE).exists():
+        raise ArtifactNotFoundError(
+            f"{folder} is no index, it has no {INFO}; name an index's folder, or build one with: "
+            "pocketquery index"
+        )
     if plain_size(path) > MOST_INFO_BYTES:
         raise CorruptArtifactError(
             f"{path} has more than {MOST_INFO_BYTES} bytes, expected a few hundred; copy the index "

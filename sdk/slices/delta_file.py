@@ -136,7 +136,8 @@ class Delta:
 
     def __init__(self, path: Path | str, public_key: Key | None = None) -> None:
         self.path = Path(path)
-        plain_size(self.path)  # a pipe would be waited on
+        mend = "expected a delta, which pocketquery delta make writes"
+        plain_size(self.path, mend)  # a pipe would be waited on
         self._storage = ZipStorage(self.path)
         self._description = self._file(DELTA_FILE, MOST_DELTA_BYTES + 1)
         self.signed_by: str | None = None

@@ -9,6 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pocketquery.export.indexing import IndexReport, build_index
+from pocketquery.sdk.cli import main
+from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.sdk.index.index import open_index, verify_index
@@ -84,6 +86,22 @@ def test_an_interrupted_build_continues(tmp_path: Path) -> None:
     build(tmp_path / "whole", documents, Recorder())
     for name in ("vectors-0.u8",):
         assert (tmp_path / "index" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_an_interruption_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("the sea is deep", encoding="utf-8")
+    arguments = ["index", "--documents", str(tmp_path), "--output", str(tmp_path / "i")]
+
+    def encode_document(*_: object) -> NDArray[np.float32]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "encode_document", encode_document)
+        assert main([*arguments, "--symmetric"]) == 130
+    assert capsys.readouterr().err.endswith("interrupted; run it again to continue\n")
+    assert main([*arguments, "--symmetric"]) == 0
 
 
 def test_a_slice_has_the_bytes_of_a_build(tmp_path: Path) -> None:

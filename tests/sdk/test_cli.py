@@ -19,7 +19,9 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import write_adapter
 from pocketquery.sdk.bundle.manifest import Space
+from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import key_id
+from pocketquery.sdk.bundle.storage import pack_files
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.commands import SUMMARIES
 from tests.sdk.tiny_bundle import (
@@ -193,6 +195,34 @@ def test_an_error_is_one_line_and_exit_code_2(
     assert result.stderr.startswith("pocketquery: error: ")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["delta", "show", "absent"], "absent is missing; expected a delta, which pocketquery del"),
+        (["delta", "show", "."], "expected a plain file; expected a delta, which pocketquery delt"),
+        (["delta", "apply", "absent", "--index", "INDEX"], "absent is missing; expected a delta"),
+        (["verify", "DELTA"], "expected a bundle (this is a delta: pocketquery delta show checks"),
+        (["encode", "--bundle", "INDEX", "x"], "expected a bundle (this is an index)"),
+        (["search", "--index", "BUNDLE", "x"], "is no index, it has no index.json; name an index'"),
+        (
+            ["encode", "--bundle", "BUNDLE", "--adapter", "TENSORS", "x"],
+            "a bundle's own adapter.safetensors is none, and is loaded with its bundle",
+        ),
+    ],
+)
+def test_one_artefact_taken_for_another_is_told(
+    tiny_bundle: Path, tiny_index: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    pack_files({"delta.json": b"{}"}, tmp_path / "a.delta")
+    (tmp_path / "adapter.safetensors").write_bytes(serialize(trained_adapter()))
+    places = {"BUNDLE": tiny_bundle, "INDEX": tiny_index, "DELTA": tmp_path / "a.delta"}
+    for name, place in (places | {"TENSORS": tmp_path / "adapter.safetensors"}).items():
+        arguments = [item.replace(name, str(place)) for item in arguments]
+    result = run(arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
 
 
 def test_verify_reports_for_a_person_and_as_json(tiny_bundle: Path) -> None:
