@@ -41,11 +41,13 @@ Each command has its own help: pocketquery search --help
 
 # The extra that a module needs, and a package that tells whether it is there; the deepest wins.
 _EXTRAS = {
+    "pocketquery.sdk.completion": ("completion", "shtab"),
     "pocketquery.client": ("client", "flwr"),
     "pocketquery.client.adaptation": ("client", "numpy"),  # the base install has it
     "pocketquery.client.gateway": ("sign", "cryptography"),
     "pocketquery.client.secure": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
+    "pocketquery.server.corpus.shards": ("shards", "pyarrow"),  # as for index below
     "pocketquery.server.gateway": ("gateway", "starlette"),
     "pocketquery.server.federation.privacy": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),

@@ -375,7 +375,7 @@ UNINSTALLED = """
 import sys
 from importlib.machinery import PathFinder
 found = PathFinder.find_spec
-hidden = ("torch", "transformers", "onnx", "tqdm", "ir_measures")
+hidden = ("torch", "transformers", "onnx", "tqdm", "ir_measures", "pyarrow", "shtab")
 def find_spec(name, path=None, target=None):
     return None if name.partition(".")[0] in hidden else found(name, path, target)
 PathFinder.find_spec = find_spec
@@ -396,6 +396,8 @@ def test_without_the_extras_help_still_works() -> None:
     listing = " ".join(result.stdout.split())
     assert re.search(r'distill Distil [^"]*needs: pip install "pocketquery\[server\]"', listing)
     assert re.search(r"encode Encode texts into vectors. search", listing)
+    for command, extra in {"encode-corpus": "shards", "completion": "completion"}.items():
+        assert re.search(rf'{command} [^"]*needs: pip install "pocketquery\[{extra}\]"', listing)
 
 
 def test_without_its_extra_a_command_names_it() -> None:
