@@ -97,7 +97,7 @@ async function respond(name, method) {
   }
   const sent = new Headers(headers);
   for (const one of OF_BYTES) sent.set(one, kept.headers.get(one)); // an older worker kept more
-  // Not `kept.body`: a page that is left while such a stream is read keeps this worker from ending, and a
-  // newer one from its turn, for minutes.
+  // Not `kept.body`: this worker would feed such a stream, and where a newer one takes its place meanwhile,
+  // what was half read never ends, nor does the page's loading.
   return new Response(method === "HEAD" ? null : await kept.blob(), { headers: sent });
 }
