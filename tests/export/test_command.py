@@ -246,6 +246,10 @@ def test_a_build_is_not_resumed_with_another_encoder(tmp_path: Path) -> None:
     [
         (["--documents", "absent", "--symmetric"], "absent: found nothing there"),
         (["--documents", ".", "--symmetric", "--teacher", "x"], "expected one of them"),
+        (
+            ["--documents", ".", "--symmetric", "--device", "cuda"],
+            "the bundle runs on the processor",
+        ),
         (["--encoded", "absent"], "--bundle is given with --encoded"),
     ],
 )

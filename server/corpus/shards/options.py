@@ -30,7 +30,7 @@ def add_encoder(parser: argparse.ArgumentParser) -> None:
     )
     add_public_key(parser)
     add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
-    add("--device", default="cpu", help="torch device (default: cpu)")
+    add("--device", help="torch device of the teacher (default: cpu)")
 
 
 def chosen_encoder(arguments: argparse.Namespace) -> EncoderSource:
@@ -43,12 +43,17 @@ def chosen_encoder(arguments: argparse.Namespace) -> EncoderSource:
         raise InvalidInputError(
             f"--symmetric is given with --teacher {arguments.teacher}; expected one of them"
         )
+    if arguments.symmetric and arguments.device:
+        raise InvalidInputError(
+            f"--symmetric is given with --device {arguments.device}; the bundle runs on the "
+            "processor. Leave one of them out"
+        )
     return EncoderSource(
         teacher=arguments.teacher or "demo",
         symmetric=arguments.symmetric,
         bundle=arguments.bundle,
         public_key=chosen_public_key(arguments),
-        device=arguments.device,
+        device=arguments.device or "cpu",
     )
 
 

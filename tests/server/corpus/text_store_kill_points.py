@@ -28,6 +28,7 @@ def main(path: Path, points: int) -> None:
     def write() -> None:
         write_text_store(path, NEW, "documents")
 
+    write_text_store(path, OLD, "documents")  # as before each kill: what is replaced is looked at
     lines = lines_of(write, _MODULES)
     seen: Counter[str] = Counter()
     for line in spread(lines, points, last=_LAST_LINES):
