@@ -112,10 +112,10 @@ def rounds(given: argparse.Namespace) -> list[dict[str, Any]]:
     """What each round cost; those of an earlier start are read."""
     folder, count = given.output, given.rounds
     measured = folder / "measured"
-    measured.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     files, options = small_fleet(given.devices), options_of(given.clients, count)
     with open_simulation(files, folder, options) as simulation:
+        measured.mkdir(exist_ok=True)  # a folder of one's own is empty when a simulation begins
         print(simulation.description, flush=True)
         run(simulation, Meter(simulation, folder, measured, given.trained), options)
     print(f"{time.monotonic() - started:.0f} s", flush=True)

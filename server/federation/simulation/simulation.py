@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,12 +18,13 @@ from pocketquery.client.device import TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.store.stored_examples import distinct
 from pocketquery.sdk.bundle.signature import Key, public_key_of
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.files import remove_file, write_atomic
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.driver import Publisher
-from pocketquery.server.federation.orchestration.federation import run_rounds
+from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
@@ -38,6 +40,9 @@ from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
 
 __all__ = ["Simulation", "open_simulation", "simulate"]
+
+_DESCRIPTION = "simulation.json"
+_SAID_BY_THE_REGISTRY = "options.roll_out"  # where it is missing, a signing key is
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,12 @@ def open_simulation(
 ) -> Iterator[Simulation]:
     """Open a simulation, a new one or the one that ``folder`` holds.
 
+    Where a new one ends in an error before its first round begins, ``folder`` is as empty as before
+    and free for another.
+
     Args:
         files: what it reads.
-        folder: gets everything; made where it is not there.
+        folder: gets everything; made where it is not there, and else empty or a simulation's.
         options: how many rounds, and how.
         faults: share of the devices that die, stay silent, or reply late or twice.
         limits: what the devices accept of an offer; by default what real ones do.
@@ -96,8 +104,8 @@ def open_simulation(
         share: of the devices that search with a new release at first, where there is a key.
 
     Raises:
-        InvalidInputError: ``folder`` holds another simulation; something in ``files`` does not
-            fit together; no device would accept the offers.
+        InvalidInputError: ``folder`` holds another simulation, or something else; something in
+            ``files`` does not fit together; no device would accept the offers.
         ArtifactError: the bundle (which needs a training step) or the index cannot be used.
         CorpusError: a line of a file cannot be read.
     """
@@ -115,23 +123,28 @@ def open_simulation(
         del given["rounds"]  # more of them may follow
         if signing_key is not None:
             given["roll_out"] = share
-        _claim(folder, {"files": files.fingerprints(), "options": given})
-        enrolment = None
-        if options.secure is not None:
-            enrolment = SimulatedEnrolment(options.secure, options.seed, folder / "devices")
-        yield Simulation(
-            files=files,
-            folder=folder,
-            options=options,
-            devices=SimulatedDevices(
-                training_setup, users.stores, folder / "devices", options.seed, limits, enrolment
-            ),
-            publisher=RegistryPublisher(
-                bundle, folder / "releases", gate, signing_key=signing_key, share=share
-            ),
-            first=FederationState.of_bundle(bundle),
-            fault_share=faults,
-        )
+        with _claimed(folder, {"files": files.fingerprints(), "options": given}):
+            enrolment = None
+            if options.secure is not None:
+                enrolment = SimulatedEnrolment(options.secure, options.seed, folder / "devices")
+            yield Simulation(
+                files=files,
+                folder=folder,
+                options=options,
+                devices=SimulatedDevices(
+                    training_setup,
+                    users.stores,
+                    folder / "devices",
+                    options.seed,
+                    limits,
+                    enrolment,
+                ),
+                publisher=RegistryPublisher(
+                    bundle, folder / "releases", gate, signing_key=signing_key, share=share
+                ),
+                first=FederationState.of_bundle(bundle),
+                fault_share=faults,
+            )
 
 
 def simulate(
@@ -176,13 +189,48 @@ def _check_offers(
     )
 
 
-def _claim(folder: Path, description: Mapping[str, Any]) -> None:
-    """Make ``folder`` that of the simulation described, or see that it is."""
-    path = folder / "simulation.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not path.is_file():
-        write_atomic(path, json.dumps(description, indent=1) + "\n")
+@contextlib.contextmanager
+def _claimed(folder: Path, description: Mapping[str, Any]) -> Iterator[None]:
+    """Make ``folder`` that of the simulation described, or see that it is; what an error leaves of
+    a new one that began no round is removed.
+    """
+    path = folder / _DESCRIPTION
+    if path.is_file():
+        _check_same(path, description)
+        yield
         return
+    _check_empty(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps(description, indent=1) + "\n")
+    try:
+        yield
+    except BaseException:
+        if not _has_begun(folder):  # nothing in it but what was made here
+            for name in ("releases", "devices"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+            for file in folder.glob(f"{JOURNAL}*"):
+                file.unlink(missing_ok=True)
+            remove_file(path)
+        raise
+
+
+def _check_empty(folder: Path) -> None:
+    """Rounds in it, a page or a table would be gone on with, or replaced. What a killed
+    :func:`write_atomic` left begins with a dot.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InvalidInputError(f"{folder} is no folder, expected one; name another --output")
+    if found := sorted(one.name for one in folder.iterdir() if not one.name.startswith(".")):
+        some = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+        raise InvalidInputError(
+            f"{folder} is not a simulation's: found {some} and no {_DESCRIPTION}, expected an "
+            "empty folder or none; it is left alone. Name another --output"
+        )
+
+
+def _check_same(path: Path, description: Mapping[str, Any]) -> None:
     try:
         found = json.loads(path.read_bytes())
     except ValueError:
@@ -190,16 +238,29 @@ def _claim(folder: Path, description: Mapping[str, Any]) -> None:
     wanted = json.loads(json.dumps(description))
     if differing := list(_differing(found, wanted)):
         raise InvalidInputError(
-            f"{folder} holds another simulation: {', '.join(differing)} differ from its "
-            "simulation.json. Name another --output, or repeat what it was begun with"
+            f"{path.parent} holds another simulation: {', '.join(differing)} differ from its "
+            f"{_DESCRIPTION}. Name another --output, or repeat what it was begun with"
         )
 
 
 def _differing(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
-    """The names in ``wanted``, dotted, whose values ``found`` does not have."""
+    """The names, dotted, whose values are not the same in both; one that is missing is None."""
     if not isinstance(wanted, dict) or not isinstance(found, dict):
         if found != wanted:
             yield name or "everything"
         return
-    for key, value in wanted.items():
-        yield from _differing(found.get(key), value, f"{name}.{key}" if name else key)
+    for key in wanted | found:
+        inner = f"{name}.{key}" if name else key
+        if key in wanted or inner != _SAID_BY_THE_REGISTRY:
+            yield from _differing(found.get(key), wanted.get(key), inner)
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether there is a round in the journal, over or not, or one that cannot be read."""
+    if not (folder / JOURNAL).is_file():
+        return False
+    try:
+        with Journal.open(folder / JOURNAL) as journal:
+            return journal.open_round is not None or bool(journal.reports())
+    except ArtifactError:
+        return True

@@ -140,6 +140,77 @@ def test_another_simulation_does_not_go_on_in_the_folder_of_one(
         run(federation, tmp_path, users=judged(federation))
 
 
+@pytest.mark.parametrize(
+    ("begun_with", "named"),
+    [
+        (["--hybrid-weight", "1"], r"options\.local\.hybrid"),
+        (["--mode", "buffered"], r"options\.settings\.mode"),
+    ],
+)
+def test_what_a_simulation_was_begun_with_cannot_be_left_out(
+    federation: Files, tmp_path: Path, begun_with: list[str], named: str
+) -> None:
+    run(federation, tmp_path, *begun_with, "--rounds", "1", "--json")
+    with pytest.raises(InvalidInputError, match=rf"another simulation: {named}"):
+        run(federation, tmp_path, "--rounds", "2", "--json")
+    run(federation, tmp_path, *begun_with, "--rounds", "2", "--json")
+
+
+@pytest.mark.parametrize("name", ["rounds.sqlite", "releases", "report.html", "notes.txt"])
+def test_a_folder_of_something_else_is_left_alone(
+    federation: Files, tmp_path: Path, name: str
+) -> None:
+    found = tmp_path / name
+    if name == "releases":
+        found.mkdir()
+    else:
+        found.write_text("of somebody else")
+    (tmp_path / ".simulation.json.0123abcd.tmp").touch()  # as a kill leaves one
+    with pytest.raises(InvalidInputError, match=rf"found {name} and no simulation\.json"):
+        run(federation, tmp_path)
+    assert {one.name for one in tmp_path.iterdir()} == {name, ".simulation.json.0123abcd.tmp"}
+    assert found.is_dir() or found.read_text() == "of somebody else"
+    with pytest.raises(InvalidInputError, match="is no folder"):
+        run(federation, tmp_path / ".simulation.json.0123abcd.tmp")
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        (["--roll-out", "0.5"], "there is no signing key"),
+        (["--engine", "ray", "--faults", "0.1"], "local engine"),
+    ],
+)
+def test_a_folder_is_free_where_no_round_was_begun(
+    federation: Files, tmp_path: Path, refused: list[str], said: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        run(federation, tmp_path / "out", *refused)
+    assert not any((tmp_path / "out").iterdir())
+    assert run(federation, tmp_path / "out", "--rounds", "1") == 0
+
+
+def test_an_error_frees_the_folder_up_to_the_first_round_and_not_from_then_on(
+    federation: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise RuntimeError("on purpose")
+
+    def fails(place: str) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(f"pocketquery.server.federation.orchestration.{place}", failing)
+            with pytest.raises(RuntimeError, match="on purpose"):
+                run(federation, tmp_path)
+
+    fails("driver.Driver._begin")  # the journal is there, without a round
+    assert not any(tmp_path.iterdir())
+    fails("journal.close_round")
+    assert (tmp_path / "rounds.sqlite").is_file()
+    with pytest.raises(InvalidInputError, match=r"options\.seed"):
+        run(federation, tmp_path, "--seed", "9")
+    assert run(federation, tmp_path) == 0
+
+
 def test_offers_that_every_device_declines_are_refused_at_once(
     federation: Files, tmp_path: Path
 ) -> None:
