@@ -212,7 +212,10 @@ def cases(rehearsal: Rehearsal, extent: Extent) -> Iterator[Case]:
 def rows(
     rehearsal: Rehearsal, extent: Extent, folder: Path, show: Callable[[Row], None]
 ) -> list[Row]:
-    """Run the grid in ``folder``; its rows, each shown when it is done."""
+    """Run the grid in ``folder``; its rows, each shown when it is done.
+
+    A run's folder that is there already, which one that failed or was killed left, is replaced.
+    """
     kind = "plain" if rehearsal.options.secure is None else "private"
     found: list[Row] = []
     honest: NDArray[np.float32] | None = None
@@ -222,6 +225,7 @@ def rows(
             where = folder / f"{kind}-{number}-{seed}"
             harm = case.drawn(rehearsal, seed)
             try:
+                _clear(where)
                 ran = rehearsal.run(where, harm, case.rounds)
                 complaints = wrong(ran, expected_rounds(rehearsal, harm, ran))
                 outcome = "; ".join(map(_outcome, ran.reports))
@@ -262,6 +266,7 @@ def _killed(rehearsal: Rehearsal, kills: int, folder: Path, kind: str) -> Row:
 
     whole = folder / f"{kind}-whole"
     try:
+        _clear(whole)
         writes = run(whole) or 0
         wanted = left_by(whole)
     except Exception as error:
@@ -273,6 +278,7 @@ def _killed(rehearsal: Rehearsal, kills: int, folder: Path, kind: str) -> Row:
         kill_at = 1 + writes * point // kills
         where, found = folder / f"{kind}-killed-{kill_at}", list[Wrong]()
         try:
+            _clear(where)
             if run(where, kill_at) is not None:
                 found.append(Wrong(f"write {kill_at} was not reached"))
             in_a_fork(lambda: len(rehearsal.run(where, harm, rounds).reports))  # noqa: B023
@@ -286,6 +292,12 @@ def _killed(rehearsal: Rehearsal, kills: int, folder: Path, kind: str) -> Row:
         row.add(outcome, found, where)
     shutil.rmtree(whole, ignore_errors=True)
     return row
+
+
+def _clear(where: Path) -> None:
+    """Remove what an earlier run left: it would be gone on with, and the row be that one's."""
+    if where.exists():
+        shutil.rmtree(where)
 
 
 def _outcome(report: Any) -> str:

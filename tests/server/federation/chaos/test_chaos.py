@@ -173,6 +173,26 @@ def test_a_run_that_ends_in_an_error_is_lost(
     assert "without a kill: RuntimeError: the process failed with status 1" in table[1].wrong[0]
 
 
+def test_what_an_earlier_run_left_is_not_gone_on_with(
+    federation: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what failed and is kept, nor what a kill left half done."""
+    only(monkeypatch, lambda case: case.fault == "none")
+    with rehearsal(federation) as found:
+        with monkeypatch.context() as patched:
+            patched.setattr(grid, "wrong", lambda *_: [Wrong("on purpose")])
+            patched.setattr(grid, "same_rounds", lambda *_, **__: False)
+            failed = rows(found, Extent((0.0,), 1, 1), tmp_path, lambda row: None)
+        assert [one.passed for one in failed] == [0, 0]
+        left = {one.name for one in tmp_path.iterdir()}
+        assert left == {"plain-0-0", "plain-killed-1"}
+        (tmp_path / "plain-whole").mkdir()
+        (tmp_path / "plain-whole" / "rounds.sqlite").write_text("half of one")
+        table = rows(found, Extent((0.0,), 1, 1), tmp_path, lambda row: None)
+    assert [one.wrong for one in table] == [[], []]
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_row_counts_and_the_table_sums() -> None:
     row = Row("plain", "a fault", "20 %", "what must be")
     missing = Path("nowhere")
