@@ -127,12 +127,25 @@ def _request(options: argparse.Namespace) -> int:
     from pocketquery.client.secure.keys import DEVICE_KEY, DeviceKey
 
     key = DeviceKey.open(Path(options.state) / DEVICE_KEY).public.hex()
+    _check_request_place(Path(options.output))
     write_atomic(options.output, json.dumps({"schema": REQUEST_SCHEMA, "key": key}) + "\n")
     if options.json:
         print(json.dumps({"path": options.output, "key": key}))
     else:
         print(f"{options.output}: asks for a certificate of the key {key}")
     return 0
+
+
+def _check_request_place(path: Path) -> None:
+    """Only a request may be replaced."""
+    if not path.exists():
+        return
+    try:
+        _read_request(str(path))
+    except (PocketQueryError, OSError) as error:
+        raise InvalidInputError(
+            f"{path} exists and is not a request; it is left alone. Name another file or remove it"
+        ) from error
 
 
 def _sign(options: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     PocketQueryError,
 )
+from pocketquery.sdk.validation import check, optional, whole
 from pocketquery.server.federation.differential_privacy.accounting import Adversary, least_honest
 from pocketquery.server.federation.differential_privacy.budget import (
     Charge,
@@ -154,6 +155,7 @@ def read_federation(
         CorruptArtifactError: settings or figures are none.
         InvalidInputError: an option is out of its range.
     """
+    check("devices", devices, optional(whole()))
     if not folder.is_dir():
         raise ArtifactNotFoundError(f"{folder} is no folder; name the one that the rounds ran in")
     options = _options(settings or folder / "simulation.json")

@@ -10,6 +10,7 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.differential_privacy.accounting import ADVERSARIES, Adversary
 from pocketquery.server.federation.differential_privacy.budget import Spent, refusal, spent, total
@@ -32,7 +33,7 @@ from pocketquery.server.federation.privacy.statements import (
     column_of,
     promises,
 )
-from pocketquery.server.pages.page import settings_table
+from pocketquery.server.pages.page import page, settings_table
 
 __all__ = ["privacy_page", "write_page"]
 
@@ -47,11 +48,22 @@ _DECLINED = (
     '<code>privacy="devices"</code>, declines them: who takes part has set '
     '<code>privacy="any"</code>.'
 )
+_TITLE = "pocketquery: privacy of federated rounds"
 _STAGES = ("ready", "committed", "survivors", "confirmed", "revealed")  # as rounds report them
 
 
 def write_page(path: Path, found: Federation) -> None:
-    """Write the page of ``found`` to ``path``."""
+    """Write the page of ``found`` to ``path``, in the place of such a page or of nothing.
+
+    Raises:
+        InvalidInputError: ``path`` is something else.
+        MissingExtraError: as :func:`privacy_page`.
+    """
+    if path.exists() and not _is_page(path):
+        raise InvalidInputError(
+            f"{path} exists and is not a privacy report; it is left alone. Name another file or "
+            "remove it"
+        )
     write_atomic(path, privacy_page(found))
 
 
@@ -77,12 +89,21 @@ def privacy_page(found: Federation) -> str:
         ("Settings", _settings(found)),
     ]
     return marked_page(
-        "pocketquery: privacy of federated rounds",
+        _TITLE,
         _lead(found),
         EXPERIMENTAL,
         _figures(found, planned),
         parts,
     )
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a file begins as the page does."""
+    begins = page(_TITLE, "", "").partition("</title>")[0].encode()
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(begins)) == begins
 
 
 def _lead(found: Federation) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_action, add_command
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.files import write_atomic
 
 if TYPE_CHECKING:
@@ -113,11 +113,13 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from pocketquery.sdk.bundle.adapter import check_adapter_place
     from pocketquery.server.federation.releases.registry import Registry
 
     registry = Registry.open(arguments.registry)
     release = registry.get(arguments.version) if arguments.version else registry.current()
     if arguments.output:
+        check_adapter_place(arguments.output)
         write_atomic(Path(arguments.output), registry.read(release.version))
     _print(release, as_json=arguments.json)
     return 0
@@ -161,6 +163,7 @@ def _lineage(arguments: argparse.Namespace) -> int:
             "give rounds a signing key, or one to rollback or roll-out"
         )
     if arguments.output:
+        _check_lineage_place(Path(arguments.output))
         write_atomic(Path(arguments.output), registry.lineage())
     if arguments.json:
         said = [json.loads(one.to_bytes())["signed"] for one in found]
@@ -169,6 +172,21 @@ def _lineage(arguments: argparse.Namespace) -> int:
     for one in found:
         print(_said(one))
     return 0
+
+
+def _check_lineage_place(path: Path) -> None:
+    """Only a lineage may be replaced."""
+    from pocketquery.sdk.bundle.lineage import LARGEST_LINEAGE, parse_lineage
+
+    if not path.exists():
+        return
+    try:
+        with path.open("rb") as file:
+            parse_lineage(file.read(LARGEST_LINEAGE + 1), str(path))
+    except (PocketQueryError, OSError) as error:
+        raise InvalidInputError(
+            f"{path} exists and is not a lineage; it is left alone. Name another file or remove it"
+        ) from error
 
 
 def _print_statement(statement: Statement, *, as_json: bool) -> None:

@@ -55,6 +55,22 @@ def requested(folder: Path, name: str) -> tuple[Path, DeviceKey]:
     return request, DeviceKey.open(state / "device.key")
 
 
+def test_a_request_takes_the_place_of_a_request_alone(
+    tmp_path: Path, authority: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request, key = requested(tmp_path, "one")
+    other, _ = requested(tmp_path, "two")
+    again = ["enrol", "request", "--state", str(tmp_path / "state-one"), "--output"]
+    assert main([*again, str(other)]) == 0
+    assert other.read_bytes() == request.read_bytes()
+    private = authority.read_bytes()
+    for place in (authority, tmp_path / "state-one"):
+        assert main([*again, str(place)]) == 2
+        assert f"{place.name} exists and is not a request" in capsys.readouterr().err
+    assert authority.read_bytes() == private
+    assert DeviceKey.open(tmp_path / "state-one" / "device.key").public == key.public
+
+
 def test_from_key_to_certificate(
     tmp_path: Path, authority: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

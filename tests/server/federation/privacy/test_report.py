@@ -195,6 +195,22 @@ def test_a_folder_is_read_as_it_was_left(tmp_path: Path) -> None:
     arguments = ["privacy", "report", "--federation", str(folder), "--output", str(output)]
     assert main(arguments) == 0
     assert "season spring, so far" in output.read_text(encoding="utf-8")
+    assert main([*arguments, "--devices", "30000"]) == 0  # a page takes the place of one
+    assert "of 30,000" in output.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ["", "notes of somebody", "<!doctype html>\n<html>a page</html>"])
+def test_what_is_no_such_page_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    arguments = ["privacy", "report", "--federation", str(_folder(tmp_path, "devices"))]
+    output = tmp_path / "notes.html"
+    output.write_text(text)
+    assert main([*arguments, "--output", str(output)]) == 2
+    assert "notes.html exists and is not a privacy report" in capsys.readouterr().err
+    assert output.read_text() == text
+    assert main([*arguments, "--output", str(tmp_path)]) == 2
+    assert "exists and is not a privacy report" in capsys.readouterr().err
 
 
 def test_the_page_of_a_private_round_that_ran(federation: Files, tmp_path: Path) -> None:
@@ -250,6 +266,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         read_federation(tmp_path / "none")
     with pytest.raises(ArtifactNotFoundError, match="--settings"):
         read_federation(tmp_path)
+    with pytest.raises(InvalidInputError, match="devices is -10, expected a whole number from 1"):
+        read_federation(_folder(tmp_path, "devices"), devices=-10)
     bad = tmp_path / "bad.json"
     for text in ("{", "[]", '{"options": 3}', '{"options": {"settings": {}}}'):
         bad.write_text(text)

@@ -65,6 +65,18 @@ def test_show_prints_the_gates_report_and_writes_the_file(
     assert read_adapter(path, manifest=manifest).version == "2"
     with pytest.raises(InvalidInputError, match="was rejected"):
         run("show", "3", "--registry", str(registry.folder), "--output", str(path))
+    run("show", "1", "--registry", str(registry.folder), "--output", str(path))
+    assert read_adapter(path, manifest=manifest).version == "1"  # a release takes one's place
+    with pytest.raises(InvalidInputError, match=r"manifest\.json exists and is not an adapter"):
+        run(
+            "show",
+            "--registry",
+            str(registry.folder),
+            "--output",
+            str(tmp_path / "bundle" / "manifest.json"),
+        )
+    assert Bundle.open(tmp_path / "bundle").manifest == manifest
+    capsys.readouterr()
     run("show", "1", "--registry", str(registry.folder))
     assert "not judged" in capsys.readouterr().out
 

@@ -408,6 +408,12 @@ def test_the_commands_state_and_show_it(
     run("lineage", "--output", str(tmp_path / "lineage.jsonl"), *where)
     assert capsys.readouterr().out.splitlines()[5] + "\n" == expected
     assert (tmp_path / "lineage.jsonl").read_bytes() == registry.lineage()
+    run("lineage", "--output", str(tmp_path / "lineage.jsonl"), *where)  # in its own place
+    (tmp_path / "queries.jsonl").write_text('{"query": "of somebody"}\n')
+    with pytest.raises(InvalidInputError, match=r"queries\.jsonl exists and is not a lineage"):
+        run("lineage", "--output", str(tmp_path / "queries.jsonl"), *where)
+    assert (tmp_path / "queries.jsonl").read_text() == '{"query": "of somebody"}\n'
+    capsys.readouterr()
     run("lineage", "--json", *where)
     said = json.loads(capsys.readouterr().out)["statements"]
     assert [one["release"]["version"] for one in said] == ["1", "2", "3", "3", "2", "2", "3"]
