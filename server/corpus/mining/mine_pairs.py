@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.mining.inputs import add_inputs, named_input
-from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, report_store
+from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, write_store
 from pocketquery.server.corpus.shards.options import add_engine
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["add_pairs"]
 
+# A configuration has the defaults: None is what was not given.
+_OPTIONS = {
+    "documents": (
+        "candidates", "max_gap", "no_lcs", "strict_weight", "relaxed_weight", "near_duplicate",
+        "repeat",
+    ),
+    "sessions": ("policy", "per_session"),
+}  # fmt: skip
 _EPILOG = """\
 examples:
   pocketquery mine pairs --documents articles.jsonl.gz --output pairs
@@ -39,46 +48,45 @@ def add_pairs(modes: Any) -> None:
     add(
         "--candidates",
         metavar="WHICH",
-        default="both",
         help="title, within (sentences) or both (default)",
     )
     add(
         "--max-gap",
         type=int,
         metavar="N",
-        default=100,
         help="sentences apart at most (default: 100)",
     )
-    add("--no-lcs", action="store_true", help="keep any candidate, however little is shared")
+    add(
+        "--no-lcs",
+        action="store_true",
+        default=None,
+        help="keep any candidate, however little is shared",
+    )
     add(
         "--strict-weight",
         type=int,
         metavar="N",
-        default=30,
         help="3 a letter, 10 an ideograph (default: 30)",
     )
     add(
         "--relaxed-weight",
         type=int,
         metavar="N",
-        default=20,
         help="of short ideographic ones (default: 20)",
     )
-    add("--near-duplicate", type=int, default=90, metavar="PERCENT", help="shared (default: 90)")
+    add("--near-duplicate", type=int, metavar="PERCENT", help="shared (default: 90)")
     add(
         "--repeat",
         type=int,
         metavar="N",
-        default=2,
         help="pairs that a text is in at most (default: 2)",
     )
     add = parser.add_argument_group("pairs of sessions").add_argument
-    add("--policy", metavar="WHICH", default="any", help="any (default) or adjacent turns")
+    add("--policy", metavar="WHICH", help="any (default) or adjacent turns")
     add(
         "--per-session",
         type=int,
         metavar="N",
-        default=4,
         help="pairs of a session at most (default: 4)",
     )
     parser.add_argument(
@@ -96,7 +104,7 @@ def _pairs(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.mining.length_classes import of_length
     from pocketquery.server.corpus.mining.sharded import mined_groups
     from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
-    from pocketquery.server.corpus.store_writer import check_store_replaceable, write_text_store
+    from pocketquery.server.corpus.store_writer import check_store_replaceable
 
     output = Path(arguments.output)
     check_store_replaceable(output)
@@ -104,7 +112,7 @@ def _pairs(arguments: argparse.Namespace) -> int:
     with mined_groups(arguments, output, mine, "pairs", repr(mine.keywords)) as mined:
         pairs = of_length(mined, arguments.length)
         unique = unique_groups(pairs, arguments.seed, output, memory=arguments.memory << 20)
-        return report_store(write_text_store(output, unique, "pairs"), arguments)
+        return write_store(output, unique, "pairs", arguments)
 
 
 def _mine(arguments: argparse.Namespace) -> partial[Iterator[Group]]:
@@ -115,17 +123,21 @@ def _mine(arguments: argparse.Namespace) -> partial[Iterator[Group]]:
     )
 
     kind, _ = named_input(arguments)
+    given = {
+        of: {name: value for name in names if (value := getattr(arguments, name)) is not None}
+        for of, names in _OPTIONS.items()
+    }
+    for other in _OPTIONS.keys() - {kind}:
+        for name in given[other]:
+            raise InvalidInputError(
+                f"found --{name.replace('_', '-')} beside --{kind}; it is of pairs of {other}: "
+                "leave it out"
+            )
+    settings = given[kind]
     if kind == "sessions":
-        turns = SessionPairsConfig(arguments.policy, arguments.per_session, seed=arguments.seed)
+        if "per_session" in settings:
+            settings["pairs"] = settings.pop("per_session")
+        turns = SessionPairsConfig(**settings, seed=arguments.seed)
         return partial(mine_session_pairs, config=turns)
-    config = LcsConfig(
-        candidates=arguments.candidates,
-        max_gap=arguments.max_gap,
-        use_lcs=not arguments.no_lcs,
-        strict_weight=arguments.strict_weight,
-        relaxed_weight=arguments.relaxed_weight,
-        near_duplicate=arguments.near_duplicate,
-        repeat=arguments.repeat,
-        seed=arguments.seed,
-    )
-    return partial(mine_pairs, config=config)
+    settings["use_lcs"] = not settings.pop("no_lcs", False)
+    return partial(mine_pairs, config=LcsConfig(**settings, seed=arguments.seed))

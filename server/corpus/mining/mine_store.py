@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.server.corpus.mining.inputs import add_inputs, named_input
-from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, report_store
+from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, write_store
 from pocketquery.server.corpus.shards.options import add_engine
 
 __all__ = ["add_store"]
@@ -40,7 +40,7 @@ def add_store(modes: Any) -> None:
 def _store(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.mining.sharded import as_they_are, mined_groups
     from pocketquery.server.corpus.mining.shuffled_groups import shuffle_groups, unique_groups
-    from pocketquery.server.corpus.store_writer import check_store_replaceable, write_text_store
+    from pocketquery.server.corpus.store_writer import check_store_replaceable
 
     output = Path(arguments.output)
     check_store_replaceable(output)  # before hours of work
@@ -49,4 +49,4 @@ def _store(arguments: argparse.Namespace) -> int:
         if arguments.unique or arguments.shuffle:
             ordered = unique_groups if arguments.unique else shuffle_groups
             groups = ordered(groups, arguments.seed, output, memory=arguments.memory << 20)
-        return report_store(write_text_store(output, groups, kind), arguments)
+        return write_store(output, groups, kind, arguments)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.mining.inputs import add_inputs, named_source
-from pocketquery.server.corpus.mining.outputs import add_mode, add_output, report_store
+from pocketquery.server.corpus.mining.outputs import add_mode, add_output, write_store
 
 if TYPE_CHECKING:
     from pocketquery.server.corpus.mining.hard_negatives import Questions
@@ -65,7 +65,7 @@ def add_triples(modes: Any) -> None:
 
 def _triples(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.mining.hard_negatives import NegativesConfig, mine_triples
-    from pocketquery.server.corpus.store_writer import check_store_replaceable, write_text_store
+    from pocketquery.server.corpus.store_writer import check_store_replaceable
 
     output = Path(arguments.output)
     check_store_replaceable(output)
@@ -75,8 +75,7 @@ def _triples(arguments: argparse.Namespace) -> int:
     data = _questions(arguments)
     names = arguments.ranker or ["bm25"]
     rankers = [_ranker(name, data.passages, arguments.device) for name in names]
-    triples = write_text_store(output, mine_triples(data, rankers, config), "triples")
-    return report_store(triples, arguments)
+    return write_store(output, mine_triples(data, rankers, config), "triples", arguments)
 
 
 def _questions(arguments: argparse.Namespace) -> Questions:
@@ -95,6 +94,11 @@ def _questions(arguments: argparse.Namespace) -> Questions:
             "FOLDER, or all of --corpus, --queries and --qrels"
         )
     if arguments.pairs:
+        if arguments.exclude:
+            raise InvalidInputError(
+                f"found --exclude {arguments.exclude} beside --pairs, whose texts have no ids; it "
+                "is of queries with judgements: leave it out"
+            )
         return Questions.of_pairs(named_source(arguments))
     if arguments.dataset:
         found = find_files(arguments.dataset, arguments.split)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import Integer
-from pocketquery.sdk.validation import SEED
+from pocketquery.sdk.errors import CorpusError
+from pocketquery.sdk.validation import SEED, whole
 
 if TYPE_CHECKING:
-    from pocketquery.server.corpus.text_store import TextStore
+    from pocketquery.server.corpus.groups import Group, Kind
 
-__all__ = ["add_memory", "add_mode", "add_output", "report_store"]
+__all__ = ["add_memory", "add_mode", "add_output", "write_store"]
 
 
 def add_mode(subparsers: Any, name: str, summary: str, epilog: str) -> Any:
@@ -39,12 +42,26 @@ def add_output(parser: Any, run: Any) -> None:
 def add_memory(parser: Any) -> None:
     """The option of what sorts."""
     parser.add_argument(
-        "--memory", type=int, default=64, metavar="MB", help="held while sorting (default: 64)"
+        "--memory",
+        type=Integer(whole()),
+        default=64,
+        metavar="MB",
+        help="held while sorting (default: 64)",
     )
 
 
-def report_store(store: TextStore, arguments: argparse.Namespace) -> int:
-    """Say what was written."""
+def write_store(
+    output: Path, groups: Iterable[Group], kind: Kind, arguments: argparse.Namespace
+) -> int:
+    """Write the store at ``output``, and say what was written.
+
+    Raises:
+        CorpusError: there is no group; what is at ``output`` stays. Or as
+            :func:`~pocketquery.server.corpus.store_writer.write_text_store`.
+    """
+    from pocketquery.server.corpus.store_writer import write_text_store
+
+    store = write_text_store(output, _some(groups, kind), kind)
     counts = store.counts()
     figures = {
         "path": str(store.path),
@@ -60,3 +77,16 @@ def report_store(store: TextStore, arguments: argparse.Namespace) -> int:
     print(f"store     {store.path}  ({len(store):,} {store.kind}, {counts.sum():,} texts)")
     print(f"language  {languages}")
     return 0
+
+
+def _some(groups: Iterable[Group], kind: Kind) -> Iterator[Group]:
+    """``groups``; none is an error: an export that went wrong must not empty a store."""
+    found = False
+    for group in groups:
+        found = True
+        yield group
+    if not found:
+        raise CorpusError(
+            f"there are no {kind} in what was named; expected at least one. Nothing was written: "
+            "look at the files, and at the options that leave some out"
+        )

@@ -31,6 +31,7 @@ __all__ = [
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
+_NEVER_EMPTY = (".gz", ".xz", ".parquet")  # a file of no rows has bytes there
 
 
 def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
@@ -49,8 +50,8 @@ def all_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
     Raises:
         ArtifactNotFoundError: there is no such file.
-        CorpusError: the bytes are not UTF-8, the packed stream is cut or damaged, or a URL's
-            server gives an error.
+        CorpusError: the bytes are not UTF-8, the packed stream is cut or damaged, there is no byte
+            where the name says gzip, xz or Parquet, or a URL's server gives an error.
     """
     number = 0
     with url_errors(path):
@@ -117,6 +118,12 @@ def open_bytes(path: Path | str) -> BinaryIO:
 def _open(path: Path | str) -> BinaryIO:
     file = open_bytes(path)
     begin = file.read(len(_XZ_MAGIC))
+    if not begin and str(path).lower().endswith(_NEVER_EMPTY):
+        file.close()
+        raise CorpusError(
+            f"{path}: found no byte in it, expected what its name says: a file of no rows has some "
+            "too. Copy it again, or remove it"
+        )
     file.seek(0)
     unpacked = gzip.open if begin.startswith(_GZIP_MAGIC) else lzma.open
     if unpacked is lzma.open and begin != _XZ_MAGIC:

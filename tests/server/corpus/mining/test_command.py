@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
+from pocketquery.sdk.errors import CorpusError, InvalidInputError, PocketQueryError
 from pocketquery.server.corpus import TextStore
 from pocketquery.server.corpus.mining.command import mine
 from tests.tiny_models import bert_teacher, sentences
@@ -98,13 +98,14 @@ def test_pairs_of_documents(
     run("pairs", "--documents", articles, "--output", tmp_path / "pairs", "--seed", "1")
     assert groups(tmp_path / "pairs") != found
     assert sorted(groups(tmp_path / "pairs")) == sorted(found)
-    run("pairs", "--documents", articles, "--length", "long", "--output", tmp_path / "long")
-    assert groups(tmp_path / "long") == []
+    run("pairs", "--documents", articles, "--length", "short", "--output", tmp_path / "short")
+    assert len(groups(tmp_path / "short")) == 12
 
 
 def test_pairs_without_lcs_and_with_a_higher_bar(articles: Path, tmp_path: Path) -> None:
-    run("pairs", "--documents", articles, "--strict-weight", "90", "--output", tmp_path / "few")
-    assert groups(tmp_path / "few") == []
+    high = ["pairs", "--documents", articles, "--strict-weight", "90"]
+    with pytest.raises(CorpusError, match="no pairs in what was named"):
+        run(*high, "--output", tmp_path / "few")
     run(
         *("pairs", "--documents", articles, "--strict-weight", "90", "--no-lcs"),
         *("--output", tmp_path / "all"),
@@ -196,6 +197,12 @@ def test_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (("triples", "--corpus", "x"), "not clear"),
         (("triples", "--dataset", "x", "--pairs", "y"), "not clear"),
         (("triples", "--pairs", "x", "--depth", "0"), "depth"),
+        (("triples", "--pairs", "x", "--exclude", "y"), "found --exclude y beside --pairs"),
+        (("pairs", "--sessions", "x", "--candidates", "title"), "found --candidates beside"),
+        (("pairs", "--sessions", "x", "--max-gap", "-5"), "it is of pairs of documents"),
+        (("pairs", "--sessions", "x", "--no-lcs"), "found --no-lcs beside --sessions"),
+        (("pairs", "--sessions", "x", "--per-session", "0"), "pairs is 0"),
+        (("pairs", "--documents", "x", "--policy", "adjacent"), "it is of pairs of sessions"),
         (("store", "--pairs", "x", "--columns", "a,b", "--where", "c"), "NAME=VALUE"),
     ],
 )
@@ -212,6 +219,32 @@ def test_a_seed_that_is_none_is_a_usage_error(
     with pytest.raises(SystemExit):
         run(mode, "--output", tmp_path / "out", "--seed", "-1")
     assert 'argument --seed: found "-1", expected a whole number from 0' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mode", ["store", "pairs"])
+def test_memory_is_a_usage_error_where_it_is_none(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(mode, "--documents", "x", "--output", tmp_path / "out", "--memory", "-5")
+    said = 'argument --memory: found "-5", expected a whole number from 1'
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [(), ("--shuffle",), ("--engine", "local")])
+def test_nothing_to_store_leaves_the_store_that_is_there(
+    articles: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    for mode in ("store", "pairs"):
+        output = tmp_path / mode
+        run(mode, "--documents", articles, "--output", output)
+        before = groups(output)
+        nothing = tmp_path / "nothing.jsonl"
+        nothing.write_text("\n")
+        given = more if mode == "store" or "--shuffle" not in more else ()
+        with pytest.raises(CorpusError, match="Nothing was written"):
+            run(mode, "--documents", nothing, *given, "--output", output)
+        assert groups(output) == before
 
 
 def test_an_output_that_is_something_else_is_left_alone(articles: Path, tmp_path: Path) -> None:

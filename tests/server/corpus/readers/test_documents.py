@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorpusError
@@ -118,12 +118,25 @@ def test_a_truncated_file_is_an_error(
         list(read_documents(path))
 
 
+@pytest.mark.parametrize("name", ["corpus.jsonl.gz", "corpus.jsonl.XZ", "corpus.parquet"])
+def test_a_file_without_a_byte_is_no_packed_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    (tmp_path / "plain.jsonl").touch()
+    for place in (tmp_path / name, (tmp_path / name).as_uri()):
+        with pytest.raises(CorpusError, match=rf"{name}: found no byte in it"):
+            list(read_documents(place))
+    assert list(read_documents(tmp_path / "plain.jsonl")) == []
+    (tmp_path / "none.jsonl.gz").write_bytes(gzip.compress(b""))
+    assert list(read_documents(tmp_path / "none.jsonl.gz")) == []
+
+
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.jsonl", tmp_path):
         with pytest.raises(ArtifactNotFoundError, match=path.name):
             list(read_documents(path))
 
 
+@example(b"PAR1")
 @given(
     st.binary(max_size=200)
     | st.tuples(st.sampled_from([b"\x1f\x8b\x08", b"\xfd7zXZ\x00"]), st.binary(max_size=60)).map(
@@ -159,6 +172,6 @@ def check(path: Path) -> None:
         documents = list(read_documents(path))
     except CorpusError as error:
         message = str(error)
-    assert not message or f"{path}, line " in message
+    assert not message or f"{path}, line " in message or f"{path}: after row " in message
     for document in documents:
         check_document(document)  # the index takes whatever was read
