@@ -12,12 +12,15 @@ import gc
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.gateway.app import device_app
 from pocketquery.server.gateway.connections import limited_protocol
 from pocketquery.server.gateway.control import control_app, watching_app
@@ -45,8 +48,10 @@ def run_gateway(
 
     Raises:
         ArtifactError: the journal cannot be opened, or another gateway has it.
+        InvalidInputError: certificate or key cannot be used.
         OSError: an address is in use.
     """
+    _check_tls(settings)
     with GatewayJournal.open(settings.folder / JOURNAL) as journal:
         gateway = Gateway(settings, journal)
         # Two threads take turns, one reads requests and one sums: whoever has waited for the disk
@@ -62,6 +67,36 @@ def run_gateway(
             sys.setswitchinterval(before)
             gateway.worker.stop()
             settings.socket.unlink(missing_ok=True)
+
+
+class _PasswordWanted(Exception):
+    """A key is encrypted: whoever starts the gateway is asked, once."""
+
+
+def _check_tls(settings: GatewaySettings) -> None:
+    for name, path in (("certificate", settings.certificate), ("key", settings.key)):
+        try:
+            if path:
+                Path(path).open("rb").close()
+        except OSError as error:
+            raise InvalidInputError(
+                f"{name} is {path}, which cannot be read ({error.strerror}); expected a PEM file"
+            ) from error
+
+    def password() -> str:
+        raise _PasswordWanted
+
+    try:
+        if settings.certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(settings.certificate, settings.key, password)
+    except _PasswordWanted:
+        pass
+    except ssl.SSLError as error:
+        raise InvalidInputError(
+            f"certificate {settings.certificate} and key {settings.key} cannot be used ({error}), "
+            "expected PEM: a chain of certificates, and the private key of the first"
+        ) from error
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

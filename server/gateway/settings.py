@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.fields import shortened
 from pocketquery.sdk.validation import Rule, check, check_fields, number, optional, whole
 
 __all__ = ["GatewaySettings"]
@@ -18,6 +21,53 @@ _TEXTS = Rule(
     lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value),
     "a list of texts",
 )
+_HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
+_PORT_DIGITS = 5
+_LARGEST_PORT = 65_535
+_OWN_PORTS = {"http": 80, "https": 443}  # which no browser says of an origin
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_origin(value: object) -> bool:
+    """What a browser can send; Starlette compares letter by letter."""
+    if value in ("*", "null"):
+        return True
+    found = re.fullmatch(rf"([a-z][a-z0-9+.-]*)://{_HOST}(?::([1-9][0-9]*))?", str(value))
+    if not found or str(value) != str(value).lower():
+        return False
+    scheme, port = found.groups()
+    return port is None or (_is_port(port) and int(port) != _OWN_PORTS.get(scheme))
+
+
+def _is_authority(value: object) -> bool:
+    found = re.fullmatch(rf"{_HOST}(?::([0-9]+))?", str(value))
+    return found is not None and (found[1] is None or _is_port(found[1]))
+
+
+def _is_proxy(value: object) -> bool:
+    """What uvicorn would compare with an address; anything else it takes for a name of one."""
+    try:
+        ipaddress.ip_network(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_port(digits: str) -> bool:
+    return len(digits) <= _PORT_DIGITS and int(digits) <= _LARGEST_PORT
+
+
+_PATH = Rule(_is_path, "a path, without a zero character")
+_ORIGIN = Rule(
+    _is_origin,
+    'scheme://host or scheme://host:port as browsers send it: small letters, no "/" after it, and '
+    "not the scheme's own port; or *",
+)
+_AUTHORITY = Rule(_is_authority, "host or host:port, as it stands in devices' URLs after https://")
+_PROXY = Rule(_is_proxy, 'an address, a network such as 10.0.0.0/8, or alone "*"')
 _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_SOCKET = 103  # bytes, before the zero at its end; Linux would take four more
@@ -35,7 +85,7 @@ class GatewaySettings:
         listen: host and port for devices.
         certificate, key: PEM files for TLS. Without, it listens on loopback alone, or
         behind_proxy: where something in front of it ends TLS.
-        trusted_proxies: addresses whose X-Forwarded-For is believed.
+        trusted_proxies: addresses, and networks, whose X-Forwarded-For is believed; ("*",): all.
         authorities: the hosts that devices know it by; a request that was signed for another is
             refused, whatever the case of its letters. Empty: any, which is for trying out.
         origins: of web pages that may use it (CORS), say "https://app.example.org".
@@ -111,6 +161,15 @@ class GatewaySettings:
             grace_seconds=whole(0, 3600),
             free_megabytes=whole(0),
         )
+        check("folder", str(self.folder), _PATH)
+        for name in ("certificate", "key"):
+            check(name, getattr(self, name), _PATH)
+        for one in self.origins:
+            check("one of origins", one, _ORIGIN)
+        for one in self.authorities:
+            check("one of authorities", one, _AUTHORITY)
+        for one in () if self.trusted_proxies == ("*",) else self.trusted_proxies:
+            check("one of trusted-proxies", one, _PROXY)
         host, _ = self.address("listen")
         if self.metrics:
             self.address("metrics")
@@ -152,8 +211,9 @@ class GatewaySettings:
         """
         value = str(getattr(self, name))
         host, _, port = value.rpartition(":")
-        if not host or not port.isdecimal() or not 0 <= int(port) < 65536:
-            raise InvalidInputError(f"{name} is {value!r}, expected host:port")
+        is_port = re.fullmatch("[0-9]+", port) is not None and _is_port(port)
+        if not is_port or not re.fullmatch(rf"[0-9A-Fa-f:.]+|{_HOST}", host):
+            raise InvalidInputError(f"{name} is {shortened(value)!r}, expected host:port")
         return host.strip("[]"), int(port)
 
     @classmethod
@@ -189,7 +249,7 @@ class GatewaySettings:
             for name, value in given.items()
         }
         for name in ("folder", "certificate", "key"):
-            check(name, values.get(name, ""), _TEXT)
+            check(name, values.get(name, ""), _PATH)
             if values.get(name):
                 values[name] = base / values[name]
         values |= {name: str(values[name]) for name in ("certificate", "key") if name in values}
