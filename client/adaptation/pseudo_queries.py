@@ -29,6 +29,7 @@ LEAST_KEPT_ASIDE = 20
 """Queries to judge by; with fewer, hardly anything could be shown."""
 
 _SHARE_KEPT_ASIDE = 0.1  # of the documents
+_LEAST_SAMPLED = 1000  # documents, however few queries are taught: a tenth gives enough to judge by
 
 _LEAST_TITLE = 2  # words: one alone is a name, and finds itself
 _SHORTEST, _LONGEST = 4, 14  # words of a stretch
@@ -81,7 +82,7 @@ def taught_and_kept_aside(
 
     Args:
         index: of the documents.
-        most: to train on; of as many documents at most they are cut.
+        most: to train on; they are cut of as many documents at most, or of a thousand.
         most_kept_aside: to judge by.
         least: to train on, where it is worth it.
         seed: of everything drawn.
@@ -90,7 +91,7 @@ def taught_and_kept_aside(
         InvalidInputError: the documents give fewer.
     """
     rng = random.Random(seed)
-    documents = sample(index.documents(), most, rng)
+    documents = sample(index.documents(), max(most, _LEAST_SAMPLED), rng)
     rng.shuffle(documents)
     aside = max(1, round(_SHARE_KEPT_ASIDE * len(documents)))
     found = [

@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from pocketquery.client.adaptation.acceptance import CONDITIONS, Scores, judge
 from pocketquery.client.adaptation.adaptation import AdaptationConfig, adapt
-from pocketquery.client.adaptation.pseudo_queries import pseudo_queries, sample
+from pocketquery.client.adaptation.pseudo_queries import (
+    LEAST_KEPT_ASIDE,
+    pseudo_queries,
+    sample,
+    taught_and_kept_aside,
+)
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
@@ -80,6 +85,16 @@ def test_same_arguments_give_the_same_bits_and_another_seed_others(
     shipped = Encoder.of_bundle(bundle).adapter
     assert first.adapter.keys() == shipped.keys()
     assert len(first.losses) == SMALL.steps
+
+
+@pytest.mark.parametrize("most", [1, 30])
+def test_few_queries_to_teach_leave_enough_to_judge_by(index: Index, most: int) -> None:
+    taught, kept_aside = taught_and_kept_aside(
+        index, most=most, most_kept_aside=500, least=most, seed=0
+    )
+    assert len(taught) == most
+    assert len(kept_aside) >= LEAST_KEPT_ASIDE
+    assert not {one.source for one in taught} & {one.source for one in kept_aside}
 
 
 def test_the_encoder_comes_nearer_to_the_hybrid_ranking(bundle: Bundle, index: Index) -> None:
