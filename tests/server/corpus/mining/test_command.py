@@ -103,7 +103,7 @@ def test_pairs_of_documents(
 
 
 def test_pairs_without_lcs_and_with_a_higher_bar(articles: Path, tmp_path: Path) -> None:
-    high = ["pairs", "--documents", articles, "--strict-weight", "90"]
+    high: list[str | Path] = ["pairs", "--documents", articles, "--strict-weight", "90"]
     with pytest.raises(CorpusError, match="no pairs in what was named"):
         run(*high, "--output", tmp_path / "few")
     run(
