@@ -119,7 +119,7 @@ class GatewayConnection:
         sleep: waits.
 
     Raises:
-        InvalidInputError: the URL is no such.
+        InvalidInputError: the URL is no such, or the authority's file cannot be used.
     """
 
     def __init__(
@@ -141,14 +141,16 @@ class GatewayConnection:
                 f"the gateway is {url!r} ({error}), expected https://host or https://host:port"
             ) from error
         plain = parts.scheme == "http" and parts.hostname in _LOOPBACK
-        if not parts.hostname or not (parts.scheme == "https" or plain) or parts.path.strip("/"):
+        is_secure = parts.scheme == "https" or plain
+        is_strange = any(map(str.isspace, url)) or parts.path.strip("/")
+        if not parts.hostname or not is_secure or is_strange:
             raise InvalidInputError(
                 f"the gateway is {url!r}, expected https://host or https://host:port; http is for "
                 "this machine alone"
             )
         self._host, self._port = parts.hostname, port
         self._authority = parts.netloc.rpartition("@")[2].lower()
-        self._trust = None if plain else ssl.create_default_context(cafile=authority_file)
+        self._trust = None if plain else _trusting(authority_file)
         self._key = private_key
         self.public_key = public_key_of(private_key)
         self._attempts = attempts
@@ -282,3 +284,13 @@ def _pause(attempt: int, said: Exception) -> float:
     asked = said.retry_after if isinstance(said, Refused) else 0.0
     wait = max(asked, min(_LONGEST_PAUSE, 2.0 ** (attempt - 1)))
     return wait * (1 + random.random() / 2)
+
+
+def _trusting(authority_file: Path | str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authority_file)
+    except OSError as error:  # an SSLError is one
+        raise InvalidInputError(
+            f"the authority {authority_file} cannot be used: {error.strerror or error}; expected a "
+            "PEM file of its certificate"
+        ) from error

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.validation import check, whole
 
 if TYPE_CHECKING:
     from pocketquery.client.device import Device
@@ -91,10 +92,10 @@ def join(subparsers: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pocketquery.client.device_files import rules_of
     from pocketquery.client.gateway.connection import GatewayConnection, device_key
     from pocketquery.client.gateway.participation import Participation
 
+    check("--times", arguments.times, whole(0))
     with GatewayConnection(
         arguments.gateway, device_key(arguments.state), authority_file=arguments.authority
     ) as connection:
@@ -102,9 +103,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.leave:
             participation.leave()
             return 0
-        if rules_of(_config(arguments)) is not None:
-            with _opened(arguments) as (_, participant):  # it may have been killed in a round
-                assert participant is not None
+        with _opened(arguments) as (_, participant):  # what is wrong with it is told at once
+            if participant is not None:  # it may have been killed in a round
                 participation.private.round = participant.round
         return _rounds(participation, arguments)
 

@@ -22,7 +22,7 @@ from pocketquery.client.gateway.participation import Participation
 from pocketquery.client.secure.rules import Trained
 from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.store.file import SECURE
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from tests.client.secure.test_transport import supernode
 
 __all__ = ["supernode"]
@@ -65,6 +65,23 @@ def test_an_unset_enrolment_ends_before_the_gateway_is_asked(supernode: dict[str
     arguments = parsed(supernode | {"enrolment": "", "certificate": ""})
     with pytest.raises(InvalidInputError, match="enrolment and certificate missing"):
         join_command._run(arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"bundle": "/nowhere/bundle"}, ArtifactError, "/nowhere/bundle"),
+        ({"index": "/nowhere/index"}, ArtifactError, "/nowhere/index"),
+        ({"times": -3}, InvalidInputError, "--times is -3"),
+        ({"gateway": "https://a b"}, InvalidInputError, "the gateway is 'https://a b'"),
+        ({"authority": "/nowhere.pem"}, InvalidInputError, "the authority /nowhere.pem cannot be"),
+    ],
+)
+def test_what_is_wrong_with_a_device_is_told_before_it_is_registered(
+    supernode: dict[str, Any], changes: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        join_command._run(parsed(supernode | changes))
 
 
 class Silent(ThreadingHTTPServer):
