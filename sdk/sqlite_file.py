@@ -7,6 +7,7 @@ transactions by statements alone (``isolation_level=None``) and run nothing that
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,21 @@ class SqliteKind:
             connection.close()
             raise
         return connection
+
+    def make_private(self, path: Path) -> None:
+        """Make an empty file at ``path``, for its owner alone, where there is none: SQLite, which
+        gives the files beside it the same permissions, would let others read it.
+
+        Raises:
+            ArtifactError: it cannot be made.
+        """
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            raise ArtifactError(
+                f"{path}, {self.name}, cannot be opened ({error}); expected a file in a folder "
+                "that may be written"
+            ) from error
 
     def create(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
         """Make a new file one of this kind, by the statements ``tables``; in a transaction."""

@@ -18,7 +18,6 @@ device's row is touched before the next round. Of a private round, see rounds/re
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -87,8 +86,7 @@ class GatewayJournal:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with KIND.explained(path):
-            # Made here and not by SQLite, which would let others read who is registered.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            KIND.make_private(path)
             connection = KIND.open(path, "rw", seconds=_WAIT_SECONDS)
             try:
                 connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # a sum is many of 4096

@@ -87,7 +87,8 @@ class Journal:
         """The journal at ``path``, made where there is none, as its last commit left it.
 
         Args:
-            path: the SQLite file; "-wal" is beside it while it is open.
+            path: the SQLite file, made readable by its owner alone; "-wal" is beside it while it is
+                open.
             clock: seconds for the deadline, where a call names none; one that does not jump.
 
         Raises:
@@ -98,7 +99,8 @@ class Journal:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with _explained(path):
-            connection = KIND.open(path, "rwc", seconds=_WAIT_SECONDS, any_thread=False)
+            KIND.make_private(path)
+            connection = KIND.open(path, "rw", seconds=_WAIT_SECONDS, any_thread=False)
             try:
                 connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")

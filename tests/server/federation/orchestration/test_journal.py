@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,25 @@ def test_a_round_through_the_journal_is_the_round(path: Path) -> None:
     assert state.to_bytes() == wanted.to_bytes()
     assert told == report
     assert [receipt.reason for receipt in receipts[6:]] == [Reason.MALFORMED, Reason.DUPLICATE]
+
+
+def test_it_is_for_its_owner_alone_and_so_is_its_log(path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with Journal.open(path) as journal:
+            journal.begin(STATE, SETTINGS)
+            journal.receive(reply(0))
+            files = list(path.parent.glob("rounds.sqlite*"))
+            assert path.with_name("rounds.sqlite-wal") in files
+            assert {one.stat().st_mode & 0o777 for one in files} == {0o600}
+    finally:
+        os.umask(before)
+
+
+def test_a_place_that_is_none_is_an_error_that_names_it(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(ArtifactError, match=r"rounds\.sqlite, a .*, cannot be opened"):
+        Journal.open(path)
 
 
 def test_an_opened_journal_goes_on_where_the_last_process_was(path: Path) -> None:
