@@ -130,6 +130,8 @@ class Driver:
 
         Raises:
             ArtifactError: too few devices connected, or the disk fails; call again to go on.
+            InvalidInputError: the open one was begun as a plain one, and rounds are private now, or
+                the other way round.
         """
         # 1. A round that was closed before a kill is only to be decided on.
         if self._journal.candidate is not None:
@@ -192,6 +194,12 @@ class Driver:
         self, heard: RoundReport, opened: OpenRound, nodes: list[int], known: set[str]
     ) -> RoundReport:
         """What came of asking ``nodes``, which is in the journal when this returns."""
+        number = opened.state.round
+        if opened.secure is None and self._secure is not None:
+            raise InvalidInputError(
+                f"round {number} was begun as a plain one, whose changes the server reads; finish "
+                f"it with secure off, with rounds {number + 1}, then go on with secure on"
+            )
         offer = self._offer(opened.state, opened.settings)
         if opened.secure is None and self._cohorts is not None:
             return self._cohorts.run(heard, opened, offer, nodes)
@@ -204,7 +212,7 @@ class Driver:
             return self._collect(heard, known)
         if self._secure is None:
             raise InvalidInputError(
-                f"round {opened.state.round} was begun as a private one; go on with secure on"
+                f"round {number} was begun as a private one; go on with secure on"
             )
         return self._secure[1].run(heard, offer, nodes)
 

@@ -293,6 +293,27 @@ def test_a_private_round_is_not_gone_on_with_as_a_plain_one(
         assert run(parts)[0].outcome == "release 2"
 
 
+def test_a_plain_round_is_not_gone_on_with_where_rounds_are_private(
+    federation: Files, tmp_path: Path
+) -> None:
+    def asked(node: int, group: str) -> Fault:
+        raise KeyboardInterrupt
+
+    def nobody(node: int, group: str) -> Fault:
+        raise AssertionError("a device was asked for a change that the server reads")
+
+    plain = {"clients-per-round": 8, "least-replies": 4}
+    refused = pytest.raises(InvalidInputError, match=r"begun as a plain one.*with rounds 1, then")
+    with opened(federation, tmp_path, rounds=1, **plain) as parts, pytest.raises(KeyboardInterrupt):
+        run(parts, asked)
+    with opened(federation, tmp_path, **SECURE | {"rounds": 2}) as parts, refused:
+        run(parts, nobody)
+    with opened(federation, tmp_path, rounds=1, **plain) as parts:
+        assert run(parts)[0].stages == {}
+    with opened(federation, tmp_path, **SECURE | {"rounds": 2}) as parts:
+        assert run(parts)[1].stages["ready"] == 8
+
+
 NOISY: dict[str, Any] = {
     **SECURE, "privacy": "devices", "clients-per-round": 100, "over-selection": 1.0,
     "secure-least": 100, "steps": 1, "participations": 2, "season-rounds": 3, "epsilon": 4.0,
