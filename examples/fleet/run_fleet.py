@@ -52,8 +52,9 @@ def main() -> int:
         "gateways": GATEWAYS,
         "clients-per-round": DEVICES,
         "deadline": arguments.deadline,
-        "stage-deadline": arguments.deadline / 4,
     }
+    if arguments.private:
+        options["stage-deadline"] = arguments.deadline / 4
     if arguments.buffered:
         options["mode"] = "buffered"
     elif not arguments.private:  # whose devices are dealt to groups

@@ -163,8 +163,9 @@ def _options(arguments: argparse.Namespace) -> Iterator[FederationOptions | Row]
 
     given = vars(arguments)
     if arguments.secure != "on":
-        yield FederationOptions.of(given)
         defaults = {one.name: one.default for one in OPTIONS}
+        private = {one.name: one.default for one in OPTIONS if one.switch}
+        yield FederationOptions.of(given | private)
         given = given | {name: defaults[name] for name in _PLAIN_ALONE} | {"secure": "on"}
     try:
         options = FederationOptions.of(with_enrolment(given, arguments.seed))

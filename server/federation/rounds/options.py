@@ -34,6 +34,18 @@ class Option:
     default: int | float | str | bool
     help: str
 
+    @property
+    def switch(self) -> str:
+        """The option without which this one does nothing, as its help says first; or empty."""
+        named = self.help.partition(":")[0]
+        return named if named in _SWITCHES else ""
+
+
+# What is "off" by default, and how it is switched on.
+_SWITCHES = {
+    "secure": "set secure to on",
+    "privacy": "set privacy to devices or server, with secure on",
+}
 
 _LOCAL = LocalConfig()
 _ROUND = RoundSettings()
@@ -123,8 +135,8 @@ class FederationOptions:
         """The options ``given`` by name; the others have their defaults.
 
         Raises:
-            InvalidInputError: a value of another kind, or out of range; names that are no options
-                are left to the caller.
+            InvalidInputError: a value of another kind, or out of range; one of private rounds,
+                where those are off; names that are no options are left to the caller.
         """
         v = {one.name: _value(one, given.get(one.name, one.default)) for one in OPTIONS}
         optimizer = {"name": v["optimizer"], "learning_rate": v["server-learning-rate"]}
@@ -162,7 +174,9 @@ class FederationOptions:
             )
         check("gateways", v["gateways"], whole(0))
         plain = cls(v["rounds"], v["seed"], v["compress"], v["gateways"], settings, local)
-        return plain._with_secure_sums(v) if _is_secure(v) else plain
+        is_secure = _is_secure(v)
+        _check_switches(v)
+        return plain._with_secure_sums(v) if is_secure else plain
 
     def _with_secure_sums(self, v: Mapping[str, Any]) -> FederationOptions:
         """The same as private rounds; ``v`` are the values of all options."""
@@ -238,6 +252,21 @@ def _is_secure(values: Mapping[str, Any]) -> bool:
             "secure to on"
         )
     return bool(values["secure"] == "on")
+
+
+def _check_switches(values: Mapping[str, Any]) -> None:
+    """See that nothing is wished for that is off: whoever sets an epsilon counts on noise.
+
+    Raises:
+        InvalidInputError: an option is off its default while its switch is off.
+    """
+    for one in OPTIONS:
+        found = values[one.name]
+        if one.switch and values[one.switch] == "off" and found != one.default:
+            raise InvalidInputError(
+                f"{one.name} is {found!r} with {one.switch} off, where it does nothing; "
+                f"{_SWITCHES[one.switch]}, or leave {one.name} out"
+            )
 
 
 def _least_replies(least: int, wanted: int) -> int:

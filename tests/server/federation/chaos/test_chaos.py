@@ -29,15 +29,15 @@ from tests.server.federation.small_federation import Files
 
 ROUNDS: dict[str, Any] = {
     "clients-per-round": 8, "over-selection": 1.5, "least-replies": 2, "steps": 1, "batch-size": 4,
-    "secure-least": 4,
 }  # fmt: skip
+PRIVATE: dict[str, Any] = {"secure-least": 4}
 
 
 @contextlib.contextmanager
 def rehearsal(files: Files, *, secure: bool = False, **options: Any) -> Iterator[Rehearsal]:
     given = ROUNDS | options
     if secure:
-        given = with_enrolment(given | {"secure": "on"}, 0)
+        given = with_enrolment({**PRIVATE, **given, "secure": "on"}, 0)
     where = SimulationFiles(
         files.bundle, files.index, clients=files.clients, gate_queries=files.clients
     )
@@ -247,7 +247,9 @@ def test_writes_are_counted_and_nothing_else(tmp_path: Path) -> None:
 def command(files: Files, output: Path, *extra: str) -> int:
     parser = argparse.ArgumentParser()
     chaos(parser.add_subparsers())
-    words = [word for name, value in ROUNDS.items() for word in (f"--{name}", str(value))]
+    words = [
+        word for name, value in (ROUNDS | PRIVATE).items() for word in (f"--{name}", str(value))
+    ]
     places = ["--bundle", str(files.bundle), "--index", str(files.index)]
     users = ["--clients", str(files.clients), "--any-offer", "--output", str(output)]
     arguments = parser.parse_args(["chaos", *places, *users, *words, *extra])

@@ -99,21 +99,44 @@ NOISY: dict[str, Any] = {**SECURE, "clients-per-round": 200, "privacy": "devices
 
 def test_plain_rounds_know_nothing_of_secure_sums() -> None:
     assert FederationOptions.of({}).secure is None
-    assert FederationOptions.of({"epsilon": 1.0}) == FederationOptions()
+    shown = {option.name: option.default for option in OPTIONS}
+    assert FederationOptions.of(shown) == FederationOptions()
+
+
+# Values of the options that need a switch, which is their help's first word.
+PRIVATE: dict[str, Any] = {
+    "federation": "cd" * 16, "enrolment": "cd" * 32, "secure-neighbours": 200,
+    "secure-least": 150, "secure-largest-group": 500, "secure-groups": 1,
+    "stage-deadline": 30, "rest": 3, "privacy": "server",
+    "noise-multiplier": 4.0, "season": "2", "participations": 2, "season-rounds": 50,
+    "epsilon": 1.0, "delta": 1e-7, "range": 0.5,
+}  # fmt: skip
+NEEDS = {
+    option.name: option.help.partition(":")[0]
+    for option in OPTIONS
+    if option.help.startswith(("secure:", "privacy:"))
+}
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS))
+def test_what_is_asked_of_private_rounds_is_refused_where_they_are_off(name: str) -> None:
+    """Rounds without noise would look as if they had the epsilon that was set."""
+    value = 5 if name == "secure-groups" else PRIVATE[name]
+    switch = NEEDS[name]
+    with pytest.raises(InvalidInputError, match=f"{name} is .* with {switch} off.*set {switch} to"):
+        FederationOptions.of({name: value})
+    quiet = {**SECURE, "clients-per-round": 200}
+    if switch == "privacy":
+        with pytest.raises(InvalidInputError, match=f"{name} is .* with privacy off"):
+            FederationOptions.of({**quiet, name: value})
+    else:
+        assert FederationOptions.of({**quiet, name: value}).secure is not None
 
 
 def test_every_option_of_secure_sums_arrives() -> None:
-    changed: dict[str, Any] = {
-        "federation": "cd" * 16, "enrolment": "cd" * 32, "secure-neighbours": 200,
-        "secure-least": 150, "secure-largest-group": 500, "secure-groups": 1,
-        "stage-deadline": 30, "rest": 3, "privacy": "server",
-        "noise-multiplier": 4.0, "season": "2", "participations": 2, "season-rounds": 50,
-        "epsilon": 1.0, "delta": 1e-7, "range": 0.5,
-    }  # fmt: skip
-    secure = {option.name for option in OPTIONS if option.help.startswith(("secure:", "privacy:"))}
-    assert changed.keys() == secure
+    assert PRIVATE.keys() == NEEDS.keys()
     plain = FederationOptions.of(NOISY)
-    for name, value in changed.items():
+    for name, value in PRIVATE.items():
         found = FederationOptions.of({**NOISY, name: value})
         assert (found == plain) == (name == "secure-groups"), name
         assert SecureSettings.from_dict(json.loads(json.dumps(found.to_dict()))["secure"]) == (
