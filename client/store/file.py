@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pocketquery.client.store.limits import LIMITS_TABLES
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import remove_file
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
@@ -50,7 +51,7 @@ _TABLES = (
     age REAL NOT NULL, time REAL, size INTEGER NOT NULL
 )""",
 )
-# In a table of its own, which stores of earlier releases get when they are opened.
+# In a table of its own, which stores of earlier releases get when they are opened; so is limits.
 _MARKS = """
 CREATE TABLE IF NOT EXISTS marks (
     one INTEGER PRIMARY KEY CHECK (one = 1), epoch TEXT NOT NULL, origin REAL, landed REAL
@@ -249,6 +250,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         with transaction(connection):
             _KIND.prepare(connection, path, _TABLES)
             connection.execute(_MARKS)
+            for statement in LIMITS_TABLES:
+                connection.execute(statement)
             connection.execute(
                 "INSERT OR IGNORE INTO marks SELECT 1, ?, seen - age, NULL FROM state",
                 (new_epoch(),),

@@ -16,10 +16,10 @@ from typing import Any
 
 from pocketquery.client.store.expiry import DAY, is_set
 from pocketquery.client.store.file import StoreFile, destroy_file
+from pocketquery.client.store.limits import GivenLimits, read_limits, write_limits
 from pocketquery.client.store.stored_examples import (
     Example,
     StoredExample,
-    StoreLimits,
     check_example,
     delete_all,
     delete_due,
@@ -33,7 +33,7 @@ from pocketquery.client.store.stored_examples import (
     set_opened,
     size_of,
 )
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.validation import check_count
 
 __all__ = ["Example", "QueryStore"]
@@ -49,10 +49,10 @@ class QueryStore:
     the days after it is opened again: the clock is believed as it keeps to what it shows.
     """
 
-    def __init__(self, file: StoreFile, limits: StoreLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, file: StoreFile, given: GivenLimits, clock: Callable[[], float]) -> None:
         """Use :meth:`open`."""
         self._file = file
-        self._limits = limits
+        self._given = given
         self._clock = clock
 
     @classmethod
@@ -60,18 +60,22 @@ class QueryStore:
         cls,
         path: Path | str,
         *,
-        max_rows: int = 2000,
-        max_age_days: float = 90.0,
-        max_bytes: int = 4 << 20,
+        max_rows: int | None = None,
+        max_age_days: float | None = None,
+        max_bytes: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> QueryStore:
         """Open the store at ``path``, or make an empty one there, without consent.
 
+        A limit that is given is kept in the file, for whoever opens it after this; one that is not
+        is what it was set to last.
+
         Args:
             path: the file; its folder must exist.
-            max_rows: how many queries are kept; of more, the oldest go.
-            max_age_days: after how many days a query goes.
-            max_bytes: how much text (queries and ids, UTF-8) is kept; of more, the oldest go.
+            max_rows: how many queries are kept; of more, the oldest go. 2000 where nobody set it.
+            max_age_days: after how many days a query goes. 90 where nobody set it.
+            max_bytes: how much text (queries and ids, UTF-8) is kept; of more, the oldest go. 4 MB
+                (4,194,304) where nobody set it.
             clock: Unix seconds.
 
         Raises:
@@ -80,17 +84,8 @@ class QueryStore:
             UnsupportedVersionError: a newer version wrote it.
             ArtifactError: it cannot be opened or made.
         """
-        if not 0 < max_age_days <= 36_525:
-            raise InvalidInputError(
-                f"max_age_days is {max_age_days!r}, expected a number of days above 0, at most "
-                "36525 (a hundred years)"
-            )
-        limits = StoreLimits(
-            rows=check_count(max_rows, "max_rows", most=10**9),
-            bytes=check_count(max_bytes, "max_bytes", most=2**40),
-            age=max_age_days * DAY,
-        )
-        store = cls(StoreFile(Path(path)), limits, clock)
+        given = GivenLimits.of(max_rows, max_age_days, max_bytes)
+        store = cls(StoreFile(Path(path)), given, clock)
         with contextlib.suppress(ArtifactError):  # a full disk: what is due is not given out anyway
             store._tidy()
         store._file.drop_round(clock(), DAY)
@@ -125,6 +120,7 @@ class QueryStore:
     def give_consent(self) -> None:
         """From now on, queries may be kept."""
         with self._file.transaction() as connection:
+            write_limits(connection, self._given)  # where the file was replaced meanwhile
             connection.execute("UPDATE state SET consent = 1")
 
     def withdraw_consent(self) -> None:
@@ -169,15 +165,16 @@ class QueryStore:
             ArtifactError: the disk is full; nothing was changed.
         """
         example = check_example(query, shown, opened)
-        if not query.strip() or size_of(example) > self._limits.bytes:
+        if not query.strip():
             return False
         now = self._clock()
         with self._file.transaction() as connection:
-            if not get_consent(connection):
+            limits = read_limits(connection, self._given)
+            if not get_consent(connection) or size_of(example) > limits.bytes:
                 return False
-            age = pass_time(connection, now, self._limits)
+            age = pass_time(connection, now, limits)
             insert(connection, example, age, now if is_set(now) else None)
-            deleted = delete_due(connection, age, self._limits)
+            deleted = delete_due(connection, age, limits)
         if deleted >= _REWRITE_AFTER:
             with contextlib.suppress(ArtifactError):  # the next deletion, or opening, tries again
                 self._file.rewrite()
@@ -232,14 +229,17 @@ class QueryStore:
     def _rows(self) -> list[StoredExample]:
         """What is not expired. Only reads, so that it works on a full disk."""
         with self._file.transaction("BEGIN") as connection:
-            age = get_age(connection).at(self._clock(), self._limits.age / 2)
-            return read_rows(connection, age, self._limits)
+            limits = read_limits(connection, self._given)
+            age = get_age(connection).at(self._clock(), limits.age / 2)
+            return read_rows(connection, age, limits)
 
     def _tidy(self) -> None:
         """Delete what is due, and finish a rewriting that was cut short."""
         with self._file.transaction() as connection:
-            age = pass_time(connection, self._clock(), self._limits, opening=True)
-            deleted = delete_due(connection, age, self._limits)
+            write_limits(connection, self._given)
+            limits = read_limits(connection, self._given)
+            age = pass_time(connection, self._clock(), limits, opening=True)
+            deleted = delete_due(connection, age, limits)
         if deleted:
             self._file.rewrite()
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from pocketquery.client.store.expiry import Age, is_set
 from pocketquery.client.store.file import new_epoch
+from pocketquery.client.store.limits import StoreLimits
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.texts import check_text
 
 __all__ = [
     "Example",
-    "StoreLimits",
     "StoredExample",
     "check_example",
     "delete_all",
@@ -60,15 +60,6 @@ class StoredExample:
 
     example: Example
     time: float | None
-
-
-@dataclass(frozen=True)
-class StoreLimits:
-    """How much is kept: rows, bytes of text, and seconds of age."""
-
-    rows: int
-    bytes: int
-    age: float
 
 
 def check_example(query: object, shown: object, opened: object) -> Example:

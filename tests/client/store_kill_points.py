@@ -25,7 +25,7 @@ from tests.kills import in_a_fork, killed, lines_of
 ROWS = 60
 NOW = 1_800_000_000.0
 DAY = 86_400.0
-_MODULES = ("/store/store.py", "/store/file.py", "/store/stored_examples.py")
+_MODULES = tuple(f"/store/{name}.py" for name in ("store", "file", "stored_examples", "limits"))
 
 
 def open_store(path: Path, now: float = NOW, rows: int = 1000) -> QueryStore:

@@ -314,6 +314,13 @@ def test_a_supernode_opens_the_device_its_configuration_names(tmp_path: Path) ->
     assert reply(5, **{"largest-learning-rate": 1e-4}).update is None
     assert reply(1).update is None
     assert reply(1, **{"least-steps": 1, "least-queries": 16}).update is not None
+    # The store is the app's, and so is how much of it is kept, and for how long.
+    with QueryStore.open(tmp_path / "state" / "queries.sqlite", max_bytes=8 << 20) as store:
+        for letter in "ab":
+            store.add(letter * (3 << 20))
+    assert reply(5, **{"least-queries": 33}).update is None
+    with QueryStore.open(tmp_path / "state" / "queries.sqlite") as store:
+        assert len(store) == 32
 
 
 def test_a_supernode_that_once_had_a_public_key_keeps_requiring_signatures(

@@ -17,7 +17,7 @@ from pocketquery.sdk.errors import CorruptArtifactError
 from tests.kills import killed, lines_of
 
 MODULES = (
-    *(f"/store/{name}.py" for name in ("store", "file", "stored_examples")),
+    *(f"/store/{name}.py" for name in ("store", "file", "stored_examples", "limits")),
     *("/round_memory.py", "/secure/state_file.py", "/sdk/files.py"),
 )
 VALUE = np.frombuffer(b"\x12\x34\x56\x3f", np.float32)

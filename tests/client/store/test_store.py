@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery.client.store.file import ROUNDS
+from pocketquery.client.store.limits import GivenLimits, StoreLimits, read_limits
 from pocketquery.client.store.store import Example, QueryStore
 from pocketquery.sdk.errors import (
     ArtifactError,
@@ -117,7 +118,7 @@ def test_a_purge_leaves_no_byte(
     left = everything(path.parent)
     assert b"knit" not in left
     assert b"wool" not in left
-    assert path.stat().st_size < 20_000
+    assert path.stat().st_size < 30_000
 
 
 def test_one_query_can_be_forgotten_however_it_was_typed(store: QueryStore, path: Path) -> None:
@@ -157,7 +158,8 @@ def test_a_store_of_an_earlier_release_is_read_on(path: Path, clock: Clock) -> N
         store.give_consent()
         store.add("knit")
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE marks")
+        for table in ("marks", "limits"):
+            connection.execute(f"DROP TABLE {table}")
     connection.close()
     clock.now += DAY
     with QueryStore.open(path, clock=clock) as store:
@@ -324,6 +326,60 @@ def test_many_deletions_leave_no_copies_between_pages(path: Path, clock: Clock) 
     assert {
         f"secret{n:04d}".encode() for n in range(400) if f"secret{n:04d}".encode() in left
     } == kept
+
+
+def test_what_the_app_set_holds_for_whoever_opens_the_store_without(
+    path: Path, clock: Clock
+) -> None:
+    """A SuperNode and ``pocketquery join`` open the app's store and know nothing of its limits."""
+    with QueryStore.open(path, max_bytes=8 << 20, max_age_days=200, clock=clock) as app:
+        app.give_consent()
+        for number in range(3):
+            app.add(str(number) * (2 << 20))
+        clock.now += 100 * DAY
+        app.add("of today")
+    for _ in range(3):
+        clock.now += DAY
+        with QueryStore.open(path, clock=clock) as node:
+            assert len(node) == 4
+    with QueryStore.open(path, clock=clock) as node:
+        QueryStore.open(path, max_age_days=7, clock=clock).close()  # the app's next release
+        assert queries(node) == ["of today"]
+        QueryStore.open(path, max_bytes=3, clock=clock).close()
+        assert not node.add("more than three bytes")
+    with QueryStore.open(path, clock=clock) as node:
+        node.add("p", [])  # of which the list is two bytes
+        assert queries(node) == ["p"]
+
+
+def test_a_limit_outlives_what_is_erased_and_a_file_that_is_made_anew(
+    path: Path, clock: Clock
+) -> None:
+    with QueryStore.open(path, max_rows=2, clock=clock) as app:
+        app.give_consent()
+        app.erase_all()
+        app.withdraw_consent()
+        app.give_consent()
+        with QueryStore.open(path, clock=clock) as node:
+            for number in range(3):
+                node.add(str(number))
+            assert queries(node) == ["1", "2"]
+        QueryStore.destroy(path)
+        app.give_consent()
+        for number in range(2):
+            app.add(str(number))
+        with QueryStore.open(path, clock=clock) as node:
+            node.add("2")
+            assert queries(node) == ["1", "2"]
+
+
+def test_nobodys_limits_are_two_thousand_queries_and_ninety_days(path: Path, clock: Clock) -> None:
+    store = QueryStore.open(path, clock=clock)
+    with store, store._file.transaction("BEGIN") as connection:
+        found = read_limits(connection, GivenLimits())
+        assert found == StoreLimits(rows=2000, bytes=4 << 20, age=90 * DAY)
+        partly = read_limits(connection, GivenLimits(age=7 * DAY))
+        assert partly == StoreLimits(rows=2000, bytes=4 << 20, age=7 * DAY)
 
 
 @pytest.mark.parametrize(

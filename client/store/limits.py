@@ -1,0 +1,93 @@
+"""How much a query store keeps: what the app set stands in the store's file, so that whoever else
+opens it, a SuperNode or ``pocketquery join``, keeps to it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import astuple, dataclass
+
+from pocketquery.client.store.expiry import DAY
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_count
+
+__all__ = ["LIMITS_TABLES", "GivenLimits", "StoreLimits", "read_limits", "write_limits"]
+
+LIMITS_TABLES = (
+    "CREATE TABLE IF NOT EXISTS limits (one INTEGER PRIMARY KEY CHECK (one = 1),"
+    " max_rows INTEGER, max_bytes INTEGER, max_age REAL)",
+    "INSERT OR IGNORE INTO limits VALUES (1, NULL, NULL, NULL)",
+)
+
+
+@dataclass(frozen=True)
+class StoreLimits:
+    """How much is kept: rows, bytes of text, and seconds of age."""
+
+    rows: int
+    bytes: int
+    age: float
+
+
+@dataclass(frozen=True)
+class GivenLimits:
+    """Those of the limits that whoever opens a store sets; None: as the file says."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    age: float | None = None
+
+    @classmethod
+    def of(
+        cls, max_rows: int | None, max_age_days: float | None, max_bytes: int | None
+    ) -> GivenLimits:
+        """The limits as :meth:`pocketquery.client.store.store.QueryStore.open` takes them.
+
+        Raises:
+            InvalidInputError: a limit that is none.
+        """
+        if max_age_days is not None and not 0 < max_age_days <= 36_525:
+            raise InvalidInputError(
+                f"max_age_days is {max_age_days!r}, expected a number of days above 0, at most "
+                "36525 (a hundred years)"
+            )
+        return cls(
+            rows=None if max_rows is None else check_count(max_rows, "max_rows", most=10**9),
+            bytes=None if max_bytes is None else check_count(max_bytes, "max_bytes", most=2**40),
+            age=None if max_age_days is None else max_age_days * DAY,
+        )
+
+    def or_else(self, other: GivenLimits) -> GivenLimits:
+        """These, and those of ``other`` where these say nothing."""
+        return GivenLimits(
+            rows=other.rows if self.rows is None else self.rows,
+            bytes=other.bytes if self.bytes is None else self.bytes,
+            age=other.age if self.age is None else self.age,
+        )
+
+
+_DEFAULTS = GivenLimits(rows=2000, bytes=4 << 20, age=90 * DAY)
+
+
+def read_limits(connection: sqlite3.Connection, given: GivenLimits) -> StoreLimits:
+    """The limits ``given``; where there are none, those of the file, else 2000 rows, 4 MB of text
+    and 90 days.
+    """
+    found = given.or_else(_kept(connection)).or_else(_DEFAULTS)
+    assert found.rows is not None
+    assert found.bytes is not None
+    assert found.age is not None
+    return StoreLimits(found.rows, found.bytes, found.age)
+
+
+def write_limits(connection: sqlite3.Connection, given: GivenLimits) -> None:
+    """Let the file say what is ``given``; where it does, nothing is written."""
+    kept = _kept(connection)
+    if (new := given.or_else(kept)) != kept:
+        query = "UPDATE limits SET max_rows = ?, max_bytes = ?, max_age = ?"
+        connection.execute(query, astuple(new))
+
+
+def _kept(connection: sqlite3.Connection) -> GivenLimits:
+    found = connection.execute("SELECT max_rows, max_bytes, max_age FROM limits").fetchone()
+    return GivenLimits(*found)
