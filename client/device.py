@@ -128,6 +128,9 @@ class ExampleStore(Protocol):
     def examples(self, limit: int | None = None) -> Sequence[Example]:
         """The queries kept, the newest ``limit`` of them."""
 
+    def tidy(self) -> None:
+        """Let what expired go, and what was made of it: the epoch is another then."""
+
 
 @dataclass(frozen=True)
 class TrainingSetup:
@@ -274,6 +277,7 @@ class Device:
         # 1. May it? A query counts once, however often it was searched for.
         if not self._consents():
             return Declined(_NO_CONSENT)
+        self._store.tidy()
         epoch = self._store.epoch  # read first: what is erased from here on, changes it
         examples = distinct(self._store.examples())
         guard = Guard(self._policy, self._readings, examples=len(examples))

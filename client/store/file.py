@@ -51,10 +51,15 @@ _TABLES = (
     age REAL NOT NULL, time REAL, size INTEGER NOT NULL
 )""",
 )
-# In a table of its own, which stores of earlier releases get when they are opened; so is limits.
+# In tables of their own, which stores of earlier releases get when they are opened; so is limits.
 _MARKS = """
 CREATE TABLE IF NOT EXISTS marks (
     one INTEGER PRIMARY KEY CHECK (one = 1), epoch TEXT NOT NULL, origin REAL, landed REAL
+);
+"""
+_MADE = """
+CREATE TABLE IF NOT EXISTS made (
+    one INTEGER PRIMARY KEY CHECK (one = 1), written INTEGER NOT NULL, age REAL NOT NULL
 );
 """
 _MADE_OF_QUERIES = (ROUNDS, SECURE)
@@ -134,6 +139,22 @@ class StoreFile:
                 self._current().execute("VACUUM")
             with self.transaction() as connection:
                 connection.execute("UPDATE state SET deleted = 0")
+
+    def rounds_written(self) -> int | None:
+        """When what is kept between rounds was written, in nanoseconds since 1970 by the clock of
+        then; None where there is none.
+        """
+        try:
+            return self.path.with_name(ROUNDS).stat().st_mtime_ns
+        except OSError:
+            return None
+
+    def drop_rounds(self) -> None:
+        """Remove what is kept between rounds from beside the store; what cannot be removed is tried
+        again.
+        """
+        with contextlib.suppress(OSError):
+            remove_file(self.path.with_name(ROUNDS))
 
     def drop_round(self, now: float, seconds: float) -> None:
         """Remove where a private round stands from beside the store, where that was not written
@@ -250,6 +271,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         with transaction(connection):
             _KIND.prepare(connection, path, _TABLES)
             connection.execute(_MARKS)
+            connection.execute(_MADE)
             for statement in LIMITS_TABLES:
                 connection.execute(statement)
             connection.execute(

@@ -28,8 +28,10 @@ from pocketquery.client.store.stored_examples import (
     get_consent,
     get_epoch,
     insert,
+    is_made_due,
     pass_time,
     read_rows,
+    renew_epoch,
     set_opened,
     size_of,
 )
@@ -86,8 +88,7 @@ class QueryStore:
         """
         given = GivenLimits.of(max_rows, max_age_days, max_bytes)
         store = cls(StoreFile(Path(path)), given, clock)
-        with contextlib.suppress(ArtifactError):  # a full disk: what is due is not given out anyway
-            store._tidy()
+        store.tidy(opening=True)
         store._file.drop_round(clock(), DAY)
         return store
 
@@ -112,7 +113,8 @@ class QueryStore:
 
         What was computed of the queries carries it, and is dropped where it is no longer this one:
         see :class:`pocketquery.client.device.Device`. What goes because of its age, or because
-        there is too much, changes no name.
+        there is too much, changes no name, until what was computed of it is as old, too, or
+        nothing is left: see :meth:`tidy`.
         """
         with self._file.transaction("BEGIN") as connection:
             return get_epoch(connection)
@@ -216,6 +218,33 @@ class QueryStore:
         """An empty store is a store."""
         return True
 
+    def tidy(self, *, opening: bool = False) -> None:
+        """Delete what is due, and finish a rewriting that was cut short; done when a store is
+        opened, and by a device before it trains.
+
+        What was kept between rounds (``rounds.safetensors`` beside the store) goes, too, where it
+        is older than a query may be, or no query is left; a device that has it in memory forgets
+        it by the new name, see :attr:`epoch`. A full disk is no error: what is due is not given
+        out anyway, and tried again.
+
+        Args:
+            opening: whether the store is being opened.
+        """
+        with contextlib.suppress(ArtifactError):
+            with self._file.transaction() as connection:
+                write_limits(connection, self._given)
+                limits = read_limits(connection, self._given)
+                age = pass_time(connection, self._clock(), limits, opening=opening)
+                deleted = delete_due(connection, age, limits)
+                written = self._file.rounds_written()
+                dropped = written is not None and is_made_due(connection, age, limits, written)
+                if dropped:
+                    renew_epoch(connection)
+            if dropped:
+                self._file.drop_rounds()
+            if deleted:
+                self._file.rewrite()
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -233,18 +262,9 @@ class QueryStore:
             age = get_age(connection).at(self._clock(), limits.age / 2)
             return read_rows(connection, age, limits)
 
-    def _tidy(self) -> None:
-        """Delete what is due, and finish a rewriting that was cut short."""
-        with self._file.transaction() as connection:
-            write_limits(connection, self._given)
-            limits = read_limits(connection, self._given)
-            age = pass_time(connection, self._clock(), limits, opening=True)
-            deleted = delete_due(connection, age, limits)
-        if deleted:
-            self._file.rewrite()
-
 
 def _withdraw(connection: sqlite3.Connection) -> None:
     delete_all(connection)
     connection.execute("UPDATE state SET consent = 0, age = 0.0, seen = NULL")
     connection.execute("UPDATE marks SET origin = NULL, landed = NULL")
+    connection.execute("DELETE FROM made")

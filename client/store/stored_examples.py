@@ -27,6 +27,7 @@ __all__ = [
     "get_consent",
     "get_epoch",
     "insert",
+    "is_made_due",
     "pass_time",
     "plain",
     "read_rows",
@@ -175,6 +176,32 @@ def delete_due(connection: sqlite3.Connection, age: Age, limits: StoreLimits) ->
     if gone:
         connection.execute("UPDATE state SET deleted = deleted + ?", (gone,))
     return int(connection.execute("SELECT deleted FROM state").fetchone()[0])
+
+
+def is_made_due(
+    connection: sqlite3.Connection, age: Age, limits: StoreLimits, written: int
+) -> bool:
+    """Whether what was made of queries is to go: as old as they may be, or none of them is left.
+
+    Its age is the store's, by which the queries it was made of expire. It counts from when it was
+    first seen; where the clock was set as it was written and says longer ago, from then, though by
+    half a lifetime at the most, as a leap is believed.
+
+    Args:
+        connection: in a transaction that writes.
+        age: the store's.
+        limits: of the queries.
+        written: when it was, nanoseconds since 1970.
+    """
+    found = connection.execute("SELECT written, age FROM made").fetchone()
+    if found is None or found[0] != written:
+        before, seconds = age.seconds, written / 1e9
+        if age.origin is not None and is_set(seconds):
+            before = min(before, max(seconds - age.origin, before - limits.age / 2))
+        connection.execute("INSERT OR REPLACE INTO made VALUES (1, ?, ?)", (written, before))
+        found = (written, before)
+    (left,) = connection.execute("SELECT EXISTS (SELECT 1 FROM queries)").fetchone()
+    return not left or age.seconds - found[1] >= limits.age
 
 
 def delete_all(connection: sqlite3.Connection) -> None:

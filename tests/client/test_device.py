@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,20 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.client.device import Answer, Contribution, Declined, Device, Offer, TrainingSetup
+from pocketquery.client.device import (
+    Answer,
+    Contribution,
+    Declined,
+    Device,
+    Offer,
+    Training,
+    TrainingSetup,
+)
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import DeviceReading, Policy
 from pocketquery.client.round_memory import ClientState, RoundMemory
+from pocketquery.client.store.file import ROUNDS
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.store.stored_examples import distinct
 from pocketquery.client.training.monitors import MonitorLimits
@@ -142,6 +152,37 @@ def test_what_rounding_cut_off_joins_the_next_update(
     assert memory.recall("next").adapter.keys() == plain.change.keys()
 
 
+def test_what_rounding_cut_off_joins_none_once_its_queries_expired(
+    bundle: Bundle, training_setup: TrainingSetup, tmp_path: Path
+) -> None:
+    """A device that is open for long: nobody opens the store anew."""
+    now = 1_800_000_000.0
+    path, memory = tmp_path / ROUNDS, RoundMemory(tmp_path / ROUNDS)
+    with QueryStore.open(tmp_path / "queries.sqlite", max_age_days=2, clock=lambda: now) as store:
+        store.give_consent()
+        one = device(training_setup, store, memory)
+
+        def before(number: int) -> bool:
+            """Whether a round begins with what another left."""
+            training = one.train(offer(bundle, number))
+            assert isinstance(training, Training)
+            return bool(training.before.residual)
+
+        for query in QUERIES:
+            store.add(query)
+        contribution(one.answer(offer(bundle)))
+        os.utime(path, (now, now))
+        now += 3600.0
+        assert before(1)
+        for _ in range(2):
+            now += 86_400.0
+            for query in QUERIES:
+                store.add(query)
+        assert not before(2)
+        contribution(one.answer(offer(bundle, 3)))
+        assert before(4)
+
+
 def test_without_consent_it_declines_and_forgets(
     bundle: Bundle, training_setup: TrainingSetup, store: QueryStore, tmp_path: Path
 ) -> None:
@@ -171,6 +212,9 @@ class Watched:
 
     def examples(self, limit: int | None = None) -> object:
         return self._store.examples(limit)
+
+    def tidy(self) -> None:
+        self._store.tidy()
 
 
 @pytest.mark.parametrize("moment", range(2, 7))

@@ -87,8 +87,15 @@ STORED: tuple[tuple[str, str, str], ...] = (
     (
         "queries, and results that were opened",
         "the device, queries.sqlite",
-        "the age and number the app set; or until the user erases them or withdraws consent. They "
-        "are not sent",
+        "the age and number the app set, which stand in the file; or until the user erases them or "
+        "withdraws consent. They are not sent",
+    ),
+    (
+        "what rounding cut off the last change, and with client-init ema the adapter it ended "
+        "with; a secret for nonces",
+        "the device, rounds.safetensors beside the store, readable by its owner alone",
+        "it is as old as a query may get, or no query is left; or the queries are erased. It is "
+        "not sent: it joins the next change",
     ),
     (
         "the change of a round, and the round's secret",

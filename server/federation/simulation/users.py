@@ -30,6 +30,9 @@ class SimulatedStore:
         """The queries, oldest first; of more than ``limit``, the newest."""
         return list(self.kept[-(limit or 0) :])
 
+    def tidy(self) -> None:
+        """Nothing expires."""
+
 
 def read_clients(path: Path | str) -> dict[str, SimulatedStore]:
     """Users and their queries from JSON Lines, plain, gzip or xz, in the order users first appear.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery.client.store.expiry import Age, is_set
+from pocketquery.client.store.file import ROUNDS
 from pocketquery.client.store.store import QueryStore
 
 NOW = 1_800_000_000.0
@@ -123,6 +125,65 @@ def test_what_was_kept_while_the_clock_was_ahead_goes_in_time(tmp_path: Path) ->
             kept.append(len(store))
     assert kept[:90] == [1] * 90
     assert kept[94] == 0
+
+
+def rounds_file(folder: Path, written: float) -> Path:
+    """What a round left beside the store, by a clock that showed ``written``."""
+    path = folder / ROUNDS
+    path.write_bytes(b"residual")
+    os.utime(path, (written, written))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("wrong", "first"), [(0.0, 30), (-600 * DAY, 16), (3_000 * DAY, 31), (-NOW, 31)]
+)
+def test_what_was_made_of_queries_goes_as_they_do_though_newer_ones_stay(
+    tmp_path: Path, wrong: float, first: int
+) -> None:
+    """Where the clock was wrong then, it is believed to be older by half of their age at most."""
+    path, epochs, there = tmp_path / "queries.sqlite", [], []
+    for day in range(80):
+        with QueryStore.open(path, max_age_days=30, clock=lambda: NOW + day * DAY) as store:  # noqa: B023
+            if not store.consent:
+                store.give_consent()
+            store.add(f"on day {day}")
+            epochs.append(store.epoch)
+        there.append((tmp_path / ROUNDS).exists())
+        if day == 0:
+            rounds_file(tmp_path, NOW + wrong)
+    assert there[1:first] == [True] * (first - 1)
+    assert there[first:] == [False] * (80 - first)
+    assert len(set(epochs[1:first])) == 1
+    assert len({epochs[1], *epochs[first:]}) == 2
+
+
+def test_what_was_made_of_queries_goes_where_none_is_left_whatever_the_clock_shows(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "queries.sqlite"
+    with QueryStore.open(path, max_age_days=1, clock=lambda: 0.0) as store:
+        store.give_consent()
+        store.add("what is this rash")
+        epoch = store.epoch
+    rounds = rounds_file(tmp_path, 0.0)
+    kept = []
+    for _ in range(30):  # each an hour, though the clock begins in 1970 at every start
+        with QueryStore.open(path, clock=lambda: 0.0) as store:
+            kept.append((len(store), rounds.exists(), store.epoch == epoch))
+    assert kept[:24] == [(1, True, True)] * 24
+    assert kept[25:] == [(0, False, False)] * 5
+
+
+def test_what_was_made_anew_is_kept_anew(tmp_path: Path) -> None:
+    path = tmp_path / "queries.sqlite"
+    for day in range(0, 300, 5):
+        with QueryStore.open(path, clock=lambda: NOW + day * DAY) as store:  # noqa: B023
+            store.give_consent()
+            store.add("how to knit")
+            if day % 50 == 0:
+                rounds = rounds_file(tmp_path, NOW + day * DAY)
+        assert rounds.exists()
 
 
 @given(st.lists(st.tuples(times, st.booleans())), st.floats(1.0, 1e9))
