@@ -100,9 +100,7 @@ def create_index(
             a file, or a folder that holds something else than an index.
         ArtifactError: another process is building the same index; the disk is full.
     """
-    path = checked_path(
-        path, "the index"
-    ).absolute()  # the working folder may change
+    path = checked_path(path, "the index").absolute()  # the working folder may change
     check("dimension", dimension, whole(1, MOST_DIMENSIONS))
     if not check_text(space_id, "the space id"):
         raise InvalidInputError("the space id is empty, expected that of the encoder's space")
