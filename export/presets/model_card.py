@@ -23,9 +23,9 @@ finds. Of the same texts it can be both sides.
 | int8 beside float | cosine {cosine:.4f}; {overlap:.3f} of the ten nearest, {queries:,} queries |
 
 **Learnt from** {texts:,} texts and {documents:,} paragraphs: English Wikipedia (CC BY-SA 3.0; none
-of SQuAD's articles), {books} textbooks of OpenStax (CC BY 4.0), the questions of NQ-open (CC BY-SA
-3.0), users' turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY
-3.0). Of the collections that it is measured on it has seen neither queries nor documents.
+of SQuAD's articles), {books}the questions of NQ-open (CC BY-SA 3.0), users' turns of Schema-Guided
+Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). Of the collections that it is
+measured on it has seen neither queries nor documents.
 
 **What it finds** beside its teacher, collection by collection, and how it was measured:
 docs/encoders.md. It finds less than its teacher, and least where the words are those of a trade.
@@ -49,6 +49,7 @@ def model_card(
     seed: int,
     texts: int,
     documents: int,
+    with_textbooks: bool,
 ) -> str:
     """The card, in Markdown.
 
@@ -63,6 +64,7 @@ def model_card(
         seed: of everything that was drawn.
         texts: that it learnt to encode.
         documents: that it learnt to rank.
+        with_textbooks: whether texts and documents are of textbooks, too.
     """
     gate = manifest.quality["gate"]
     passed = gate["steps"][-1]
@@ -85,5 +87,5 @@ def model_card(
         seed=seed,
         texts=texts,
         documents=documents,
-        books=len(BOOKS),
+        books=f"{len(BOOKS)} of OpenStax's textbooks (CC BY 4.0),\n" if with_textbooks else "",
     )

@@ -3,10 +3,11 @@
     python -m pocketquery.export.presets.recipe make --preset 6mb --budget cores --data DATA
 
 does all of it: ``teacher`` computes the teacher's vectors, once for all sizes; ``distil`` trains,
-two hours of two cores or an accelerator (``--budget accelerator --device cuda``); ``export``
-takes minutes. Each can be run alone; killed and run again, it continues where it was. Settings and
-seed are all here; the log of the training lies in the student's folder, and a model card in the
-bundle's.
+two hours of two cores (``--budget cores``, that of the encoder that comes along; ``textbooks``,
+more texts and others, has not been run) or an accelerator (``--budget accelerator --device cuda``);
+``export`` takes minutes. Each can be run alone; killed and run again, it continues where it was.
+Settings and seed are all here; the log of the training lies in the student's folder, and a model
+card in the bundle's.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Budget:
 
 BUDGETS = {
     "accelerator": Budget(2_000_000, 500_000, 60_000, 4, None, 24_000, 1024),
-    "cores": Budget(400_000, 150_000, 16_000, 1, 30_000, 16_000, 128, 1.0, 0.04),
+    "cores": Budget(300_000, 0, 12_000, 1, 30_000, 16_000, 128, 1.0, 0.04),  # of the default
+    "textbooks": Budget(400_000, 150_000, 16_000, 1, 30_000, 24_000, 128, 1.0, 0.04),
 }
 
 
@@ -155,6 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=preset.config.seed,
             texts=len(texts.queries),
             documents=len(texts.documents),
+            with_textbooks=budget.textbook_pieces > 0,
         )
         write_atomic(student.with_name("bundle") / CARD, card)
     return 0

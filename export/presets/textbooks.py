@@ -8,7 +8,7 @@ CC BY 4.0: most books are under CC BY-NC-SA since 2026, which forbids what an Ap
 allows; a clone that never was under CC BY is refused. The source is CNXML: paragraphs and the
 glossary's definitions are kept, tables, lists, figures and formulas set apart are not. One JSON a
 module: title, paragraphs (list of section, text), as ``enwiki_pages`` has them. :data:`BOOKS` names
-those that the encoder that comes along has learnt from.
+those that the recipe's budgets with textbooks are meant for.
 """
 
 from __future__ import annotations

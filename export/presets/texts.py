@@ -70,8 +70,8 @@ def preset_texts(
             ``nq_open_queries``, ``sgd_dialogues`` and ``clinc150``.
         pieces: texts drawn from Wikipedia, half of them evenly and half by how rare their words
             are, so that the words of a trade are learnt, too.
-        textbook_pieces: texts drawn from textbooks, likewise.
-        documents: paragraphs drawn for the ranking, from both evenly.
+        textbook_pieces: texts drawn from textbooks, likewise; 0 asks for no textbooks at all.
+        documents: paragraphs drawn for the ranking, evenly.
         question_copies: how often people's own questions stand in the texts, which are few beside
             what is cut from pages.
         dialogue_turns: users' turns of dialogues among those questions at most; None takes all.
@@ -81,29 +81,34 @@ def preset_texts(
         InvalidInputError: a data set is not there.
     """
     pages = list(_pages(_file(data, "enwiki_pages/pages.jsonl.xz")))
-    books = [d for page in _pages(_file(data, "openstax_textbooks/pages.jsonl.xz")) for d in page]
+    books = _textbooks(data) if textbook_pieces else []
     rng = random.Random(seed)
     kept_back = set(rng.sample(range(len(pages)), max(1, len(pages) // 50)))
     learnt = [d for i, page in enumerate(pages) if i not in kept_back for d in page]
     unseen = [d for i in sorted(kept_back) for d in pages[i]]
-    cut = [
-        text
-        for paragraphs, count in ((learnt, pieces), (books, textbook_pieces))
-        for text in _drawn(_queries(paragraphs, seed, rng), count, rng)
-    ]
+    cut = _queries(learnt, seed, rng)
     turns = unique_texts(_turns(data))
     if dialogue_turns is not None:
         turns = random.Random(seed).sample(turns, min(dialogue_turns, len(turns)))
     asked = unique_texts([*_questions(data), *turns])
-    ranked = rng.sample([*learnt, *books], min(documents, len(learnt) + len(books)))
+    both = [*learnt, *books]
+    ranked = rng.sample(both, min(documents, len(both)))
     gate = rng.sample(unseen, min(5_000, len(unseen)))
     gate_queries = unique_texts(_pieces(gate, seed))
+    drawn = _drawn(cut, pieces, rng)
+    if books:
+        drawn = unique_texts([*drawn, *_drawn(_queries(books, seed, rng), textbook_pieces, rng)])
     return PresetTexts(
-        queries=unique_texts(cut) + asked * question_copies,
+        queries=drawn + asked * question_copies,
         documents=[content(document)[:_LONGEST] for document in ranked],
         held_out=[content(document)[:_LONGEST] for document in gate],
         held_out_queries=rng.sample(gate_queries, min(1_000, len(gate_queries))),
     )
+
+
+def _textbooks(data: Path) -> list[Document]:
+    """The paragraphs of all books."""
+    return [d for page in _pages(_file(data, "openstax_textbooks/pages.jsonl.xz")) for d in page]
 
 
 def _pages(path: Path) -> Iterator[list[Document]]:
