@@ -9,7 +9,7 @@ import type { Manifest } from "../bundle/manifest.js";
 import { PocketQueryError } from "../errors.js";
 import { checkOptions, type Names } from "../texts.js";
 import { distinct } from "../store/example.js";
-import type { QueryStore } from "../store/store.js";
+import { type QueryStore, ROUNDS } from "../store/store.js";
 import type { ShippedEncoder } from "../training/batches.js";
 import type { DocumentVectors } from "../training/documents.js";
 import type { LocalStep } from "../training/step.js";
@@ -17,7 +17,7 @@ import { type LocalResult, trainLocally } from "../training/training.js";
 import type { Offer } from "./offer.js";
 import { type OfferLimits, offerLimits, offerRefusal } from "./offer_limits.js";
 import { checkPolicy, guard, type Policy, type Readings } from "./policy.js";
-import { type ClientState, fitting, RoundMemory, ROUNDS } from "./round_memory.js";
+import { type ClientState, fitting, RoundMemory } from "./round_memory.js";
 import type { TrustedReleases } from "./trusted_releases.js";
 import { boundedWeight, encodeUpdate } from "./update.js";
 

@@ -11,13 +11,12 @@ import { type AdapterTensors, float32Of } from "../bundle/adapter_tensors.js";
 import { parseMetadata, parseSafetensors, type RawTensor, serializeSafetensors } from "../bundle/safetensors.js";
 import { hexadecimal, sha256 } from "../bundle/signature.js";
 import { CorruptArtifactError } from "../errors.js";
-import type { QueryStore } from "../store/store.js";
+import { type QueryStore, ROUNDS } from "../store/store.js";
 import { bytesOf } from "../training/transforms.js";
 import { encodeUtf8, isWellFormed } from "../utf8.js";
 import { sameShapes } from "./update.js";
 
 /** Its name among what a query store keeps. */
-export const ROUNDS = "rounds";
 
 const FORMAT = "pocketquery-round-memory";
 const VERSION = "1";

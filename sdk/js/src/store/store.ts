@@ -28,6 +28,8 @@ const MOST_DAYS = 36_525;
 
 /** The name of what is kept of a private round, for a day at most. */
 export const SECURE = "secure";
+/** The name of what plain rounds leave for the next one; it goes with the last query at the latest. */
+export const ROUNDS = "rounds";
 
 /** How much is kept, and by which clock. */
 export interface StoreOptions {
@@ -96,7 +98,10 @@ export class QueryStore {
     const store = new QueryStore(place, limits, options.clock ?? (() => Date.now() / 1000));
     await store.#read((kept) => kept.state); // damage is an error, whatever comes of the next
     try {
-      await store.#transact((kept) => ({ result: undefined, ...store.#due(kept, true), ...store.#left(kept) }));
+      await store.#transact((kept) => {
+        const due = store.#due(kept, true);
+        return { result: undefined, ...due, ...store.#left(kept, due) };
+      });
     } catch (error) {
       if (!(error instanceof ArtifactError)) throw error; // no space: what is due is not given out anyway
     }
@@ -284,10 +289,18 @@ export class QueryStore {
     return this.#backend.transact(work);
   }
 
-  /** What is left of a private round that nobody went on with for a day goes, whatever device is opened. */
-  #left({ state, made }: Kept): Pick<Change<unknown>, "made"> {
+  /**
+   * What is left of a private round that nobody went on with for a day goes, whatever device is opened; and
+   * of plain rounds, with the last query, after which a running device forgets it, too: the epoch changes.
+   */
+  #left({ state, rows, made }: Kept, due: Pick<Change<unknown>, "state" | "remove">): Partial<Change<unknown>> {
     const isNew = Math.abs(this.#clock() - (state.roundKept ?? Number.NaN)) < DAY;
-    return made.has(SECURE) && !isNew ? { made: new Map([[SECURE, null]]) } : {};
+    const gone = made.has(SECURE) && !isNew ? [SECURE] : [];
+    const areGone = rows.length > 0 && rows.length === due.remove?.length; // the last queries, by age
+    if (made.has(ROUNDS) && areGone) gone.push(ROUNDS);
+    if (!gone.length) return {};
+    const next = { ...state, ...due.state, ...(gone.includes(ROUNDS) && { epoch: randomName() }) };
+    return { made: new Map(gone.map((name) => [name, null])), state: next };
   }
 
   /** The age now, noted where a minute has passed or more, what of it is new, and what is due. */

@@ -160,6 +160,26 @@ test("what is left of a private round goes a day later, when the store is opened
   }
 });
 
+test("what plain rounds left goes with the last query that expires", async () => {
+  for (const place of [new MemoryBackend(), new FileBackend(join(FOLDER, "rounds"))]) {
+    let now = 1_800_000_000;
+    const open = () => QueryStore.open(place, { clock: () => now, maxAgeDays: 7 });
+    const store = await open();
+    await store.giveConsent();
+    await store.add("an old query");
+    const epoch = await store.epoch();
+    await store.keep({ rounds: Uint8Array.of(2), adapter: Uint8Array.of(3) }, epoch);
+    for (let day = 0; day < 6; day++, now += 86_400) await open();
+    assert.deepEqual(await (await open()).kept("rounds"), Uint8Array.of(2));
+    for (let day = 0; day < 6; day++, now += 86_400) await open();
+    const later = await open();
+    assert.equal(await later.size(), 0);
+    assert.equal(await later.kept("rounds"), null);
+    assert.deepEqual(await later.kept("adapter"), Uint8Array.of(3)); // the app's own
+    assert.notEqual(await later.epoch(), epoch);
+  }
+});
+
 test("a query is forgotten in whichever case it was typed", async () => {
   const store = await QueryStore.open();
   await store.giveConsent();
