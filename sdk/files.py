@@ -47,8 +47,11 @@ def checked_path(path: object, name: str) -> Path:
     """``path`` as a Path; an error calls what it leads to ``name``.
 
     Raises:
-        InvalidInputError: it is neither text nor path.
+        InvalidInputError: it is neither text nor path; or empty, as an unset variable of a shell
+            is, which would mean the folder one is in.
     """
+    if path == "":
+        raise InvalidInputError(f"{name} is an empty path; is a variable unset? Write . for here")
     if isinstance(path, (str, os.PathLike)):
         return Path(path)
     raise InvalidInputError(f"{name} is a {type(path).__name__}, expected a path")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.index.analysis import UNSPACED
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.validation import check, whole
@@ -129,10 +130,10 @@ def read_folder(
 
     Raises:
         ArtifactNotFoundError: there is no such folder.
-        InvalidInputError: fewer than 10 words.
+        InvalidInputError: fewer than 10 words; ``folder`` is no path.
     """
     check("words", words, whole(10))
-    root = Path(folder)
+    root = checked_path(folder, "the folder of texts")
     if not root.exists():
         raise ArtifactNotFoundError(f"{root}: found nothing there, expected a folder of texts")
     base = root if root.is_dir() else root.parent

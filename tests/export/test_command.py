@@ -245,6 +245,8 @@ def test_a_build_is_not_resumed_with_another_encoder(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--documents", "absent", "--symmetric"], "absent: found nothing there"),
+        (["--documents", "", "--symmetric"], "the folder of texts is an empty path"),
+        (["--corpus", "", "--symmetric"], "the corpus is an empty path"),
         (["--documents", ".", "--symmetric", "--teacher", "x"], "expected one of them"),
         (
             ["--documents", ".", "--symmetric", "--device", "cuda"],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, MissingExtraError
+from pocketquery.sdk.files import checked_path
 from pocketquery.server.corpus.readers.lines import is_url, url_errors
 from pocketquery.server.corpus.text_store import MANIFEST
 
@@ -34,6 +35,8 @@ def list_shards(paths: Sequence[Path | str]) -> list[str]:
         CorpusError: a URL's server gives an error.
         MissingExtraError: fsspec is needed and not installed.
     """
+    for path in paths:
+        checked_path(path, "the corpus")
     found = [one for path in paths for one in (_of_url if is_url(path) else _of_path)(str(path))]
     twice = {one for one in found if found.count(one) > 1} if len(set(found)) < len(found) else ()
     if twice:
