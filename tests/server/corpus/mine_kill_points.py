@@ -47,6 +47,7 @@ def main() -> None:
     mine(folder / "old", 3)
     mine(folder / "new", 6)
     known = {TextStore.open(folder / name).fingerprint: name for name in ("old", "new")}
+    shutil.copytree(folder / "old", folder / "once")  # as before each kill: it is looked at
     lines = lines_of(lambda: mine(folder / "once", 6), MODULES)
     seen: Counter[str] = Counter()
     for line in spread(lines, points):
