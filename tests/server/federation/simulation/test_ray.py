@@ -26,7 +26,7 @@ def test_rounds_run_on_ray_and_its_absence_and_errors_are_told(
 ) -> None:
     module = "tests.server.federation.ray_rounds"
     result = subprocess.run(
-        [sys.executable, "-m", module, str(federation.folder), str(tmp_path)],
+        [sys.executable, "-m", module, str(federation.folder), str(tmp_path / "rounds")],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -38,4 +38,4 @@ def test_rounds_run_on_ray_and_its_absence_and_errors_are_told(
         return
     assert result.stdout.splitlines() == ["the disk is full", "[(0, 4), (1, 4)]"]
     assert "DEPRECATED" not in result.stderr
-    assert len(list((tmp_path / "devices").iterdir())) >= 4
+    assert len(list((tmp_path / "rounds" / "devices").iterdir())) >= 4
