@@ -11,9 +11,8 @@
 
 Names are resolved on first use, so importing this costs nothing: not numpy, not onnxruntime.
 
-onnxruntime reports on its users: its newer releases leave a device id in the home folder and send
-events.
-Here they do not, unless ``ORT_DISABLE_TELEMETRY`` is set otherwise before.
+onnxruntime's newer releases report on their users: they leave a device id in the home folder and
+send events. Here they do not, unless ``ORT_DISABLE_TELEMETRY`` is set otherwise before.
 """
 
 from __future__ import annotations

@@ -112,8 +112,10 @@ def check_replaceable(place: Path, kind: FolderKind) -> None:
 
 def _is_marked(marker: Path, format: str | None) -> bool:
     """Whether it is there, and not of another program; a damaged one counts as ours."""
-    if not marker.is_file() or format is None:
-        return marker.is_file()
+    if not marker.is_file():
+        return False
+    if format is None:
+        return True
     try:
         found = json.loads(marker.read_bytes())
     except (OSError, ValueError, RecursionError):

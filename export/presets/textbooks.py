@@ -135,15 +135,11 @@ def _under_cc_by(clone: Path) -> str:
     Raises:
         InvalidInputError: it is no clone, or there is none.
     """
+    newest = "HEAD"
     for changed in _git(clone, "log", "--format=%H", "HEAD", "--", "LICENSE").decode().split():
         if _git(clone, "show", f"{changed}:LICENSE").startswith(_LICENCE):
-            later = _git(
-                clone, "log", "--reverse", "--format=%H", f"{changed}..HEAD", "--", "LICENSE"
-            )
-            if not later:
-                return _git(clone, "rev-parse", "HEAD").decode().strip()
-            first = later.decode().split()[0]
-            return _git(clone, "rev-parse", f"{first}^").decode().strip()
+            return _git(clone, "rev-parse", newest).decode().strip()
+        newest = f"{changed}^"
     raise InvalidInputError(f"{clone} was never under CC BY 4.0; expected a book that once was")
 
 

@@ -26,6 +26,12 @@ const VERIFY_OPTIONS: Names<VerifyOptions> = {
 };
 const LOAD_OPTIONS: Names<LoadOptions> = { ...VERIFY_OPTIONS, adapter: true, verify: true, verifyHashes: true };
 
+/** Those of the options of a loading that a verification has, too. */
+export function verifyOptions(options: LoadOptions): VerifyOptions {
+  const { adapter: _, verify: __, verifyHashes: ___, ...others } = options;
+  return others;
+}
+
 /** What was checked and found right. That a report exists means that nothing was wrong. */
 export interface VerificationReport {
   readonly path: string;
@@ -66,10 +72,7 @@ export async function load(source: FileSource, options: LoadOptions): Promise<En
       const golden = parseGolden(await bundle.read(GOLDEN_FILE));
       // The golden vectors are of the bundle's own adapter.
       if (options.adapter === undefined) await replay(encoder, golden, options.signal);
-      else {
-        const { adapter: _, verify: __, verifyHashes: ___, ...others } = options;
-        await verify(source, others);
-      }
+      else await verify(source, verifyOptions(options));
     }
   } catch (error) {
     await encoder.close();

@@ -16,8 +16,6 @@ import { bytesOf } from "../training/transforms.js";
 import { encodeUtf8, isWellFormed } from "../utf8.js";
 import { sameShapes } from "./update.js";
 
-/** Its name among what a query store keeps. */
-
 const FORMAT = "pocketquery-round-memory";
 const VERSION = "1";
 const PARTS = ["before.residual", "before.adapter", "after.residual", "after.adapter"] as const;

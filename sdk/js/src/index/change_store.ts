@@ -54,12 +54,12 @@ export class MemoryChanges implements ChangeStore {
   }
 
   async append(bytes: Uint8Array, known: Written): Promise<void> {
-    checkWritten(this.name, writtenIn(this.bytes), known);
+    checkWritten(this.name, writtenIn([this.bytes]), known);
     this.bytes = concatenated([this.bytes, bytes]);
   }
 
   async replace(bytes: Uint8Array, known: Written): Promise<void> {
-    checkWritten(this.name, writtenIn(this.bytes), known);
+    checkWritten(this.name, writtenIn([this.bytes]), known);
     this.bytes = bytes.slice();
   }
 }
@@ -75,9 +75,15 @@ export class ChangedMeanwhileError extends ArtifactError {
   }
 }
 
-/** The state of a file with these bytes. */
-export function writtenIn(bytes: Uint8Array): Written {
-  return { length: bytes.length, begin: bytes.slice(0, BEGINNING) };
+/** The state of a file with these pieces, one behind the other. */
+export function writtenIn(pieces: readonly Uint8Array[]): Written {
+  const first: Uint8Array[] = [];
+  let length = 0;
+  for (const piece of pieces) {
+    if (length < BEGINNING) first.push(piece.subarray(0, BEGINNING - length));
+    length += piece.length;
+  }
+  return { length, begin: concatenated(first).slice() };
 }
 
 /** @throws ArtifactError another program wrote meanwhile */

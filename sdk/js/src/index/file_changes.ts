@@ -8,7 +8,6 @@ import {
   checkWritten,
   NOTHING_WRITTEN,
   type Written,
-  writtenIn,
 } from "./change_store.js";
 
 /** Changes in the file at a path; it and its folder are made where they are not there. */
@@ -53,7 +52,7 @@ export class FileChanges implements ChangeStore {
       try {
         const { size } = await file.stat();
         const { buffer, bytesRead } = await file.read(new Uint8Array(BEGINNING), 0, BEGINNING, 0);
-        return { length: size, begin: writtenIn(buffer.subarray(0, bytesRead)).begin };
+        return { length: size, begin: buffer.subarray(0, bytesRead) };
       } finally {
         await file.close();
       }

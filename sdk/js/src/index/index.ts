@@ -11,7 +11,6 @@
  * which the same was done.
  */
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
-import { concatenated } from "../files/bytes.js";
 import type { FileSource, Progress } from "../files/source.js";
 import { crc32 } from "../files/zip.js";
 import { kindOf, repr, show } from "../python_text.js";
@@ -20,7 +19,6 @@ import { checkOptions, checkText, type Names } from "../texts.js";
 import { type Added, analyzed } from "./added.js";
 import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js";
 import {
-  BEGINNING,
   ChangedMeanwhileError,
   type ChangeStore,
   NOTHING_WRITTEN,
@@ -438,7 +436,7 @@ export class Index {
     const { whole } = decodeLog(bytes, this, name);
     const found = behind(bytes.subarray(0, whole));
     if ([this.known, this.tried].some(({ length, sum }) => length === found.length && sum === found.sum)) {
-      return writtenIn(bytes);
+      return writtenIn([bytes]);
     }
     const { length, sum } = this.known;
     throw new ChangedMeanwhileError(name, `${whole} bytes (CRC-32 ${found.sum})`, `${length} (${sum})`);
@@ -461,8 +459,7 @@ function checkedDocuments(documents: readonly NewDocument[]): Document[] {
 
 /** `bytes`, behind those known. */
 function behind(bytes: Uint8Array, { length, begin, sum } = NOTHING): Known {
-  const { begin: longer } = writtenIn(concatenated([begin, bytes.subarray(0, BEGINNING)]));
-  return { length: length + bytes.length, begin: longer, sum: crc32(bytes, sum) };
+  return { length: length + bytes.length, begin: writtenIn([begin, bytes]).begin, sum: crc32(bytes, sum) };
 }
 
 /** All changes that make `contents` of the publisher's file, without the documents `erased`. */

@@ -26,14 +26,14 @@ export class IndexedDbChanges implements ChangeStore {
 
   async append(bytes: Uint8Array, known: Written): Promise<void> {
     await this.transact("readwrite", (pieces, store) => {
-      checkWritten(this.name, writtenIn(concatenated(pieces)), known);
+      checkWritten(this.name, writtenIn(pieces), known);
       return done(store.add(Uint8Array.from(bytes)));
     });
   }
 
   async replace(bytes: Uint8Array, known: Written): Promise<void> {
     await this.transact("readwrite", (pieces, store) => {
-      checkWritten(this.name, writtenIn(concatenated(pieces)), known);
+      checkWritten(this.name, writtenIn(pieces), known);
       store.clear();
       return done(store.add(Uint8Array.from(bytes)));
     });

@@ -105,9 +105,10 @@ export function complaint(health: Health, limits: MonitorLimits): string | null 
 
 /** Throws InvalidInputError where a limit is out of range. */
 export function checkLimits(limits: MonitorLimits): void {
+  checkOptions(limits);
   const bounds = { rankKept: 1, spreadKept: 1, drift: 2 };
   for (const [name, most] of Object.entries(bounds)) {
-    const value = checkOptions(limits)[name as keyof MonitorLimits];
+    const value = limits[name as keyof MonitorLimits];
     if (typeof value !== "number" || !(value >= 0 && value <= most) || (name === "drift" && value === 0)) {
       const least = name === "drift" ? "above" : "from";
       throw new InvalidInputError(

@@ -9,7 +9,7 @@ import { MemorySource } from "../files/memory.js";
 import type { Progress } from "../files/source.js";
 import type { GoldenAgreement } from "../bundle/golden.js";
 import type { OnnxRuntime, SessionOptions } from "../graph.js";
-import { load, type VerificationReport, verify } from "../loading.js";
+import { load, type VerificationReport, verify, verifyOptions } from "../loading.js";
 import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
 import type { Key } from "../bundle/signature.js";
 import { kindOf } from "../python_text.js";
@@ -107,9 +107,8 @@ export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (i
       return { id, info: info(loaded) } satisfies Loaded;
     },
     verify: async (context, options: WorkerLoadOptions) => {
-      const { adapter: _, verify: __, verifyHashes: ___, ...others } = options;
-      const { source, all } = await prepared(context, others);
-      return verify(source, all);
+      const { source, all } = await prepared(context, options);
+      return verify(source, verifyOptions(all));
     },
     encode: (context, id: number, texts: string, options: EncodeOptions) =>
       opened(id).encode(texts, listening(context, options)),
