@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from pocketquery.sdk.texts import check_text, check_texts
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from pocketquery.sdk.validation import check_count
 
-__all__ = ["AdapterSource", "Encoder"]
+__all__ = ["AdapterSource", "EncodeOptions", "Encoder"]
 
 AdapterSource: TypeAlias = Path | str | bytes | AdapterRelease | Tensors
 """A release by its path or its bytes, or read and checked already, or tensors by name."""
@@ -49,6 +49,17 @@ class _Serving(NamedTuple):
 
     graph: Graph
     version: str
+
+
+class EncodeOptions(TypedDict, total=False):
+    """The arguments of :meth:`Encoder.encode` beside the texts, for what hands them on."""
+
+    prompt_name: str | None
+    prompt: str | None
+    batch_size: int
+    show_progress_bar: bool
+    normalize_embeddings: bool
+    truncate_dim: int | None
 
 
 class Encoder:
@@ -240,26 +251,13 @@ class Encoder:
     def encode_query(
         self,
         sentences: str | Sequence[str],
-        *,
-        prompt_name: str | None = None,
-        prompt: str | None = None,
-        batch_size: int = 32,
-        show_progress_bar: bool = False,
-        normalize_embeddings: bool = True,
-        truncate_dim: int | None = None,
+        **options: Unpack[EncodeOptions],
     ) -> NDArray[np.float32]:
         """As :meth:`encode`, with the manifest's prompt "query" unless another is asked for."""
-        if prompt_name is None and prompt is None and _QUERY in self._manifest.prompts:
-            prompt_name = _QUERY
-        return self.encode(
-            sentences,
-            prompt_name=prompt_name,
-            prompt=prompt,
-            batch_size=batch_size,
-            show_progress_bar=show_progress_bar,
-            normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim,
-        )
+        is_named = options.get("prompt_name") is not None or options.get("prompt") is not None
+        if not is_named and _QUERY in self._manifest.prompts:
+            options["prompt_name"] = _QUERY
+        return self.encode(sentences, **options)
 
     def encode_document(
         self, sentences: str | Sequence[str], *, show_progress_bar: bool = False

@@ -12,16 +12,17 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from errno import EEXIST, ENOTEMPTY
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError
 
 __all__ = [
     "FolderKind",
+    "check_file_replaceable",
     "check_replaceable",
     "checked_path",
     "hold_folder",
@@ -108,6 +109,27 @@ def check_replaceable(place: Path, kind: FolderKind) -> None:
             f"{place} holds {added[0]!r}, which is not of {kind.name} and would be gone; move it "
             "away, or name another place"
         )
+
+
+def check_file_replaceable(place: Path, kind: str, read: Callable[[Path], object]) -> None:
+    """What is replaced is gone: only a file of the same kind may be.
+
+    Args:
+        place: the file that is to be written.
+        kind: what it is to hold, with its article.
+        read: reads one of the kind, and raises a PocketQueryError where a file is none.
+
+    Raises:
+        InvalidInputError: ``place`` holds something else.
+    """
+    if not place.exists():
+        return
+    try:
+        read(place)
+    except (PocketQueryError, OSError) as error:
+        raise InvalidInputError(
+            f"{place} exists and is not {kind}; it is left alone. Name another file or remove it"
+        ) from error
 
 
 def _is_marked(marker: Path, format: str | None) -> bool:

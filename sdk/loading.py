@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, DEFAULT, KEY_VARIABLE
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pocketquery.sdk.arrays import NDArray
+    from pocketquery.sdk.encoder import EncodeOptions
 
 __all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE", "KEY_VARIABLE", "key_named"]
 
@@ -74,16 +75,7 @@ def load(
     return encoder
 
 
-def encode(
-    sentences: str | Sequence[str],
-    *,
-    prompt_name: str | None = None,
-    prompt: str | None = None,
-    batch_size: int = 32,
-    show_progress_bar: bool = False,
-    normalize_embeddings: bool = True,
-    truncate_dim: int | None = None,
-) -> NDArray[np.float32]:
+def encode(sentences: str | Sequence[str], **options: Unpack[EncodeOptions]) -> NDArray[np.float32]:
     """Encode with the bundle named by the environment's ``POCKETQUERY_BUNDLE``, else the last one
     loaded, else the one that comes with the SDK. Arguments, results and errors as
     :meth:`Encoder.encode`.
@@ -94,37 +86,14 @@ def encode(
         ArtifactNotFoundError: the bundle that is named is not there.
         SignatureError: a key is named and the signature is absent or not made by it.
     """
-    return _encoder().encode(
-        sentences,
-        prompt_name=prompt_name,
-        prompt=prompt,
-        batch_size=batch_size,
-        show_progress_bar=show_progress_bar,
-        normalize_embeddings=normalize_embeddings,
-        truncate_dim=truncate_dim,
-    )
+    return _encoder().encode(sentences, **options)
 
 
 def encode_query(
-    sentences: str | Sequence[str],
-    *,
-    prompt_name: str | None = None,
-    prompt: str | None = None,
-    batch_size: int = 32,
-    show_progress_bar: bool = False,
-    normalize_embeddings: bool = True,
-    truncate_dim: int | None = None,
+    sentences: str | Sequence[str], **options: Unpack[EncodeOptions]
 ) -> NDArray[np.float32]:
     """As :func:`encode`, with the prompt "query" where the bundle has one."""
-    return _encoder().encode_query(
-        sentences,
-        prompt_name=prompt_name,
-        prompt=prompt,
-        batch_size=batch_size,
-        show_progress_bar=show_progress_bar,
-        normalize_embeddings=normalize_embeddings,
-        truncate_dim=truncate_dim,
-    )
+    return _encoder().encode_query(sentences, **options)
 
 
 def key_named() -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pocketquery.sdk.commands import add_action, add_command
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.fields import Fields
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import check_file_replaceable, write_atomic
 from pocketquery.sdk.validation import check, check_count, number
 
 if TYPE_CHECKING:
@@ -127,25 +127,13 @@ def _request(options: argparse.Namespace) -> int:
     from pocketquery.client.secure.keys import DEVICE_KEY, DeviceKey
 
     key = DeviceKey.open(Path(options.state) / DEVICE_KEY).public.hex()
-    _check_request_place(Path(options.output))
+    check_file_replaceable(Path(options.output), "a request", lambda path: _read_request(str(path)))
     write_atomic(options.output, json.dumps({"schema": REQUEST_SCHEMA, "key": key}) + "\n")
     if options.json:
         print(json.dumps({"path": options.output, "key": key}))
     else:
         print(f"{options.output}: asks for a certificate of the key {key}")
     return 0
-
-
-def _check_request_place(path: Path) -> None:
-    """Only a request may be replaced."""
-    if not path.exists():
-        return
-    try:
-        _read_request(str(path))
-    except (PocketQueryError, OSError) as error:
-        raise InvalidInputError(
-            f"{path} exists and is not a request; it is left alone. Name another file or remove it"
-        ) from error
 
 
 def _sign(options: argparse.Namespace) -> int:

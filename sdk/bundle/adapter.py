@@ -32,13 +32,12 @@ from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
-    PocketQueryError,
     SignatureError,
     SpaceMismatchError,
     UnsupportedVersionError,
 )
 from pocketquery.sdk.fields import Fields, shortened
-from pocketquery.sdk.files import sha256_bytes, write_atomic
+from pocketquery.sdk.files import check_file_replaceable, sha256_bytes, write_atomic
 
 __all__ = [
     "ADAPTER_FORMAT",
@@ -209,14 +208,9 @@ def check_adapter_place(path: Path | str) -> None:
             writable.
     """
     place = Path(path)
-    if place.exists():
-        try:
-            parse_adapter(_read(place), str(place))
-        except PocketQueryError as error:
-            raise InvalidInputError(
-                f"{place} exists and is not an adapter release; it is left alone. Name another "
-                "file or remove it"
-            ) from error
+    check_file_replaceable(
+        place, "an adapter release", lambda path: parse_adapter(_read(path), str(path))
+    )
     folder = place.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         found = "is not writable" if folder.is_dir() else "is not a folder"

@@ -24,11 +24,10 @@ from pocketquery.sdk.errors import (
     ArtifactError,
     CorruptArtifactError,
     InvalidInputError,
-    PocketQueryError,
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import present_folder
+from pocketquery.sdk.files import check_file_replaceable, present_folder
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, create_index
 from pocketquery.sdk.index.contents import StoredTexts, packed_texts
 from pocketquery.sdk.index.delta_manifest import DeltaManifest
@@ -111,7 +110,7 @@ def make_delta(
             used; name the file.
     """
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
-    _check_replaceable(Path(output))
+    check_file_replaceable(Path(output), "a delta", Delta)
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     with read_source(old) as before, read_source(new) as after:
         _check_pair(before, after, signer)
@@ -244,17 +243,6 @@ def _check_pair(before: IndexState, after: IndexState, signer: str | None) -> No
             f"signed by {signer or 'none'}; expected the same. Name its private key (signing_key, "
             "--signing-key)"
         )
-
-
-def _check_replaceable(output: Path) -> None:
-    if not output.exists():
-        return
-    try:
-        Delta(output)
-    except PocketQueryError as error:
-        raise InvalidInputError(
-            f"{output} exists and is not a delta; it is left alone. Name another file or remove it"
-        ) from error
 
 
 def _check_canonical(texts: StoredTexts, index: Path | str) -> None:

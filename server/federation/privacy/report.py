@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import check_file_replaceable, write_atomic
 from pocketquery.server.federation.differential_privacy.accounting import ADVERSARIES, Adversary
 from pocketquery.server.federation.differential_privacy.budget import Spent, refusal, spent, total
 from pocketquery.server.federation.privacy.attacks import attacks_part
@@ -59,11 +59,7 @@ def write_page(path: Path, found: Federation) -> None:
         InvalidInputError: ``path`` is something else.
         MissingExtraError: as :func:`privacy_page`.
     """
-    if path.exists() and not _is_page(path):
-        raise InvalidInputError(
-            f"{path} exists and is not a privacy report; it is left alone. Name another file or "
-            "remove it"
-        )
+    check_file_replaceable(path, "a privacy report", _check_page)
     write_atomic(path, privacy_page(found))
 
 
@@ -97,13 +93,12 @@ def privacy_page(found: Federation) -> str:
     )
 
 
-def _is_page(path: Path) -> bool:
-    """Whether a file begins as the page does."""
+def _check_page(path: Path) -> None:
+    """Raise InvalidInputError for a file that does not begin as the page does."""
     begins = page(_TITLE, "", "").partition("</title>")[0].encode()
-    if not path.is_file():
-        return False
     with path.open("rb") as file:
-        return file.read(len(begins)) == begins
+        if file.read(len(begins)) != begins:
+            raise InvalidInputError(f"{path} does not begin as a privacy report does")
 
 
 def _lead(found: Federation) -> str:

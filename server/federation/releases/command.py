@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_action, add_command
-from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import check_file_replaceable, write_atomic
 
 if TYPE_CHECKING:
     from pocketquery.sdk.bundle.statement import Statement
@@ -163,7 +163,7 @@ def _lineage(arguments: argparse.Namespace) -> int:
             "give rounds a signing key, or one to rollback or roll-out"
         )
     if arguments.output:
-        _check_lineage_place(Path(arguments.output))
+        check_file_replaceable(Path(arguments.output), "a lineage", _read_lineage)
         write_atomic(Path(arguments.output), registry.lineage())
     if arguments.json:
         said = [json.loads(one.to_bytes())["signed"] for one in found]
@@ -174,19 +174,11 @@ def _lineage(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_lineage_place(path: Path) -> None:
-    """Only a lineage may be replaced."""
+def _read_lineage(path: Path) -> None:
     from pocketquery.sdk.bundle.lineage import LARGEST_LINEAGE, parse_lineage
 
-    if not path.exists():
-        return
-    try:
-        with path.open("rb") as file:
-            parse_lineage(file.read(LARGEST_LINEAGE + 1), str(path))
-    except (PocketQueryError, OSError) as error:
-        raise InvalidInputError(
-            f"{path} exists and is not a lineage; it is left alone. Name another file or remove it"
-        ) from error
+    with path.open("rb") as file:
+        parse_lineage(file.read(LARGEST_LINEAGE + 1), str(path))
 
 
 def _print_statement(statement: Statement, *, as_json: bool) -> None:
