@@ -27,16 +27,13 @@ import pytest
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.releases.registry import Registry
 from tests.examples.test_deployment import running
+from tests.examples.web_scripts import CHROMIUM, PLAYWRIGHT, ROOT, browser, built
 from tests.server.federation.small_federation import Files, opened, write_federation
 from tests.server.gateway.serve_gateway import serving
 from tests.server.gateway.test_rounds import KEY, through
 from tests.tiny_models import sentences
 
-ROOT = Path(__file__).parents[2]
 FLEET = ROOT / "examples" / "fleet"
-PACKAGE = ROOT / "sdk" / "js"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
-PLAYWRIGHT = PACKAGE / "node_modules" / "playwright-core" / "index.js"
 TRAINABLE, INDEX = ROOT / "trainable", ROOT / "demo" / "index"
 QUERIES = ROOT / "export" / "demo" / "data" / "queries.tsv.gz"
 SPKI = bytes.fromhex("302a300506032b6570032100")
@@ -54,15 +51,7 @@ ROUND = {
     "signing-key": KEY,
 }
 
-is_built = (PACKAGE / "dist" / "gateway.js").exists() and PLAYWRIGHT.exists()
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build"),
-    pytest.mark.skipif(
-        not Path(CHROMIUM).exists() or shutil.which("node") is None, reason="no Chromium or no node"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), built, browser]
 
 
 @pytest.fixture(scope="module")

@@ -22,15 +22,12 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document, content
+from tests.examples.web_scripts import PACKAGE, ROOT, WEB, browser, built, seen
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
 from tests.tiny_models import sentences
 
-ROOT = Path(__file__).parents[2]
-SERVE = ROOT / "examples" / "web" / "serve.py"
-PACKAGE = ROOT / "sdk" / "js"
+SERVE = WEB / "serve.py"
 TRAINING = ROOT / "conformance" / "training" / "bundle"
-PLAYWRIGHT = PACKAGE / "node_modules" / "playwright-core" / "index.js"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 REFERENCE = ROOT / "benchmarks" / "reference" / "bundle"
 CORPUS = ROOT / "export" / "demo" / "data" / "corpus.jsonl.gz"
 KEY = base64.b64encode(bytes.fromhex("302a300506032b6570032100") + bytes(range(32))).decode()
@@ -52,12 +49,6 @@ QUERIES = [
     "what did the treaty of versailles say",
 ]
 
-is_built = (PACKAGE / "dist" / "web.js").exists() and (PACKAGE / "node_modules").is_dir()
-built = pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build")
-browser = pytest.mark.skipif(
-    not Path(CHROMIUM).exists() or not PLAYWRIGHT.exists() or shutil.which("node") is None,
-    reason="no Chromium, no node or no playwright-core",
-)
 # Nine visits, each of which loads everything anew.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), built]
 
@@ -207,20 +198,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "unsigned": [REFERENCE, good, key],
         "elsewhere": [REFERENCE, make_index(folder / "elsewhere", "space-of-others", 64)],
     }
-    settings = {
-        "python": sys.executable,
-        "serve": str(SERVE),
-        "playwright": str(PLAYWRIGHT),
-        "chromium": CHROMIUM,
-        "sites": {name: [str(path) for path in paths] for name, paths in sites.items()},
-        "queries": QUERIES,
-        "pictures": str(pictures),
-    }
-    command = ["node", str(Path(__file__).with_name("web_page.mjs")), json.dumps(settings)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found = seen("web_page.mjs", sites=sites, queries=QUERIES, pictures=pictures)
     if "POCKETQUERY_PICTURES" in os.environ:
-        (pictures / "report.json").write_text(ended.stdout, encoding="utf-8")
-    return json.loads(ended.stdout)
+        (pictures / "report.json").write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 @browser
@@ -330,18 +311,12 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What web_learning.mjs saw: a tiny encoder with a training step, and an index of its space."""
     folder = tmp_path_factory.mktemp("learning")
     index = make_learning_index(folder / "index")
-    settings = {
-        "python": sys.executable,
-        "serve": str(SERVE),
-        "playwright": str(PLAYWRIGHT),
-        "chromium": CHROMIUM,
-        "site": [str(TRAINING), str(index)],
-        "queries": SEARCHES,
-        "pictures": str(os.environ.get("POCKETQUERY_PICTURES") or folder),
-    }
-    command = ["node", str(Path(__file__).with_name("web_learning.mjs")), json.dumps(settings)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(ended.stdout)
+    return seen(
+        "web_learning.mjs",
+        site=[TRAINING, index],
+        queries=SEARCHES,
+        pictures=os.environ.get("POCKETQUERY_PICTURES") or folder,
+    )
 
 
 @browser
@@ -392,15 +367,14 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Any:
     make_learning_index(folder / "index")
     for module in SERVE.parent.glob("*.js"):
         shutil.copy(module, folder)
-    settings = {
-        "dist": str(PACKAGE / "dist"),
-        "onnxruntime": str(PACKAGE / "node_modules" / "onnxruntime-node" / "dist" / "index.js"),
-        "queries": SEARCHES,
-        "texts": [[text, [text.index("吊桥"), text.index("吊桥") + 2]] for text in BRIDGES],
-    }
-    command = ["node", str(Path(__file__).with_name("web_modules.mjs")), json.dumps(settings)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
-    return json.loads(ended.stdout)
+    return seen(
+        "web_modules.mjs",
+        cwd=folder,
+        dist=PACKAGE / "dist",
+        onnxruntime=PACKAGE / "node_modules" / "onnxruntime-node" / "dist" / "index.js",
+        queries=SEARCHES,
+        texts=[[text, [text.index("吊桥"), text.index("吊桥") + 2]] for text in BRIDGES],
+    )
 
 
 def test_what_is_opened_meanwhile_does_not_end_the_improvement(modules: Any) -> None:

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.examples.web_scripts import ROOT, WEB, browser, built, seen
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
 
-ROOT = Path(__file__).parents[2]
-WEB = ROOT / "examples" / "web"
-PLAYWRIGHT = ROOT / "sdk" / "js" / "node_modules" / "playwright-core" / "index.js"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
-
-is_built = (ROOT / "sdk" / "js" / "dist" / "web.js").exists() and PLAYWRIGHT.exists()
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build"),
-    pytest.mark.skipif(
-        not Path(CHROMIUM).exists() or shutil.which("node") is None, reason="no Chromium or node"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), built, browser]
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +22,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     shutil.copytree(WEB, older)
     (folder / "older" / "sdk").symlink_to(ROOT / "sdk")
     _change(older / "index.html", "Search on this device</h1>", "Search as it was</h1>")
-    settings = {
-        "python": sys.executable,
-        "older": str(older / "serve.py"),
-        "serve": str(WEB / "serve.py"),
-        "playwright": str(PLAYWRIGHT),
-        "chromium": CHROMIUM,
-        "site": [
-            str(write_tiny_bundle(folder / "bundle")),
-            str(write_tiny_index(folder / "index")),
-        ],
-        "query": "plants make sugar",
-    }
-    command = ["node", str(Path(__file__).with_name("web_older.mjs")), json.dumps(settings)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(ended.stdout)
+    return seen(
+        "web_older.mjs",
+        older=older / "serve.py",
+        site=[write_tiny_bundle(folder / "bundle"), write_tiny_index(folder / "index")],
+        query="plants make sugar",
+    )
 
 
 def test_an_older_worker_goes_on_until_the_newer_is_let_in(found: Any) -> None:
