@@ -83,15 +83,11 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def paragraphs(cnxml: bytes) -> Iterator[tuple[str, str]]:
+def paragraphs(root: ElementTree.Element) -> Iterator[tuple[str, str]]:
     """``(section, text)`` of a module's paragraphs, in order, and then of its glossary.
 
     A definition's section is its term, and its text ``term: meaning``.
-
-    Raises:
-        xml.etree.ElementTree.ParseError: it is no XML.
     """
-    root = ElementTree.fromstring(cnxml)
     content = root.find(f"{_CNXML}content")
     if content is not None:
         yield from _of_section(content, "")
@@ -151,12 +147,13 @@ def _modules(clone: Path, commit: str) -> Iterator[dict[str, object]]:
             continue
         cnxml = _git(clone, "show", f"{commit}:{name}")
         try:
-            title = ElementTree.fromstring(cnxml).find(f"{_CNXML}title")
-            found = [{"section": section, "text": text} for section, text in paragraphs(cnxml)]
+            root = ElementTree.fromstring(cnxml)
         except ElementTree.ParseError as error:
             raise InvalidInputError(
                 f"{clone}: {name} at {commit} is no XML ({error}); expected CNXML"
             ) from error
+        found = [{"section": section, "text": text} for section, text in paragraphs(root)]
+        title = root.find(f"{_CNXML}title")
         named = "" if title is None else _text(title)
         if named.lower() in _UNTITLED:
             named = book.replace("-", " ")

@@ -58,7 +58,7 @@ from pocketquery.sdk.plain_files import check_own_file
 from pocketquery.sdk.texts import check_text
 from pocketquery.sdk.validation import check, whole
 
-__all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "check_rows", "create_index"]
+__all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "as_list", "check_rows", "create_index"]
 
 COMMITTED_TOGETHER = 512
 """Documents that a build adds at a time: what a kill can cost. Whatever is built so of the same
@@ -253,6 +253,19 @@ class IndexBuilder:
             self.abandon()
 
 
+def as_list(documents: Iterable[Document]) -> list[Document]:
+    """Whatever gives documents, as a list.
+
+    Raises:
+        InvalidInputError: it gives nothing, or is a text.
+    """
+    if not isinstance(documents, Iterable) or isinstance(documents, str):
+        raise InvalidInputError(
+            f"documents is a {type(documents).__name__}, expected a list of documents"
+        )
+    return list(documents)
+
+
 def check_rows(
     documents: Iterable[Document], vectors: NDArray[Any], dimension: int
 ) -> tuple[list[Document], NDArray[np.float32]]:
@@ -261,9 +274,7 @@ def check_rows(
     Raises:
         InvalidInputError: another number of vectors, or the first document or vector that is bad.
     """
-    if not isinstance(documents, Iterable):
-        raise InvalidInputError(f"documents is a {type(documents).__name__}, expected a list")
-    checked = list(documents)
+    checked = as_list(documents)
     seen: set[str] = set()
     for position, document in enumerate(checked):
         check_document(document, f"documents[{position}]")

@@ -34,7 +34,7 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.files import checked_path, present_folder
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25
-from pocketquery.sdk.index.builder import check_rows, create_index
+from pocketquery.sdk.index.builder import as_list, check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
@@ -280,12 +280,8 @@ class Index:
             CorruptArtifactError: the files are not what was sealed; nothing is changed.
             ArtifactError: the disk is full, or a file is a link; the index is as it was.
         """
-        if not isinstance(documents, Iterable) or isinstance(documents, str):
-            raise InvalidInputError(
-                f"documents is a {type(documents).__name__}, expected a list of documents"
-            )
         if vectors is None:
-            documents = list(documents)
+            documents = as_list(documents)
             vectors = encode_documents(documents, self._encoder)
         checked, rows = check_rows(documents, vectors, self.dimension)
         with self._writing() as connection:
