@@ -22,10 +22,8 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.sdk.files import check_replaceable
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, IndexBuilder, create_index
 from pocketquery.sdk.index.documents import Document, check_document, metadata_text
-from pocketquery.sdk.index.folder import INDEX_FOLDER
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_documents
 
@@ -166,7 +164,6 @@ def _build(
     encoder_digest: str,
     signing_key: Key | None,
 ) -> IndexReport:
-    check_replaceable(Path(output), INDEX_FOLDER)
     start = time.perf_counter()
     with create_index(
         output,
