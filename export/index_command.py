@@ -127,7 +127,7 @@ def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
             return build_encoded_index(folder, arguments.output, **rest)
     documents: Iterable[Document]
     if arguments.documents is not None:
-        from pocketquery.sdk.index.text_folder import read_folder
+        from pocketquery.sdk.text_folders.text_folder import read_folder
 
         documents = read_folder(
             arguments.documents, on_skipped=lambda path, why: skipped.append(f"{path}: {why}")

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
     )
     from pocketquery.sdk.index.index import Document, Hit, Index, create_index, open_index
-    from pocketquery.sdk.index.text_folder import read_folder
     from pocketquery.sdk.loading import encode, encode_query, load
     from pocketquery.sdk.slices.deltas import apply_delta, make_delta
     from pocketquery.sdk.slices.slicing import slice_index, slice_index_by
+    from pocketquery.sdk.text_folders.text_folder import read_folder
 
 __all__ = [
     "load",
@@ -87,7 +87,7 @@ __getattr__, __dir__ = lazy_names(
         "loading": ("load", "encode", "encode_query"),
         "encoder": ("Encoder",),
         "index.index": ("open_index", "create_index", "Index", "Hit", "Document"),
-        "index.text_folder": ("read_folder",),
+        "text_folders.text_folder": ("read_folder",),
         "slices.slicing": ("slice_index", "slice_index_by"),
         "slices.deltas": ("make_delta", "apply_delta"),
         "bundle.installed": ("bundles",),

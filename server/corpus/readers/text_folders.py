@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pocketquery.sdk.errors import CorpusError
-from pocketquery.sdk.index.text_folder import SUFFIXES, read_folder
+from pocketquery.sdk.text_folders.text_folder import SUFFIXES, read_folder
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.corpus.readers.document_groups import document_group
 from pocketquery.server.corpus.text import split_sentences
@@ -22,8 +22,8 @@ def read_text_folder(folder: Path | str, *, lang: str = "") -> Iterator[Group]:
     """Yield each section of each text file below ``folder``, in the order of their paths.
 
     Plain text, Markdown, reStructuredText and HTML, see
-    :func:`pocketquery.sdk.index.text_folder.read_folder`. A group has the file's title with the
-    section's heading, then its sentences; its id is the first passage's, ``path#number``. Files
+    :func:`pocketquery.sdk.text_folders.text_folder.read_folder`. A group has the file's title with
+    the section's heading, then its sentences; its id is the first passage's, ``path#number``. Files
     that are not read are told of in one warning at the end.
 
     Args:

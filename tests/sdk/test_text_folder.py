@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pocketquery import sdk
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.index.analysis import UNSPACED
-from pocketquery.sdk.index.text_folder import read_folder
+from pocketquery.sdk.text_folders.text_folder import read_folder
 
 MARKDOWN = """---
 title: "Garden notes"
