@@ -132,7 +132,7 @@ def train(
     start = _resume(student, optimizer, checkpoint, identity)
     vectors = torch.from_numpy(targets.vectors).to(device)
     documents = torch.from_numpy(targets.documents).to(device)
-    nearest = torch.from_numpy(targets.nearest).to(device)
+    nearest = torch.from_numpy(targets.nearest)  # here, where a sample is counted without waiting
     shares = None if targets.shares is None else torch.from_numpy(targets.shares).to(device)
     student.train()
     progress = Progress(config.steps, "distil", "step", done=start, show=show_progress_bar)
@@ -146,14 +146,16 @@ def train(
                 batch.attention_mask.to(device, non_blocking=True),
             )
         # 3. The loss.
-        sample = _document_sample(step, rows, nearest, len(documents), config)
+        sample = _document_sample(step, batch.rows, nearest, len(documents), config)
+        ranked = documents[sample.to(device, non_blocking=True)]
         cosine = cosine_loss(online, vectors[rows])
         if shares is None:
-            ranking = ranking_loss(online, vectors[rows], documents[sample], config.temperature)
+            ranking = ranking_loss(online, vectors[rows], ranked, config.temperature)
         else:
-            places = torch.searchsorted(sample, nearest[rows])  # of each text's own in the sample
-            wanted = online.new_zeros(len(rows), len(sample)).scatter_(1, places, shares[rows])
-            ranking = share_loss(online, wanted, documents[sample], config.temperature)
+            places = torch.searchsorted(sample, nearest[batch.rows])  # of each text's own
+            wanted = online.new_zeros(len(rows), len(sample))
+            wanted.scatter_(1, places.to(device), shares[rows])
+            ranking = share_loss(online, wanted, ranked, config.temperature)
         loss = config.cosine_weight * cosine + config.ranking_weight * ranking
         # 4. The update.
         loss.backward()  # type: ignore[no-untyped-call]
@@ -207,7 +209,7 @@ def _document_sample(
 ) -> torch.Tensor:
     """Rows of the documents this step ranks: each text's nearest, and some at random."""
     generator = torch.Generator().manual_seed(config.seed * 1_000_003 + step)
-    drawn = torch.randint(count, (config.random_documents,), generator=generator).to(rows.device)
+    drawn = torch.randint(count, (config.random_documents,), generator=generator)
     sample: torch.Tensor = torch.unique(torch.cat([nearest[rows].flatten(), drawn]))
     return sample
 

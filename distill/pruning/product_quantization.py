@@ -13,8 +13,10 @@ in full, which every other reader understands, and export finds the codes again,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -71,9 +73,11 @@ def quantise_vocabulary(
     """
     table = student.backbone.get_input_embeddings().weight.detach().float()
     counts = torch.ones(len(table))
+    plain = {"return_attention_mask": False, "return_token_type_ids": False}
     for start in range(0, len(texts), _CHUNK):
-        for ids in student.tokenizer(list(texts[start : start + _CHUNK]))["input_ids"]:
-            counts.index_add_(0, torch.tensor(ids), torch.ones(len(ids)))
+        found = student.tokenizer(list(texts[start : start + _CHUNK]), **plain)["input_ids"]
+        ids = np.fromiter(chain.from_iterable(found), np.int64)
+        counts += torch.from_numpy(np.bincount(ids, minlength=len(table)))
     weights = counts**_POWER
     generator = torch.Generator().manual_seed(seed)
     parts = (table[:, start : start + size] for start in range(0, table.shape[1], size))

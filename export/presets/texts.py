@@ -99,7 +99,7 @@ def preset_texts(
     if books:
         drawn = unique_texts([*drawn, *_drawn(_queries(books, seed, rng), textbook_pieces, rng)])
     return PresetTexts(
-        queries=drawn + asked * question_copies,
+        queries=sorted(drawn + asked * question_copies),  # whatever order they were drawn in
         documents=[content(document)[:_LONGEST] for document in ranked],
         held_out=[content(document)[:_LONGEST] for document in gate],
         held_out_queries=rng.sample(gate_queries, min(1_000, len(gate_queries))),
