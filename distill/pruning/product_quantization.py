@@ -7,7 +7,7 @@ else: at the same size, all words in a byte for eight dimensions find far more t
 words in a byte for each (LOG.md has the figures).
 
 Only while a student learns is the table kept as codes, so that the centroids learn too. It is saved
-in full, which every other reader understands, and export finds the codes again, without loss.
+in full, which every other reader understands, and product_codes.py finds the codes again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from pocketquery.distill.pruning.product_codes import CENTROIDS, product_codes
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["CENTROIDS", "ProductQuantizedEmbedding", "expand_vocabulary", "quantise_vocabulary"]
-
-CENTROIDS = 256
-"""Of a place: what one byte tells apart."""
+__all__ = [
+    "ProductQuantizedEmbedding",
+    "expand_vocabulary",
+    "quantise_vocabulary",
+    "quantise_vocabulary_again",
+]
 
 _ROUNDS = 12  # of k-means; what further ones gain is under a hundredth of the error
 _POWER = 0.75  # of a token's count, its weight in the error: rare ones are many
@@ -49,6 +52,7 @@ class ProductQuantizedEmbedding(nn.Module):
         self.register_buffer("codes", codes)
         offsets = torch.arange(codes.shape[1]) * CENTROIDS
         self.register_buffer("_offsets", offsets, persistent=False)
+        self._order: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """int64 (...) to float (..., width)."""
@@ -56,8 +60,43 @@ class ProductQuantizedEmbedding(nn.Module):
 
     def look_up(self, ids: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
         """The rows with other centroids of the same shape, such as rounded ones."""
-        places = self.codes[ids].to(torch.int64) + self._offsets
-        return nn.functional.embedding(places, centroids).flatten(-2)
+        if 2 * ids.numel() < len(self.codes):
+            places = self.codes[ids].to(torch.int64) + self._offsets
+            return nn.functional.embedding(places, centroids).flatten(-2)
+        # Nearly as many tokens as rows, or more: every row is written out once, and no centroid's
+        # gradient is gathered from all the tokens that have it.
+        rows: torch.Tensor = _Rows.apply(centroids, *self._in_order())  # type: ignore[no-untyped-call]
+        return nn.functional.embedding(ids, rows.view(len(self.codes), -1))
+
+    def _in_order(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The centroid of every sub-vector of the table, the order that brings those of one
+        centroid together, and how many each has."""
+        if self._order is None or self._order[0].device != self.codes.device:
+            places = (self.codes.to(torch.int64) + self._offsets).flatten()
+            order = torch.argsort(places, stable=True)
+            self._order = (places, order, torch.bincount(places, minlength=len(self.weight)))
+        return self._order
+
+
+class _Rows(torch.autograd.Function):
+    """The sub-vectors of a table, float (count, size), written out of the centroids."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        centroids: torch.Tensor,
+        places: torch.Tensor,
+        order: torch.Tensor,
+        lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(order, lengths)
+        return centroids[places]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        order, lengths = ctx.saved_tensors
+        sums = torch.segment_reduce(gradient[order], "sum", lengths=lengths, unsafe=True)
+        return sums, None, None, None
 
 
 def quantise_vocabulary(
@@ -86,6 +125,17 @@ def quantise_vocabulary(
     embedding = ProductQuantizedEmbedding(codes, torch.cat([centroids for _, centroids in found]))
     student.backbone.set_input_embeddings(embedding)
     student.backbone.config.vocabulary_subvector = size
+
+
+def quantise_vocabulary_again(student: SentenceEncoder) -> None:
+    """Undo :func:`expand_vocabulary`, in place; a table that was never quantised stays as it is."""
+    size = getattr(student.backbone.config, "vocabulary_subvector", None)
+    if size is None:
+        return
+    table = student.backbone.get_input_embeddings().weight.detach()
+    codes, centroids = map(torch.from_numpy, product_codes(table.cpu().float().numpy(), size))
+    embedding = ProductQuantizedEmbedding(codes, centroids).to(table.device)
+    student.backbone.set_input_embeddings(embedding)
 
 
 def expand_vocabulary(student: SentenceEncoder) -> None:

@@ -1,13 +1,11 @@
 """Making the encoders that come with pocketquery, at 1, 3, 6 and 10 MB.
 
-    python -m pocketquery.export.presets.recipe make --preset 6mb --budget cores --data DATA
+    python -m pocketquery.export.presets.recipe make --preset 6mb --budget brief --data DATA
 
-does all of it: ``teacher`` computes the teacher's vectors, once for all sizes; ``distil`` trains,
-two hours of two cores (``--budget cores``, that of the encoder that comes along; ``textbooks``,
-more texts and others, has not been run) or an accelerator (``--budget accelerator --device cuda``);
-``export`` takes minutes. Each can be run alone; killed and run again, it continues where it was.
-Settings and seed are all here; the log of the training lies in the student's folder, and a model
-card in the bundle's.
+does all of it: ``teacher`` computes the teacher's vectors, once for all sizes; ``distil`` trains;
+``further`` trains on at a small rate, where the budget says so; ``export`` takes minutes. Each can
+be run alone; killed and run again, it continues where it was. Settings and seed are all here; the
+log of the training lies in the student's folder, and a model card in the bundle's.
 """
 
 from __future__ import annotations
@@ -35,16 +33,17 @@ __all__ = ["PRESETS", "Preset", "main"]
 TEACHER = "demo"  # all-MiniLM-L6-v2, Apache-2.0
 MAX_LENGTH = 128
 CARD = "README.md"  # of the bundle, which does not name it: no device reads it
-_PARTS = ("teacher", "distil", "export")
+_PARTS = ("teacher", "distil", "further", "export")
 
 _CONFIG = TrainingConfig(
-    learning_rate=6e-4,
+    learning_rate=1e-3,
     warmup=0.04,
     max_length=MAX_LENGTH,
     nearest=4,
     typo_share=0.3,
     typo_rate=0.08,
     seed=26,
+    quantised_share=0.04,
     bfloat16=True,
     checkpoint_every=500,
 )
@@ -76,6 +75,27 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
+class Further:
+    """What a student learns when it has learnt: some of the same texts, at a small rate.
+
+    Attributes:
+        texts: drawn from those of the budget, each once.
+        documents: drawn likewise.
+        steps: of the training.
+        batch_size: texts a step, and documents at random that it ranks.
+        rate: times the preset's learning rate.
+        seed: of what is drawn.
+    """
+
+    texts: int
+    documents: int
+    steps: int
+    batch_size: int
+    rate: float
+    seed: int = 7
+
+
+@dataclass(frozen=True)
 class Budget:
     """How much a student learns from, and for how long.
 
@@ -88,7 +108,7 @@ class Budget:
         steps: of the training.
         batch_size: texts a step, and documents at random that it ranks.
         rate: times the preset's learning rate, which is for the accelerator's batches.
-        quantised_share: see :class:`~pocketquery.distill.TrainingConfig`.
+        further: what comes after it, if anything does.
     """
 
     pieces: int
@@ -99,13 +119,16 @@ class Budget:
     steps: int
     batch_size: int
     rate: float = 1.0
-    quantised_share: float = 0.15
+    further: Further | None = None
 
 
 BUDGETS = {
-    "accelerator": Budget(2_000_000, 500_000, 60_000, 4, None, 24_000, 1024),
-    "cores": Budget(300_000, 0, 12_000, 1, 30_000, 16_000, 128, 1.0, 0.04),  # of the default
-    "textbooks": Budget(400_000, 150_000, 16_000, 1, 30_000, 24_000, 128, 1.0, 0.04),
+    "accelerator": Budget(2_000_000, 500_000, 60_000, 4, None, 6_000, 1024),  # of 10mb
+    "brief": Budget(  # of the default: a minute of an accelerator, then an hour of a core
+        *(900_000, 250_000, 30_000, 2, None, 3_700, 1024),
+        further=Further(150_000, 6_000, 1_600, 256, 0.2),
+    ),
+    "cores": Budget(400_000, 150_000, 16_000, 1, 30_000, 24_000, 128, 0.6),
 }
 
 
@@ -138,23 +161,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
     preset = _preset(options)
     student = options.output / (options.name or options.preset) / "student"
+    first = student.with_name("start") if budget.further else student
     parts = _PARTS if options.what == "make" else (options.what,)
     if "teacher" in parts:
         _teach(preset, texts, options.output, options.device)
+    config = replace(preset.config, workers=options.workers)
     if "distil" in parts:
-        config = replace(preset.config, workers=options.workers)
-        _distil(preset, config, texts, student, options.device)
+        _distil(preset, config, texts, first, options.device)
+    if "further" in parts and budget.further:
+        _further(budget.further, config, texts, first, student, options.device)
     if "export" in parts:
         manifest = _export(options.preset, texts, student)
+        trained = f"{config.steps:,} steps of {config.batch_size:,} texts"
+        if budget.further:
+            trained += f", then {budget.further.steps:,} of {budget.further.batch_size:,}"
         card = model_card(
             manifest,
             preset=options.preset,
             budget=options.budget,
             shape=preset.shape,
             vocabulary=preset.vocabulary,
-            steps=preset.config.steps,
-            batch_size=preset.config.batch_size,
-            seed=preset.config.seed,
+            trained=f"{trained}, seed {config.seed}",
             texts=len(texts.queries),
             documents=len(texts.documents),
             with_textbooks=budget.textbook_pieces > 0,
@@ -170,7 +197,6 @@ def _preset(options: argparse.Namespace) -> Preset:
         steps=options.steps or budget.steps,
         batch_size=budget.batch_size,
         learning_rate=preset.config.learning_rate * budget.rate,
-        quantised_share=budget.quantised_share,
         random_documents=budget.batch_size,
     )
     return replace(
@@ -209,6 +235,35 @@ def _distil(
         ),
         cache=student.parents[1] / "teacher",
         config=config,
+        device=device,
+        show_progress_bar=True,
+    )
+    print(report)
+
+
+def _further(
+    further: Further,
+    config: TrainingConfig,
+    texts: PresetTexts,
+    start: Path,
+    student: Path,
+    device: str,
+) -> None:
+    rng = random.Random(further.seed)
+    report = distill(
+        SentenceEncoder.load(TEACHER),
+        rng.sample(sorted(set(texts.queries)), further.texts),
+        student,
+        documents=rng.sample(texts.documents, further.documents),
+        start=SentenceEncoder.load(start),
+        cache=student.parents[1] / "teacher",
+        config=replace(
+            config,
+            steps=further.steps,
+            batch_size=further.batch_size,
+            random_documents=further.batch_size,
+            learning_rate=config.learning_rate * further.rate,
+        ),
         device=device,
         show_progress_bar=True,
     )
