@@ -29,6 +29,7 @@ examples:
 _OURS = "pocketquery"  # what the package depends on
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.(post|dev)\d+)?")
+_CARD = "README.md"  # of a bundle that has one
 _BUILT = ("build", "dist")  # folders that pip and build leave
 _PROJECT = """\
 [build-system]
@@ -92,7 +93,8 @@ def write_package(
     makes a wheel of it.
 
     Args:
-        bundle: what it carries; every file is checked, and a signature goes along.
+        bundle: what it carries; every file is checked, and a signature goes along. A README.md
+            that lies beside them becomes a part of the package's.
         output: the folder; one that such a package lies in is replaced.
         name: of the package, and under which :func:`sdk.load` finds the bundle.
         version: of the package.
@@ -143,7 +145,8 @@ def write_package(
             f'"""The pocketquery bundle {name}; pocketquery.sdk.load("{name}") opens it."""\n'
         )
         (folder / "pyproject.toml").write_text(_PROJECT.format(**values), encoding="utf-8")
-        (folder / "README.md").write_text(_README.format(**values), encoding="utf-8")
+        page = _README.format(**values) + _model_card(bundle)
+        (folder / "README.md").write_text(page, encoding="utf-8")
     return {"name": name, "module": module, "version": version, "path": str(output)}
 
 
@@ -167,6 +170,16 @@ def _check_replaced(output: Path, module: str, name: str) -> None:
             f"{output} holds {added[0].relative_to(output)}, which is not of the package and would "
             "be gone; move it away, or name another place"
         )
+
+
+def _model_card(bundle: Bundle) -> str:
+    """The page that lies beside the bundle's files, which the manifest does not name."""
+    if bundle.storage.size(_CARD) is None:
+        return ""
+    card = bundle.storage.read(_CARD, MOST_MANIFEST_BYTES).decode("utf-8", "replace")
+    return "\n" + "".join(
+        f"#{line}" if line.startswith("#") else line for line in card.splitlines(True)
+    )
 
 
 def _license_line(license: str) -> str:

@@ -55,7 +55,12 @@ def test_the_project_says_what_it_carries(tmp_path: Path) -> None:
     assert (project["name"], project["version"]) == ("a-b", "2.0rc1")
     assert project["description"].endswith("Suche \U0001f50d")
     assert project["entry-points"]["pocketquery.bundles"] == {"a-b": "a_b:bundle"}
-    assert bundle.manifest.space.id in (tmp_path / "project" / "README.md").read_text()
+    page = (tmp_path / "project" / "README.md").read_text()
+    assert bundle.manifest.space.id in page
+    (tmp_path / "bundle" / "README.md").write_text("# Suche\n\nLearnt from letters.\n")
+    write_package(bundle, tmp_path / "project", name="a-b")
+    card = "\n## Suche\n\nLearnt from letters.\n"
+    assert (tmp_path / "project" / "README.md").read_text() == page + card
 
 
 @pytest.mark.parametrize(
