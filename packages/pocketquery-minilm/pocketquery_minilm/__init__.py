@@ -1,1 +1,1 @@
-"""The pocketquery bundle pocketquery-minilm; pocketquery.sdk.load("pocketquery-minilm") opens it."""
+"""The bundle pocketquery-minilm; pocketquery.sdk.load("pocketquery-minilm") opens it."""
