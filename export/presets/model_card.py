@@ -19,7 +19,7 @@ finds. Of the same texts it can be both sides.
 | teacher | sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0) |
 | student | `{shape}`, {vocabulary:,} subword tokens, {max_length} tokens a text |
 | bytes | {bytes:,}, int8 |
-| trained | {trained}; a text in three is mistyped |
+| trained | {steps:,} steps of {batch_size:,} texts, seed {seed}; a text in three is mistyped |
 | int8 beside float | cosine {cosine:.4f}; {overlap:.3f} of the ten nearest, {queries:,} queries |
 
 **Learnt from** {texts:,} texts and {documents:,} paragraphs: English Wikipedia (CC BY-SA 3.0; none
@@ -44,7 +44,9 @@ def model_card(
     budget: str,
     shape: str,
     vocabulary: int,
-    trained: str,
+    steps: int,
+    batch_size: int,
+    seed: int,
     texts: int,
     documents: int,
     with_textbooks: bool,
@@ -57,7 +59,9 @@ def model_card(
         budget: likewise.
         shape: of the student.
         vocabulary: pieces that were kept.
-        trained: steps, texts a step and seed.
+        steps: of the training.
+        batch_size: texts a step.
+        seed: of everything that was drawn.
         texts: that it learnt to encode.
         documents: that it learnt to rank.
         with_textbooks: whether texts and documents are of textbooks, too.
@@ -78,7 +82,9 @@ def model_card(
         budget=budget,
         shape=shape,
         vocabulary=vocabulary,
-        trained=trained,
+        steps=steps,
+        batch_size=batch_size,
+        seed=seed,
         texts=texts,
         documents=documents,
         books=f"{len(BOOKS)} of OpenStax's textbooks (CC BY 4.0),\n" if with_textbooks else "",

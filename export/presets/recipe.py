@@ -3,9 +3,9 @@
     python -m pocketquery.export.presets.recipe make --preset 6mb --budget brief --data DATA
 
 does all of it: ``teacher`` computes the teacher's vectors, once for all sizes; ``distil`` trains;
-``further`` trains on at a small rate, where the budget says so; ``export`` takes minutes. Each can
-be run alone; killed and run again, it continues where it was. Settings and seed are all here; the
-log of the training lies in the student's folder, and a model card in the bundle's.
+``export`` takes minutes. Each can be run alone; killed and run again, it continues where it was.
+Settings and seed are all here; the log of the training lies in the student's folder, and a model
+card in the bundle's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["PRESETS", "Preset", "main"]
 TEACHER = "demo"  # all-MiniLM-L6-v2, Apache-2.0
 MAX_LENGTH = 128
 CARD = "README.md"  # of the bundle, which does not name it: no device reads it
-_PARTS = ("teacher", "distil", "further", "export")
+_PARTS = ("teacher", "distil", "export")
 
 _CONFIG = TrainingConfig(
     learning_rate=1e-3,
@@ -75,27 +75,6 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class Further:
-    """What a student learns when it has learnt: some of the same texts, at a small rate.
-
-    Attributes:
-        texts: drawn from those of the budget, each once.
-        documents: drawn likewise.
-        steps: of the training.
-        batch_size: texts a step, and documents at random that it ranks.
-        rate: times the preset's learning rate.
-        seed: of what is drawn.
-    """
-
-    texts: int
-    documents: int
-    steps: int
-    batch_size: int
-    rate: float
-    seed: int = 7
-
-
-@dataclass(frozen=True)
 class Budget:
     """How much a student learns from, and for how long.
 
@@ -108,7 +87,6 @@ class Budget:
         steps: of the training.
         batch_size: texts a step, and documents at random that it ranks.
         rate: times the preset's learning rate, which is for the accelerator's batches.
-        further: what comes after it, if anything does.
     """
 
     pieces: int
@@ -119,15 +97,11 @@ class Budget:
     steps: int
     batch_size: int
     rate: float = 1.0
-    further: Further | None = None
 
 
 BUDGETS = {
     "accelerator": Budget(2_000_000, 500_000, 60_000, 4, None, 6_000, 1024),  # of 10mb
-    "brief": Budget(  # of the default: a minute of an accelerator, then an hour of a core
-        *(900_000, 250_000, 30_000, 2, None, 3_700, 1024),
-        further=Further(150_000, 6_000, 1_600, 256, 0.2),
-    ),
+    "brief": Budget(900_000, 250_000, 30_000, 2, None, 3_700, 1024),  # of the default
     "cores": Budget(400_000, 150_000, 16_000, 1, 30_000, 24_000, 128, 0.6),
 }
 
@@ -161,27 +135,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
     preset = _preset(options)
     student = options.output / (options.name or options.preset) / "student"
-    first = student.with_name("start") if budget.further else student
     parts = _PARTS if options.what == "make" else (options.what,)
     if "teacher" in parts:
         _teach(preset, texts, options.output, options.device)
-    config = replace(preset.config, workers=options.workers)
     if "distil" in parts:
-        _distil(preset, config, texts, first, options.device)
-    if "further" in parts and budget.further:
-        _further(budget.further, config, texts, first, student, options.device)
+        config = replace(preset.config, workers=options.workers)
+        _distil(preset, config, texts, student, options.device)
     if "export" in parts:
         manifest = _export(options.preset, texts, student)
-        trained = f"{config.steps:,} steps of {config.batch_size:,} texts"
-        if budget.further:
-            trained += f", then {budget.further.steps:,} of {budget.further.batch_size:,}"
         card = model_card(
             manifest,
             preset=options.preset,
             budget=options.budget,
             shape=preset.shape,
             vocabulary=preset.vocabulary,
-            trained=f"{trained}, seed {config.seed}",
+            steps=preset.config.steps,
+            batch_size=preset.config.batch_size,
+            seed=preset.config.seed,
             texts=len(texts.queries),
             documents=len(texts.documents),
             with_textbooks=budget.textbook_pieces > 0,
@@ -235,35 +205,6 @@ def _distil(
         ),
         cache=student.parents[1] / "teacher",
         config=config,
-        device=device,
-        show_progress_bar=True,
-    )
-    print(report)
-
-
-def _further(
-    further: Further,
-    config: TrainingConfig,
-    texts: PresetTexts,
-    start: Path,
-    student: Path,
-    device: str,
-) -> None:
-    rng = random.Random(further.seed)
-    report = distill(
-        SentenceEncoder.load(TEACHER),
-        rng.sample(sorted(set(texts.queries)), further.texts),
-        student,
-        documents=rng.sample(texts.documents, further.documents),
-        start=SentenceEncoder.load(start),
-        cache=student.parents[1] / "teacher",
-        config=replace(
-            config,
-            steps=further.steps,
-            batch_size=further.batch_size,
-            random_documents=further.batch_size,
-            learning_rate=config.learning_rate * further.rate,
-        ),
         device=device,
         show_progress_bar=True,
     )
