@@ -5,8 +5,8 @@
 Found: nDCG@10 over the teacher's on five collections, none of whose queries or documents it has
 learnt from (SQuAD's held-out articles, SciFact test, CACM, Cranfield, MEDLINE), clean and with 8 %
 of the letters mistyped (three seeds), documents encoded by the teacher; then with documents encoded
-by the bundle itself. Beside it the reference student (3x384), what ``--also`` names, and model2vec
-of the same teacher (30 MB). Encoding: p50 of the reference student's, taking turns. First
+by the bundle itself. Beside it the reference student (3x384), what ``--also`` names (by default the
+larger one of packages/), and model2vec of the same teacher (30 MB). Encoding: p50 of the reference student's, taking turns. First
 vector: ``sdk.encode(query)`` in a fresh process after ``pip install .`` in an empty environment,
 against fastembed with the same files in its own.
 
@@ -44,6 +44,8 @@ from pocketquery.server.evaluation import Scores
 from pocketquery.server.modeling import SentenceEncoder
 
 REFERENCE = Path(__file__).parent / "reference" / "bundle"
+PACKAGE = Path(__file__).parents[1] / "packages" / "pocketquery-minilm"
+LARGER = str(PACKAGE / "pocketquery_minilm" / "bundle")
 MOST_BYTES, LEAST_MEAN, LEAST_EACH = 6_000_000, 0.96, 0.93
 MOST_OF_REFERENCE, MOST_OF_FASTEMBED, MOST_PEAK = 0.6, 0.40, 90_000_000
 FIRST_VECTOR = "import sys; from pocketquery import sdk; vector = sdk.encode(sys.argv[1])"
@@ -58,7 +60,7 @@ def main() -> int:
     """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bundle", default="default", help="what is measured (default: default)")
-    parser.add_argument("--also", nargs="*", default=[], help="more bundles, for the table")
+    parser.add_argument("--also", nargs="*", default=[LARGER], help="more bundles, for the table")
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     parser.add_argument("--repeat", type=int, default=25, help="turns of the latency's queries")
     options = parser.parse_args()

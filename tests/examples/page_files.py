@@ -111,6 +111,11 @@ def stand_in_checkout(desk: Desk) -> None:
         (desk.folder / name).symlink_to(ROOT / name)
 
 
+@before("encoders.md", "install ./packages/pocketquery-minilm")
+def copy_packages(desk: Desk) -> None:
+    shutil.copytree(ROOT / "packages", desk.folder / "packages")  # pip builds where they lie
+
+
 @before("encoders.md", "pocketquery package")
 def copy_bundle(desk: Desk) -> None:
     shutil.copytree(sdk.bundles()["default"], desk.folder / "bundle")
