@@ -6,9 +6,9 @@ Found: nDCG@10 over the teacher's on five collections, none of whose queries or 
 learnt from (SQuAD's held-out articles, SciFact test, CACM, Cranfield, MEDLINE), clean and with 8 %
 of the letters mistyped (three seeds), documents encoded by the teacher; then with documents encoded
 by the bundle itself. Beside it the reference student (3x384), what ``--also`` names (by default the
-larger one of packages/), and model2vec of the same teacher (30 MB). Encoding: p50 of the reference student's, taking turns. First
-vector: ``sdk.encode(query)`` in a fresh process after ``pip install .`` in an empty environment,
-against fastembed with the same files in its own.
+larger one of packages/), and model2vec of the same teacher (30 MB). Encoding: p50 of the reference
+student's, taking turns. First vector: ``sdk.encode(query)`` in a fresh process after ``pip install
+.`` in an empty environment, against fastembed with the same files in its own.
 
     bytes                                          at most 6 MB
     retention, clean, mean and least of a set      at least 0.96 and 0.93
