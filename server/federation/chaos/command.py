@@ -72,6 +72,16 @@ def chaos(subparsers: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    logger = logging.getLogger("pocketquery")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # each fault is warned of elsewhere
+    try:
+        return _try_all(arguments)
+    finally:
+        logger.setLevel(level)
+
+
+def _try_all(arguments: argparse.Namespace) -> int:
     from pocketquery.client.offer_limits import OfferLimits
     from pocketquery.sdk.files import write_atomic
     from pocketquery.server.federation.chaos.grid import Extent, Row, rows
@@ -84,7 +94,6 @@ def _run(arguments: argparse.Namespace) -> int:
     extent = Extent.quick() if arguments.quick else Extent()
     found: list[Row] = []
     said = ""
-    logging.getLogger("pocketquery").setLevel(logging.ERROR)  # each fault is warned of elsewhere
 
     def show(row: Row) -> None:
         nonlocal said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,7 @@ def test_the_command_prints_rows_and_leaves_the_table(
     found = json.loads(capsys.readouterr().out)
     assert [one["rounds"] for one in found["rows"]] == ["private", "private", "deployment"]
     assert found["rows"][0]["wrong"] == [f"on purpose (see {tmp_path / 'runs/private-0-0'})"]
+    assert logging.getLogger("pocketquery").level == logging.NOTSET  # as before the command
 
 
 def test_where_private_rounds_cannot_be_a_row_says_why(
