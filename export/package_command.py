@@ -18,7 +18,10 @@ from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import replace_folder
 
-__all__ = ["package", "write_package"]
+__all__ = ["CARD", "package", "write_package"]
+
+CARD = "README.md"
+"""The model card in a bundle's folder, which the manifest does not name: no device reads it."""
 
 _EPILOG = """\
 examples:
@@ -29,7 +32,6 @@ examples:
 _OURS = "pocketquery"  # what the package depends on
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.(post|dev)\d+)?")
-_CARD = "README.md"  # of a bundle that has one
 _BUILT = ("build", "dist")  # folders that pip and build leave
 _PROJECT = """\
 [build-system]
@@ -174,12 +176,10 @@ def _check_replaced(output: Path, module: str, name: str) -> None:
 
 def _model_card(bundle: Bundle) -> str:
     """The page that lies beside the bundle's files, which the manifest does not name."""
-    if bundle.storage.size(_CARD) is None:
+    if bundle.storage.size(CARD) is None:
         return ""
-    card = bundle.storage.read(_CARD, MOST_MANIFEST_BYTES).decode("utf-8", "replace")
-    return "\n" + "".join(
-        f"#{line}" if line.startswith("#") else line for line in card.splitlines(True)
-    )
+    card = bundle.storage.read(CARD, MOST_MANIFEST_BYTES).decode("utf-8", "replace")
+    return "\n" + re.sub(r"\A# ", "## ", card)  # its title, beneath the package's
 
 
 def _license_line(license: str) -> str:

@@ -50,6 +50,7 @@ class ProductQuantizedEmbedding(nn.Module):
         offsets = torch.arange(codes.shape[1]) * CENTROIDS
         self.register_buffer("_offsets", offsets, persistent=False)
         self._order: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+        self._order_of: tuple[torch.device, int] | None = None
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """int64 (...) to float (..., width)."""
@@ -68,10 +69,12 @@ class ProductQuantizedEmbedding(nn.Module):
     def _in_order(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The centroid of every sub-vector of the table, the order that brings those of one
         centroid together, and how many each has."""
-        if self._order is None or self._order[0].device != self.codes.device:
+        codes = self.codes.device, self.codes._version  # which grows as a state is loaded into them
+        if self._order is None or self._order_of != codes:
             places = (self.codes.to(torch.int64) + self._offsets).flatten()
             order = torch.argsort(places, stable=True)
             self._order = (places, order, torch.bincount(places, minlength=len(self.weight)))
+            self._order_of = codes
         return self._order
 
 

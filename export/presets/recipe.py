@@ -21,6 +21,7 @@ from pocketquery.distill.distillation import distill
 from pocketquery.distill.student import StudentConfig
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig
+from pocketquery.export.package_command import CARD
 from pocketquery.export.presets.model_card import model_card
 from pocketquery.export.presets.texts import LICENCE, PresetTexts, preset_texts
 from pocketquery.sdk.bundle.manifest import Manifest
@@ -32,7 +33,6 @@ __all__ = ["PRESETS", "Preset", "main"]
 
 TEACHER = "demo"  # all-MiniLM-L6-v2, Apache-2.0
 MAX_LENGTH = 128
-CARD = "README.md"  # of the bundle, which does not name it: no device reads it
 _PARTS = ("teacher", "distil", "export")
 
 _CONFIG = TrainingConfig(

@@ -112,3 +112,26 @@ def test_shapes_that_do_not_divide_are_refused() -> None:
         StudentShape.parse("2x384-pq5")
     with pytest.raises(InvalidInputError, match="-pq8 where they are wanted"):
         StudentShape.parse("2x384-pq")
+
+
+def test_many_tokens_find_the_rows_and_gradients_that_few_do() -> None:
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.randint(256, (50, 3), generator=generator).to(torch.uint8)
+    embedding = ProductQuantizedEmbedding(codes, torch.randn(3 * 256, 4, generator=generator))
+
+    def both(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        embedding.weight.grad = None
+        rows = embedding(ids)
+        rows.backward(torch.ones_like(rows) * ids[..., None])
+        assert embedding.weight.grad is not None
+        return rows.detach(), embedding.weight.grad
+
+    ids = torch.randint(50, (10, 20), generator=generator)
+    rows, gradient = both(ids)
+    few = [both(part) for part in ids]  # 20 tokens of 50 rows: looked up one by one
+    assert torch.equal(rows, torch.stack([found for found, _ in few]))
+    torch.testing.assert_close(gradient, sum(one for _, one in few))
+    other = ProductQuantizedEmbedding(codes.flip(0), embedding.weight.detach())
+    embedding.load_state_dict(other.state_dict())  # its order is that of the codes it has now
+    assert torch.equal(embedding(ids), other(ids))
+    assert not torch.equal(embedding(ids), rows)
