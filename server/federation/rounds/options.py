@@ -38,13 +38,16 @@ class Option:
     def switch(self) -> str:
         """The option without which this one does nothing, as its help says first; or empty."""
         named = self.help.partition(":")[0]
-        return named if named in _SWITCHES else ""
+        return _SWITCH_OF.get(named, "")
 
 
-# What is "off" by default, and how it is switched on.
+# What an option's help begins with, the option that is meant, and how that is switched on from its
+# default, at which it is off.
+_SWITCH_OF = {"secure": "secure", "privacy": "privacy", "buffered": "mode"}
 _SWITCHES = {
     "secure": "set secure to on",
     "privacy": "set privacy to devices or server, with secure on",
+    "mode": "set mode to buffered",
 }
 
 _LOCAL = LocalConfig()
@@ -260,11 +263,12 @@ def _check_switches(values: Mapping[str, Any]) -> None:
     Raises:
         InvalidInputError: an option is off its default while its switch is off.
     """
+    defaults = {one.name: one.default for one in OPTIONS}
     for one in OPTIONS:
-        found = values[one.name]
-        if one.switch and values[one.switch] == "off" and found != one.default:
+        found, off = values[one.name], defaults.get(one.switch)
+        if one.switch and values[one.switch] == off and found != one.default:
             raise InvalidInputError(
-                f"{one.name} is {found!r} with {one.switch} off, where it does nothing; "
+                f"{one.name} is {found!r} with {one.switch} {off}, where it does nothing; "
                 f"{_SWITCHES[one.switch]}, or leave {one.name} out"
             )
 

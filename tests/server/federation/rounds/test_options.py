@@ -133,6 +133,19 @@ def test_what_is_asked_of_private_rounds_is_refused_where_they_are_off(name: str
         assert FederationOptions.of({**quiet, name: value}).secure is not None
 
 
+@pytest.mark.parametrize("given", [{"in-flight": 9}, {"most-staleness": 2}])
+def test_what_is_asked_of_buffered_rounds_is_refused_of_synchronous_ones(
+    given: dict[str, Any],
+) -> None:
+    (name,) = given
+    with pytest.raises(
+        InvalidInputError,
+        match=f"{name} is . with mode synchronous, where it does nothing; set mode to buffered",
+    ):
+        FederationOptions.of(given)
+    assert FederationOptions.of({**given, "mode": "buffered"}).settings.is_buffered
+
+
 def test_every_option_of_secure_sums_arrives() -> None:
     assert PRIVATE.keys() == NEEDS.keys()
     plain = FederationOptions.of(NOISY)
