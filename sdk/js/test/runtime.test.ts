@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { CorruptArtifactError, MissingExtraError } from "pocketquery";
+import { CorruptArtifactError, InvalidInputError, MissingExtraError } from "pocketquery";
 import { FolderSource, load, verify } from "pocketquery/node";
 import * as runtime from "pocketquery/runtime";
 import { LocalStep } from "pocketquery/training";
@@ -95,6 +95,19 @@ test("a vector depends on its text alone, whatever was encoded before", async ()
   assert.deepEqual(await encoder.encode([...texts].reverse()), [...before].reverse());
   assert.ok(before.every((vector) => vector.every(Number.isFinite)));
   await encoder.close();
+});
+
+test("session options that would do nothing are refused", async () => {
+  for (const sessionOptions of [{ executionProviders: ["webgpu"] }, { intraOpNumThreads: 4 }]) {
+    const [name] = Object.keys(sessionOptions);
+    await assert.rejects(load(TINY, { onnxruntime: runtime, sessionOptions }), (error: Error) => {
+      assert.ok(error instanceof InvalidInputError, String(error));
+      assert.match(error.message, new RegExp(`sessionOptions has ${name}, for which pocketquery/runtime has no use`));
+      return true;
+    });
+  }
+  const given = { intraOpNumThreads: 1, logSeverityLevel: 0, executionProviders: undefined } as object;
+  await (await load(TINY, { onnxruntime: runtime, sessionOptions: given })).close();
 });
 
 test("a training step is refused with what would run it", async () => {
