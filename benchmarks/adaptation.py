@@ -46,7 +46,7 @@ from pocketquery.client.adaptation.acceptance import AdaptationVerdict
 from pocketquery.client.adaptation.adaptation import AdaptationConfig, adapt
 from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.distill import StudentAdaptationConfig, adapt_student
-from pocketquery.distill.student_adaptation import interpolate
+from pocketquery.distill.training import interpolate
 from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.indexing import build_index
 from pocketquery.sdk.bundle.bundle import Bundle

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pocketquery.distill.pruning.product_quantization import expand_vocabulary, quantise_vocabulary
+from pocketquery.distill.pruning.product_quantization import (
+    expand_vocabulary,
+    quantise_vocabulary,
+    quantise_vocabulary_again,
+)
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.student import StudentConfig, StudentShape, build_student
 from pocketquery.distill.targets import prepare_targets
-from pocketquery.distill.training import TrainingConfig, train
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.distill.training import TrainingConfig, interpolate, train
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.files import real_path, write_atomic
+from pocketquery.sdk.validation import check, number
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
@@ -45,6 +51,8 @@ def distill(
     *,
     documents: Sequence[str] = (),
     student: StudentConfig | None = None,
+    start: SentenceEncoder | None = None,
+    interpolation: float = 1.0,
     cache: str | Path | None = None,
     config: TrainingConfig | None = None,
     device: str = "cpu",
@@ -62,6 +70,10 @@ def distill(
         output: folder of the student, sentence-transformers layout.
         documents: texts to rank as the teacher does; without them the training texts are ranked.
         student: shape, vocabulary and length.
+        start: a student of this teacher that this function made, to go on from with more texts or
+            at a smaller rate; shape and vocabulary are its own. It is only read.
+        interpolation: with ``start``, how far the weights go from it (0) to the trained ones (1).
+            Halfway often keeps what both can (Wortsman et al., CVPR 2022).
         cache: folder for the teacher's vectors, which stay there, for several students of the same
             texts; default: beside the checkpoint, removed at the end.
         config: hyper-parameters of the training.
@@ -69,11 +81,22 @@ def distill(
         show_progress_bar: bars with loss, throughput and time left.
 
     Raises:
-        InvalidInputError: no texts, settings that do not fit the teacher, or ``output`` is a
-            folder that holds something else, the teacher, or that student as it was adapted later.
+        InvalidInputError: no texts, settings that do not fit the teacher, ``student`` and ``start``
+            at once, ``interpolation`` without ``start`` or out of range, a ``start`` that was not
+            made here or was adapted, or ``output`` is a folder that holds something else, the
+            teacher, ``start``, or that student as it was adapted later.
+        SpaceMismatchError: ``start`` is another teacher's.
         UnknownModelError: a teacher whose architecture or vocabulary no device reads.
         ArtifactError: ``<output>.work`` holds another run.
     """
+    check("interpolation", interpolation, number(0, 1))
+    if start is not None:
+        student = _config_of(start, teacher, student)
+    elif interpolation != 1:
+        raise InvalidInputError(
+            f"interpolation is {interpolation} without start, expected 1: there is nothing to "
+            "lie between"
+        )
     student, config = student or StudentConfig(), config or TrainingConfig()
     if not texts:
         raise InvalidInputError("there are no training texts; expected at least one")
@@ -90,6 +113,8 @@ def distill(
         "vocabulary_coverage": student.vocabulary_coverage,
         "max_length": student.max_length,
         **({"least_character": student.least_character} if student.least_character else {}),
+        **({} if start is None else {"start": start.content_id}),
+        **({} if interpolation == 1 else {"interpolation": interpolation}),
         # Workers and checkpoint intervals do not change the weights.
         **{k: v for k, v in asdict(config).items() if k not in ("workers", "checkpoint_every")},
     }
@@ -98,26 +123,18 @@ def distill(
         if _is_of(work, identity):
             _keep_log(work, place)
         return replace(finished, path=output)
-    teacher.check_kept(output)
+    for kept in (teacher, start):
+        if kept is not None:
+            kept.check_kept(output)
     check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
     shape = StudentShape.parse(student.shape)
-    encoder = build_student(
-        teacher, shape, max_length=student.max_length, seed=config.seed, layers=student.layers
-    )
-    statistics: dict[str, Any] = {}
-    whole = [encoder.prompts.get("query", "") + text for text in (*texts, *documents)]
-    size, coverage = student.vocabulary_size, student.vocabulary_coverage
-    if size is not None or coverage is not None:
-        statistics = prune_student(
-            encoder,
-            whole,
-            target_size=size,
-            coverage=1.0 if coverage is None else coverage,
-            least_character=student.least_character,
-        )
-    if shape.subvector is not None:
-        quantise_vocabulary(encoder, whole, shape.subvector, config.seed)
+    if start is None:
+        encoder, statistics = _untrained(teacher, student, shape, config.seed, [*texts, *documents])
+    else:
+        encoder, statistics = copy.deepcopy(start), start.space["report"]["vocabulary_statistics"]
+        quantise_vocabulary_again(encoder)
+    before = None if interpolation == 1 else copy.deepcopy(encoder.state_dict())
     work.mkdir(parents=True, exist_ok=True)
     targets = prepare_targets(
         teacher.to(device),
@@ -141,6 +158,8 @@ def distill(
         show_progress_bar=show_progress_bar,
     )
     encoder.to("cpu")
+    if before is not None:
+        interpolate(encoder, before, interpolation)
     report = DistillationReport(
         path=output,
         student=student.shape,
@@ -158,6 +177,63 @@ def distill(
     encoder.save(place)
     _keep_log(work, place)
     return report
+
+
+def _untrained(
+    teacher: SentenceEncoder,
+    config: StudentConfig,
+    shape: StudentShape,
+    seed: int,
+    texts: Sequence[str],
+) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """The student as it begins, a part of its teacher, and its vocabulary's statistics."""
+    student = build_student(
+        teacher, shape, max_length=config.max_length, seed=seed, layers=config.layers
+    )
+    statistics: dict[str, Any] = {}
+    whole = [student.prompts.get("query", "") + text for text in texts]
+    size, coverage = config.vocabulary_size, config.vocabulary_coverage
+    if size is not None or coverage is not None:
+        statistics = prune_student(
+            student,
+            whole,
+            target_size=size,
+            coverage=1.0 if coverage is None else coverage,
+            least_character=config.least_character,
+        )
+    if shape.subvector is not None:
+        quantise_vocabulary(student, whole, shape.subvector, seed)
+    return student, statistics
+
+
+def _config_of(
+    start: SentenceEncoder, teacher: SentenceEncoder, given: StudentConfig | None
+) -> StudentConfig:
+    """What :func:`distill` was once asked for when it made ``start``."""
+    if given is not None:
+        raise InvalidInputError(
+            "student and start are both given; expected one of them: a student to go on from has "
+            "its shape and vocabulary already"
+        )
+    if start.space_id != teacher.space_id:
+        raise SpaceMismatchError(
+            f"the student to go on from is of the space {start.space_id}, but the teacher of "
+            f"{teacher.space_id}; take the teacher that it was distilled from"
+        )
+    known = start.space.get("distillation")
+    if known is None or "adaptation" in start.space:
+        found = "was adapted" if known else "was not distilled"
+        raise InvalidInputError(
+            f"the student to go on from {found}; expected one as distill() saved it"
+        )
+    layers = None if known["layers"] is None else tuple(known["layers"])
+    names = ("vocabulary_size", "vocabulary_coverage", "max_length")
+    return StudentConfig(
+        shape=known["student"],
+        layers=layers,
+        least_character=known.get("least_character", 0),
+        **{name: known[name] for name in names},
+    )
 
 
 def _keep_log(work: Path, output: Path) -> None:

@@ -12,7 +12,6 @@ and the space stay as they are. ``client/adaptation`` does the same to an adapte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, k
 from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
 from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.distill.targets import Targets
-from pocketquery.distill.training import TrainingConfig, train
+from pocketquery.distill.training import TrainingConfig, interpolate, train
 from pocketquery.sdk.errors import SpaceMismatchError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.index.documents import content
@@ -36,7 +35,7 @@ from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
 from pocketquery.server.training.checkpoints import clear_work
 
-__all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student", "interpolate"]
+__all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student"]
 
 
 def _training() -> TrainingConfig:
@@ -189,24 +188,6 @@ def adapt_student(
     clear_work(work)
     return StudentAdaptation(
         output if verdict.accepted else None, verdict, len(taught), len(kept_aside)
-    )
-
-
-def interpolate(
-    student: SentenceEncoder, start: Mapping[str, torch.Tensor], interpolation: float
-) -> None:
-    """Set the student's weights to ``start`` (0), its own (1), or between them.
-
-    Source: Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022).
-    """
-    trained = student.state_dict()
-    student.load_state_dict(
-        {
-            name: torch.lerp(start[name], value, interpolation)
-            if value.is_floating_point()
-            else value
-            for name, value in trained.items()
-        }
     )
 
 

@@ -29,7 +29,7 @@ from pocketquery.server.training.optimizer import (
     trained_parameters,
 )
 
-__all__ = ["TrainingConfig", "train"]
+__all__ = ["TrainingConfig", "interpolate", "train"]
 
 
 @dataclass(frozen=True)
@@ -177,6 +177,24 @@ def train(
             on_step(done)
     progress.close()
     student.requires_grad_(True).eval()
+
+
+def interpolate(
+    student: SentenceEncoder, start: Mapping[str, torch.Tensor], interpolation: float
+) -> None:
+    """Set the student's weights to ``start`` (0), its own (1), or between them.
+
+    Source: Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022).
+    """
+    trained = student.state_dict()
+    student.load_state_dict(
+        {
+            name: torch.lerp(start[name], value, interpolation)
+            if value.is_floating_point()
+            else value
+            for name, value in trained.items()
+        }
+    )
 
 
 def _batches(

@@ -7,7 +7,7 @@ else: at the same size, all words in a byte for eight dimensions find far more t
 words in a byte for each (LOG.md has the figures).
 
 Only while a student learns is the table kept as codes, so that the centroids learn too. It is saved
-in full, which every other reader understands, and export finds the codes again, without loss.
+in full, which every other reader understands, and product_codes.py finds the codes again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from pocketquery.distill.pruning.product_codes import CENTROIDS, product_codes
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["CENTROIDS", "ProductQuantizedEmbedding", "expand_vocabulary", "quantise_vocabulary"]
-
-CENTROIDS = 256
-"""Of a place: what one byte tells apart."""
+__all__ = [
+    "ProductQuantizedEmbedding",
+    "expand_vocabulary",
+    "quantise_vocabulary",
+    "quantise_vocabulary_again",
+]
 
 _ROUNDS = 12  # of k-means; what further ones gain is under a hundredth of the error
 _POWER = 0.75  # of a token's count, its weight in the error: rare ones are many
@@ -125,6 +128,17 @@ def quantise_vocabulary(
     embedding = ProductQuantizedEmbedding(codes, torch.cat([centroids for _, centroids in found]))
     student.backbone.set_input_embeddings(embedding)
     student.backbone.config.vocabulary_subvector = size
+
+
+def quantise_vocabulary_again(student: SentenceEncoder) -> None:
+    """Undo :func:`expand_vocabulary`, in place; a table that was never quantised stays as it is."""
+    size = getattr(student.backbone.config, "vocabulary_subvector", None)
+    if size is None:
+        return
+    table = student.backbone.get_input_embeddings().weight.detach()
+    codes, centroids = map(torch.from_numpy, product_codes(table.cpu().float().numpy(), size))
+    embedding = ProductQuantizedEmbedding(codes, centroids).to(table.device)
+    student.backbone.set_input_embeddings(embedding)
 
 
 def expand_vocabulary(student: SentenceEncoder) -> None:

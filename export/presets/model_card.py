@@ -19,13 +19,13 @@ finds. Of the same texts it can be both sides.
 | teacher | sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0) |
 | student | `{shape}`, {vocabulary:,} subword tokens, {max_length} tokens a text |
 | bytes | {bytes:,}, int8 |
-| trained | {steps:,} steps of {batch_size:,} texts, seed {seed}; a text in three is mistyped |
+| trained | {trained} |
 | int8 beside float | cosine {cosine:.4f}; {overlap:.3f} of the ten nearest, {queries:,} queries |
 
-**Learnt from** {texts:,} texts and {documents:,} paragraphs: English Wikipedia (CC BY-SA 3.0; none
-of SQuAD's articles), {books}the questions of NQ-open (CC BY-SA 3.0), users' turns of Schema-Guided
-Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). Of the collections that it is
-measured on it has seen neither queries nor documents.
+**Learnt from** {texts:,} different texts and {documents:,} paragraphs: English Wikipedia (CC BY-SA
+3.0; none of SQuAD's articles), {books}the questions of NQ-open (CC BY-SA 3.0), users' turns of
+Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). Of the
+collections that it is measured on it has seen neither queries nor documents.
 
 **What it finds** beside its teacher, collection by collection, and how it was measured:
 docs/encoders.md. It finds less than its teacher, and least where the words are those of a trade.
@@ -44,9 +44,7 @@ def model_card(
     budget: str,
     shape: str,
     vocabulary: int,
-    steps: int,
-    batch_size: int,
-    seed: int,
+    trained: str,
     texts: int,
     documents: int,
     with_textbooks: bool,
@@ -59,10 +57,8 @@ def model_card(
         budget: likewise.
         shape: of the student.
         vocabulary: pieces that were kept.
-        steps: of the training.
-        batch_size: texts a step.
-        seed: of everything that was drawn.
-        texts: that it learnt to encode.
+        trained: steps, texts a step, how many of them mistyped, and seed.
+        texts: different ones, that it learnt to encode.
         documents: that it learnt to rank.
         with_textbooks: whether texts and documents are of textbooks, too.
     """
@@ -82,9 +78,7 @@ def model_card(
         budget=budget,
         shape=shape,
         vocabulary=vocabulary,
-        steps=steps,
-        batch_size=batch_size,
-        seed=seed,
+        trained=trained,
         texts=texts,
         documents=documents,
         books=f"{len(BOOKS)} of OpenStax's textbooks (CC BY 4.0),\n" if with_textbooks else "",

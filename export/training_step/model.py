@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pocketquery.export.product_codes import PER_PLACE
+from pocketquery.distill.pruning.product_codes import CENTROIDS
 from pocketquery.export.training_step.gelu import gelu
 from pocketquery.export.trunk import SUPPORTED_ARCHITECTURES
 from pocketquery.sdk.errors import UnknownModelError
@@ -185,7 +185,7 @@ def _rows(tensors: TorchTensors, name: str, numbers: torch.Tensor) -> torch.Tens
     rows, scales = tensors[f"{name}.rows"], tensors[f"{name}.scales"]
     codes = tensors.get(f"{name}.codes")
     if codes is not None:
-        offsets = torch.arange(codes.shape[1], device=codes.device) * PER_PLACE
+        offsets = torch.arange(codes.shape[1], device=codes.device) * CENTROIDS
         numbers = functional.embedding(numbers, codes).to(torch.int64) + offsets
     found = functional.embedding(numbers, rows).to(torch.float32)
     found = found * functional.embedding(numbers, scales)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pocketquery.export.product_codes import expand_codes, product_codes
+from pocketquery.distill.pruning.product_codes import expand_codes, product_codes
 from pocketquery.export.training_step.heads import initial_heads
 from pocketquery.export.training_step.model import TABLES, WORDS, student_parameters
 from pocketquery.sdk.arrays import Floats

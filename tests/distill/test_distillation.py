@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import torch
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
 from pocketquery.distill.batches import BatchStream
 from pocketquery.distill.losses import cosine_loss
+from pocketquery.distill.pruning.product_codes import product_codes
 from pocketquery.distill.targets import nearest_documents, prepare_targets
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from pocketquery.server.training.checkpoints import save_checkpoint
 from tests.kills import killed_process
@@ -316,3 +318,79 @@ def test_targets_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delattr(SentenceEncoder, "encode")  # a second encoding would fail
     again = prepare_targets(teacher, sentences(50), sentences(9), tmp_path, nearest=3)
     np.testing.assert_array_equal(first.vectors, again.vectors)
+
+
+def test_a_student_learns_on_and_keeps_its_vocabulary(tmp_path: Path) -> None:
+    teacher, texts = bert_teacher(), sentences(300)
+    shape = StudentConfig("2x64-pq8", vocabulary_size=120)
+    first = distill(teacher, texts[:100], tmp_path / "first", student=shape, config=CONFIG)
+    start = SentenceEncoder.load(tmp_path / "first")
+    before = weights_fingerprint(start.state_dict())
+    config = replace(CONFIG, steps=60, learning_rate=4e-4)
+    report = distill(teacher, texts[100:200], tmp_path / "second", start=start, config=config)
+    second = SentenceEncoder.load(tmp_path / "second")
+    assert weights_fingerprint(start.state_dict()) == before
+    assert report.vocabulary_statistics == first.vocabulary_statistics
+    assert second.tokenizer.get_vocab() == start.tokenizer.get_vocab()
+    table = second.backbone.get_input_embeddings().weight.detach().numpy()
+    assert product_codes(table, 8)[0].shape == (len(table), 8)  # still codes, which export finds
+    target = teacher.encode(texts[200:])
+
+    def likeness(encoder: SentenceEncoder) -> float:
+        return float((encoder.encode(texts[200:]) * target).sum(axis=1).mean())
+
+    assert likeness(second) > likeness(start)
+
+
+def test_a_student_that_stays_where_it_is_is_the_same(tmp_path: Path) -> None:
+    shape = StudentConfig("2x64-pq8")
+    distill(bert_teacher(), sentences(), tmp_path / "first", student=shape, config=CONFIG)
+    start = SentenceEncoder.load(tmp_path / "first")
+    still = replace(CONFIG, steps=1, learning_rate=1e-12, weight_decay=0.0)
+    distill(bert_teacher(), sentences(), tmp_path / "second", start=start, config=still)
+    second = SentenceEncoder.load(tmp_path / "second")
+    assert np.allclose(second.encode(sentences()), start.encode(sentences()), atol=1e-6)
+
+
+def test_a_student_may_stop_halfway(tmp_path: Path) -> None:
+    """Between two students of one table of codes lies one of the same codes."""
+    shape = StudentConfig("2x64-pq8")
+    distill(bert_teacher(), sentences(), tmp_path / "first", student=shape, config=CONFIG)
+    start = SentenceEncoder.load(tmp_path / "first")
+    config = replace(CONFIG, steps=5)
+    for name, way in (("whole", 1.0), ("half", 0.5)):
+        distill(
+            bert_teacher(), sentences(), tmp_path / name, start=start, config=config,
+            interpolation=way,
+        )  # fmt: skip
+    whole, half = (SentenceEncoder.load(tmp_path / name).state_dict() for name in ("whole", "half"))
+    for name, before in start.state_dict().items():
+        torch.testing.assert_close(half[name], (before + whole[name]) / 2)
+    assert any(not torch.equal(half[name], whole[name]) for name in half)
+    table = half["backbone.embeddings.word_embeddings.weight"].numpy()
+    assert product_codes(table, 8)[0].shape == (len(table), 8)
+
+
+def test_what_cannot_be_learnt_on_from_is_refused(tmp_path: Path) -> None:
+    run(tmp_path / "s", replace(CONFIG, steps=1))
+    start = SentenceEncoder.load(tmp_path / "s")
+
+    def refused(start: SentenceEncoder, message: str, **options: Any) -> None:
+        kind = SpaceMismatchError if "space" in message else InvalidInputError
+        with pytest.raises(kind, match=message):
+            distill(bert_teacher(), sentences(), tmp_path / "t", start=start, **options)
+
+    refused(start, "student and start are both given", student=StudentConfig("2x32"))
+    refused(start, "interpolation is 2, expected a number from 0 to 1", interpolation=2)
+    with pytest.raises(InvalidInputError, match=r"interpolation is 0\.5 without start"):
+        distill(bert_teacher(), sentences(), tmp_path / "t", interpolation=0.5)
+    with pytest.raises(InvalidInputError, match="s holds s, which is only read"):
+        distill(bert_teacher(), sentences(5), tmp_path / "s", start=start, config=CONFIG)
+    strange = SentenceEncoder.load(tmp_path / "s")
+    strange.space["space_id"] = "space-" + "0" * 32
+    refused(strange, "is of the space space-0")
+    adapted = SentenceEncoder.load(tmp_path / "s")
+    adapted.space["adaptation"] = {}
+    refused(adapted, "was adapted; expected one as distill")
+    teacher = bert_teacher()
+    refused(teacher, "was not distilled; expected one as distill")

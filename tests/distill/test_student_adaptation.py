@@ -22,7 +22,8 @@ from pocketquery.distill import (
     distill,
     student_adaptation,
 )
-from pocketquery.distill.student_adaptation import _targets, interpolate
+from pocketquery.distill.student_adaptation import _targets
+from pocketquery.distill.training import interpolate
 from pocketquery.export.indexing import build_index
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError

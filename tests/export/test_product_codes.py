@@ -9,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketquery.distill.pruning.product_codes import expand_codes, product_codes
 from pocketquery.distill.pruning.product_quantization import expand_vocabulary, quantise_vocabulary
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.parity import check_graph
-from pocketquery.export.product_codes import expand_codes, product_codes
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.training_step.model import WORDS

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
+from pocketquery.distill.pruning.product_codes import product_codes
 from pocketquery.distill.pruning.product_quantization import (
     ProductQuantizedEmbedding,
     expand_vocabulary,
@@ -15,7 +16,6 @@ from pocketquery.distill.pruning.product_quantization import (
 )
 from pocketquery.distill.quantization_noise import quantised_forward
 from pocketquery.distill.student import StudentShape
-from pocketquery.export.product_codes import product_codes
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from tests.tiny_models import bert_teacher, sentences

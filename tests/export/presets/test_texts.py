@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import gzip
-import json
-import lzma
 from pathlib import Path
 
 import pytest
@@ -11,47 +8,11 @@ from pocketquery.distill.student import StudentShape
 from pocketquery.export.presets.recipe import PRESETS
 from pocketquery.export.presets.texts import preset_texts
 from pocketquery.sdk.errors import InvalidInputError
-
-
-def _data(folder: Path, *, number_of_pages: int = 60) -> Path:
-    """Pages, six of which speak of femurs, a textbook, and what people asked."""
-    pages = [
-        (f"Title {page}", f"Page {page} says {{}} {'femurs' if page < 6 else 'things'} at length.")
-        for page in range(number_of_pages)
-    ]
-    _write_pages(folder / "enwiki_pages" / "pages.jsonl.xz", pages)
-    modules = [(f"Cell {i}", f"Cell {i} divides {{}} times.") for i in range(10)]
-    _write_pages(folder / "openstax_textbooks" / "pages.jsonl.xz", modules)
-    questions = folder / "nq_open_queries"
-    _write(questions / "dev.jsonl.gz", json.dumps({"question": "who wrote it"}))
-    _write(questions / "efficientqa_dev.jsonl.gz", json.dumps({"question": "when was it"}))
-    _write(questions / "efficientqa_test_questions.tsv.gz", "where is it")
-    _write(folder / "clinc150" / "train.tsv.gz", "domain\tintent\ttext\nbank\tpay\tpay my bill")
-    turns = {"turns": [["U", "a table for two"], ["S", "said by the system"]]}
-    for part in ("train", "dev"):
-        _write(folder / "sgd_dialogues" / f"{part}.jsonl.gz", json.dumps(turns))
-    return folder
-
-
-def _write_pages(path: Path, pages: list[tuple[str, str]]) -> None:
-    path.parent.mkdir(parents=True)
-    with lzma.open(path, "wt", encoding="utf-8") as file:
-        for title, text in pages:
-            paragraphs = [
-                {"section": "History", "text": f"{text.format(i)} It says so again here."}
-                for i in range(4)
-            ]
-            file.write(json.dumps({"title": title, "paragraphs": paragraphs}) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        file.write(text + "\n")
+from tests.export.presets.small_data import data_folder
 
 
 def test_what_people_asked_is_in_it_and_what_systems_said_is_not(tmp_path: Path) -> None:
-    texts = preset_texts(_data(tmp_path), documents=20)
+    texts = preset_texts(data_folder(tmp_path), documents=20)
     asked = {"who wrote it", "when was it", "where is it", "pay my bill", "a table for two"}
     assert asked <= set(texts.queries)
     assert "said by the system" not in texts.queries
@@ -59,7 +20,7 @@ def test_what_people_asked_is_in_it_and_what_systems_said_is_not(tmp_path: Path)
 
 
 def test_pages_of_the_gate_are_in_no_other_part(tmp_path: Path) -> None:
-    texts = preset_texts(_data(tmp_path))
+    texts = preset_texts(data_folder(tmp_path))
     kept_back = {
         document.rsplit(" says ", 1)[0].rsplit("Page ", 1)[1] for document in texts.held_out
     }
@@ -70,7 +31,7 @@ def test_pages_of_the_gate_are_in_no_other_part(tmp_path: Path) -> None:
 
 
 def test_textbooks_have_a_number_of_their_own(tmp_path: Path) -> None:
-    data = _data(tmp_path)
+    data = data_folder(tmp_path)
     found = [
         sum("divides" in text for text in preset_texts(data, textbook_pieces=n, pieces=50).queries)
         for n in (0, 20, 10_000)
@@ -80,13 +41,13 @@ def test_textbooks_have_a_number_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_draws_the_same_texts(tmp_path: Path) -> None:
-    data = _data(tmp_path)
+    data = data_folder(tmp_path)
     assert preset_texts(data, pieces=50, seed=3) == preset_texts(data, pieces=50, seed=3)
     assert preset_texts(data, pieces=50, seed=3) != preset_texts(data, pieces=50, seed=4)
 
 
 def test_rare_words_are_drawn_more_often_than_they_stand_in_the_pages(tmp_path: Path) -> None:
-    data = _data(tmp_path, number_of_pages=400)
+    data = data_folder(tmp_path, number_of_pages=400)
     whole, drawn = (preset_texts(data, pieces=n).queries for n in (10_000, 600))
     share = [sum("femurs" in text for text in texts) / len(texts) for texts in (whole, drawn)]
     assert share[1] > 2 * share[0] > 0

@@ -1,0 +1,43 @@
+"""The recipe of the encoders that come along, whole: few texts, few steps, the real teacher."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pocketquery import sdk
+from pocketquery.export.presets import recipe
+from pocketquery.server.modeling import SentenceEncoder
+from tests.export.presets.small_data import data_folder
+
+SMALL = recipe.Budget(80, 20, 20, 1, None, 2, 8)
+ARGUMENTS = ["--preset", "1mb", "--vocabulary", "400", "--budget", "second"]
+
+
+def test_a_student_goes_on_from_another_budgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = replace(SMALL, steps=3, typo_share=0.4, seed=27, start="first", interpolation=0.5)
+    monkeypatch.setattr(recipe, "BUDGETS", {"first": SMALL, "second": second})
+    data, output = data_folder(tmp_path / "data"), tmp_path / "presets"
+    places = ["--data", str(data), "--output", str(output)]
+    assert recipe.main(["make", *ARGUMENTS, *places]) == 0
+    made = output / "1mb"
+    first, last = (SentenceEncoder.load(made / name) for name in ("student-first", "student"))
+    assert last.space["distillation"]["start"] == first.content_id
+    assert (last.space["distillation"]["steps"], last.space["distillation"]["seed"]) == (3, 27)
+    assert first.tokenizer.get_vocab() == last.tokenizer.get_vocab()
+    encoder = sdk.load(made / "bundle")
+    assert encoder.name == "pocketquery-minilm-1mb"
+    assert encoder.encode("who wrote it").shape == (384,)
+    card = (made / "bundle" / "README.md").read_text()
+    assert "2 steps of 8 texts, 30% of them mistyped, seed 26; then 3 steps of 8 texts, 40%" in card
+    assert "seed 27, 50% of the way |" in card
+    assert "{" not in card
+    capsys.readouterr()
+    before = last.content_id  # what is done is not done again
+    assert recipe.main(["distil", *ARGUMENTS, *places]) == 0
+    assert SentenceEncoder.load(made / "student").content_id == before
+    assert "distil" not in capsys.readouterr().err
