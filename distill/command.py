@@ -21,10 +21,12 @@ examples:
   pocketquery distill --corpus corpus.jsonl.gz --queries queries.tsv.gz --output student
   pocketquery distill --corpus corpus.jsonl --student 2x128 --vocabulary 8000 --output tiny
   pocketquery distill --teacher BAAI/bge-small-en-v1.5 --texts log.txt --typos 0.35 --output student
+  pocketquery distill --start student --texts newer.txt --interpolation 0.5 --output student-2
 
 The student learns from queries (--queries, or --texts with one a line) and from sentences of the
 corpus, and to rank the corpus as the teacher does. Killed and run again, it continues where it was.
 """
+_SHAPE, _MAX_LENGTH = "3x384", 128
 _SHAPES = (
     "layers x width (default: 3x384); 3x384x768: with a narrower FFN; 2x384-pq8: eight dimensions "
     "of the vocabulary table a byte"
@@ -46,13 +48,21 @@ def distill(subparsers: Any) -> None:
     add("--corpus", metavar="FILE", help="documents to search: corpus.jsonl, plain, gzip or xz")
     add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain, gzip or xz")
     add("--texts", metavar="FILE", help="more queries, one a line, plain, gzip or xz")
-    add("--student", default="3x384", metavar="LxW", help=_SHAPES)
+    add("--student", default=_SHAPE, metavar="LxW", help=_SHAPES)
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
     add("--vocabulary", type=int, metavar="N", help="prune to about N subword tokens")
+    add("--start", metavar="FOLDER", help="go on from this student, with its shape and vocabulary")
+    add(
+        "--interpolation",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="with --start: how far to go from its weights to the trained ones (default: 1)",
+    )
     add(
         "--max-length",
         type=Integer(whole(4)),
-        default=128,
+        default=_MAX_LENGTH,
         help="tokens of a query (default: 128)",
     )
     add("--typos", type=float, default=0.0, metavar="SHARE", help="share of mistyped texts, 0 to 1")
@@ -90,17 +100,25 @@ def _run(arguments: argparse.Namespace) -> int:
     texts = unique_texts([*_queries(arguments), *query_like_texts(corpus, arguments.seed)])
     if not texts:
         raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
+    student: StudentConfig | None = StudentConfig(
+        shape=arguments.student,
+        layers=_layers(arguments.layers),
+        vocabulary_size=arguments.vocabulary,
+        max_length=arguments.max_length,
+    )
+    start = None
+    if arguments.start is not None:
+        start = SentenceEncoder.load(arguments.start)
+        if student == StudentConfig(shape=_SHAPE, max_length=_MAX_LENGTH):
+            student = None  # it was not asked for
     report = distill(
         SentenceEncoder.load(arguments.teacher, device=arguments.device),
         texts,
         arguments.output,
         documents=[content(document) for document in corpus],
-        student=StudentConfig(
-            shape=arguments.student,
-            layers=_layers(arguments.layers),
-            vocabulary_size=arguments.vocabulary,
-            max_length=arguments.max_length,
-        ),
+        student=student,
+        start=start,
+        interpolation=arguments.interpolation,
         config=TrainingConfig(
             steps=arguments.steps,
             batch_size=arguments.batch_size,

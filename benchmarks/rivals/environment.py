@@ -41,7 +41,8 @@ def device_python() -> Path:
     """The interpreter with our base install alone, of the checkout as it is. Raises as
     ``rivals_python`` does.
     """
-    sources = [_CONSTRAINTS, _ROOT / "pyproject.toml", *sorted(_ROOT.glob("sdk/**/*.py"))]
+    sdk = sorted([*_ROOT.glob("sdk/**/*.py"), *_ROOT.glob("sdk/default/*")])
+    sources = [_CONSTRAINTS, _ROOT / "pyproject.toml", *sdk]
     return _python("device", ["--constraint", str(_CONSTRAINTS), str(_ROOT)], sources)
 
 

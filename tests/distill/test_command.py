@@ -42,6 +42,24 @@ def test_every_source_of_texts_is_learnt_from(
     assert student.max_length == 48  # the teacher's: it is below 128
 
 
+def test_a_student_learns_on_and_stops_halfway(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["--texts", str(files / "log.txt.gz")]
+    assert distil(files, tmp_path / "first", *texts) == 0
+    on = ["distill", "--teacher", str(files / "teacher"), "--start", str(tmp_path / "first"),
+          "--steps", "3", "--batch-size", "2", *texts]  # fmt: skip
+    assert main([*on, "--interpolation", "0.5", "--output", str(tmp_path / "half")]) == 0
+    known = SentenceEncoder.load(tmp_path / "half").space["distillation"]
+    assert (known["student"], known["interpolation"]) == ("1x32", 0.5)
+    capsys.readouterr()
+    assert main([*on, "--student", "1x32", "--output", str(tmp_path / "other")]) == 1
+    assert "student and start are both given" in capsys.readouterr().err
+    plain = ["distill", "--teacher", str(files / "teacher"), *texts, "--interpolation", "0.5"]
+    assert main([*plain, "--output", str(tmp_path / "other")]) == 1
+    assert "interpolation is 0.5 without start" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
