@@ -26,7 +26,6 @@ examples:
 The student learns from queries (--queries, or --texts with one a line) and from sentences of the
 corpus, and to rank the corpus as the teacher does. Killed and run again, it continues where it was.
 """
-_SHAPE, _MAX_LENGTH = "3x384", 128
 _SHAPES = (
     "layers x width (default: 3x384); 3x384x768: with a narrower FFN; 2x384-pq8: eight dimensions "
     "of the vocabulary table a byte"
@@ -48,7 +47,7 @@ def distill(subparsers: Any) -> None:
     add("--corpus", metavar="FILE", help="documents to search: corpus.jsonl, plain, gzip or xz")
     add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain, gzip or xz")
     add("--texts", metavar="FILE", help="more queries, one a line, plain, gzip or xz")
-    add("--student", default=_SHAPE, metavar="LxW", help=_SHAPES)
+    add("--student", metavar="LxW", help=_SHAPES)
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
     add("--vocabulary", type=int, metavar="N", help="prune to about N subword tokens")
     add("--start", metavar="FOLDER", help="go on from this student, with its shape and vocabulary")
@@ -62,7 +61,6 @@ def distill(subparsers: Any) -> None:
     add(
         "--max-length",
         type=Integer(whole(4)),
-        default=_MAX_LENGTH,
         help="tokens of a query (default: 128)",
     )
     add("--typos", type=float, default=0.0, metavar="SHARE", help="share of mistyped texts, 0 to 1")
@@ -100,30 +98,26 @@ def _run(arguments: argparse.Namespace) -> int:
     texts = unique_texts([*_queries(arguments), *query_like_texts(corpus, arguments.seed)])
     if not texts:
         raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
-    student: StudentConfig | None = StudentConfig(
-        shape=arguments.student,
-        layers=_layers(arguments.layers),
-        vocabulary_size=arguments.vocabulary,
-        max_length=arguments.max_length,
-    )
-    start = None
-    if arguments.start is not None:
-        start = SentenceEncoder.load(arguments.start)
-        if student == StudentConfig(shape=_SHAPE, max_length=_MAX_LENGTH):
-            student = None  # it was not asked for
+    asked: dict[str, Any] = {
+        "shape": arguments.student,
+        "layers": _layers(arguments.layers),
+        "vocabulary_size": arguments.vocabulary,
+        "max_length": arguments.max_length,
+    }
+    asked = {name: value for name, value in asked.items() if value is not None}
     report = distill(
         SentenceEncoder.load(arguments.teacher, device=arguments.device),
         texts,
         arguments.output,
         documents=[content(document) for document in corpus],
-        student=student,
-        start=start,
+        student=StudentConfig(**asked) if asked else None,
+        start=None if arguments.start is None else SentenceEncoder.load(arguments.start),
         interpolation=arguments.interpolation,
         config=TrainingConfig(
             steps=arguments.steps,
             batch_size=arguments.batch_size,
             learning_rate=arguments.learning_rate,
-            max_length=arguments.max_length,
+            max_length=arguments.max_length or StudentConfig.max_length,
             typo_share=arguments.typos,
             typo_rate=arguments.typo_rate,
             quantised_share=arguments.quantised_share,

@@ -53,8 +53,9 @@ def test_a_student_learns_on_and_stops_halfway(
     known = SentenceEncoder.load(tmp_path / "half").space["distillation"]
     assert (known["student"], known["interpolation"]) == ("1x32", 0.5)
     capsys.readouterr()
-    assert main([*on, "--student", "1x32", "--output", str(tmp_path / "other")]) == 2
-    assert "student and start are both given" in capsys.readouterr().err
+    for more in (["--student", "1x32"], ["--student", "3x384"], ["--max-length", "128"]):
+        assert main([*on, *more, "--output", str(tmp_path / "other")]) == 2
+        assert "student and start are both given" in capsys.readouterr().err
     plain = ["distill", "--teacher", str(files / "teacher"), *texts, "--interpolation", "0.5"]
     assert main([*plain, "--output", str(tmp_path / "other")]) == 2
     assert "interpolation is 0.5 without start" in capsys.readouterr().err

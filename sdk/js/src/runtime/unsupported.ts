@@ -1,9 +1,9 @@
 import { MissingExtraError } from "../errors.js";
 
-/** The error for what the runtime cannot do. */
-export function unsupported(what: string): MissingExtraError {
+/** The error for what the runtime cannot do, which the graph or something else has. */
+export function unsupported(what: string, whose = "the graph"): MissingExtraError {
   return new MissingExtraError(
-    `the graph has ${what}, which pocketquery/runtime cannot run: it runs encoders as pocketquery exports ` +
+    `${whose} has ${what}, which pocketquery/runtime cannot run: it runs encoders as pocketquery exports ` +
       "them. Pass onnxruntime-web, -node or -react-native as onnxruntime",
   );
 }
