@@ -22,6 +22,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from gate import checked_leg, judge, why_not
 from starts import Start, start_names, start_texts
@@ -38,6 +39,8 @@ def main() -> int:
     parser.add_argument("--start", choices=start_names(), default="english")
     parser.add_argument("--legs", type=int, default=1, help="train so many of them (default: 1)")
     parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so many")
+    parser.add_argument("--device", default="cpu", help="to train on (default: cpu)")
+    parser.add_argument("--workers", type=int, default=0, help="processes that prepare batches")
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     options = parser.parse_args()
     start = Start(options.start)
@@ -54,10 +57,13 @@ def main() -> int:
         return 0
     if not 1 <= options.legs <= len(start.legs):
         parser.error(f"--legs is {options.legs}; expected 1 to {len(start.legs)}, as are declared")
-    return _train(start, data, options.legs, options.minutes)
+    runs_on = {"device": options.device, "workers": options.workers}
+    return _train(start, data, options.legs, options.minutes, runs_on)
 
 
-def _train(start: Start, data: Path, legs: int, minutes: float | None) -> int:
+def _train(
+    start: Start, data: Path, legs: int, minutes: float | None, runs_on: dict[str, Any]
+) -> int:
     began, used = time.monotonic(), time.process_time()
     texts, _ = start_texts(start.name, data)
     start.make_vocabulary(texts)
@@ -65,7 +71,7 @@ def _train(start: Start, data: Path, legs: int, minutes: float | None) -> int:
     before = _steps(start)
     while ended and start.finished() < legs:
         left = None if minutes is None else minutes - (time.monotonic() - began) / 60
-        ended = start.train(start.finished() + 1, texts, left)
+        ended = start.train(start.finished() + 1, texts, left, **runs_on)
     done = _steps(start)
     seconds = time.process_time() - used
     print(

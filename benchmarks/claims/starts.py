@@ -22,12 +22,13 @@ from data_sets import ciphers, pages
 from transformers import AutoTokenizer
 
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.corpus.groups import GroupList
+from pocketquery.server.corpus.groups import GroupList, Source
 from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from pocketquery.server.modeling.cooccurrence import begin_with_cooccurrence
 from pocketquery.server.modeling.mlm_head import MLM_HEAD, load_mlm_heads, save_mlm_head
 from pocketquery.server.modeling.presets import new_encoder
+from pocketquery.server.modeling.sentence_encoder import to_device
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 from pocketquery.server.training.log import read_log
@@ -138,13 +139,23 @@ class Start:
             config = TokenizerConfig(kind="wordpiece", vocabulary=self.settings["vocabulary"])
             train_tokenizer(texts, folder, config)
 
-    def train(self, leg: int, texts: GroupList, minutes: float | None = None) -> bool:
+    def train(
+        self,
+        leg: int,
+        texts: Source,
+        minutes: float | None = None,
+        *,
+        device: str = "cpu",
+        workers: int = 0,
+    ) -> bool:
         """Train leg ``leg`` to its end, or for so many minutes; goes on from its checkpoint.
 
         Args:
             leg: from 1, after the finished ones.
             texts: to learn from.
             minutes: after which it stops at the next checkpoint; None: at the end of the leg.
+            device: torch device to train on.
+            workers: processes that prepare batches; does not change the result.
 
         Returns:
             Whether the leg is at its end.
@@ -161,8 +172,13 @@ class Start:
             begin_with_cooccurrence(encoder, [objective], rows, kept=kept)
         _set_dropout(encoder, self.settings.get("dropout"))
         config = PretrainingConfig(
-            **self.legs[leg - 1], seed=leg, checkpoint_every=_SAVED_EVERY, diagnose_every=0
+            **self.legs[leg - 1],
+            seed=leg,
+            checkpoint_every=_SAVED_EVERY,
+            diagnose_every=0,
+            workers=workers,
         )
+        to_device(encoder, device)
         ends = None if minutes is None else time.monotonic() + 60 * minutes
         run = folder.with_suffix(".run")
 
@@ -180,7 +196,8 @@ class Start:
         except _Paused:
             return False
         for module in (encoder, objective):
-            module.half()  # what is kept, and so can be published, is what the studies start from
+            # What is kept, and so can be published, is what the studies start from.
+            module.cpu().half()
         encoder.save(folder)
         write_atomic(folder / "log.jsonl", (run / "log.jsonl").read_bytes())
         save_mlm_head(folder, [objective])
