@@ -11,13 +11,15 @@ texts, and with ``both`` half of each. Then the collection's real queries
 are asked before and after: nDCG@10 by meaning (dense) and by both (hybrid), as typed and with
 8 % of the letters mistyped, with 95 % intervals of a paired bootstrap over queries. ``elsewhere``
 is the same on the seven other collections, which were not adapted to, 400 queries of each as typed.
+``--steps``, ``--queries`` and ``--stretches`` are of the student's adaptation.
 With ``--interpolation`` the student's weights go that far from what they were to the trained ones
 (1; default 0.5); several are measured after one training, and the verdict is of the whole way. The
 bundle must be distilled from the demo's teacher, and carry a training step (``pocketquery export
 --training-step``) unless a student is adapted; it is then the student's own.
 
 A collection that is done is kept in ``runs/adaptation``: killed and started again, the benchmark
-goes on. The last line is one JSON object; the exit status is 1 where a figure is missed:
+goes on. Of all eight the figures are stored in docs/results/adaptation.json, by what was adapted.
+The last line is one JSON object; the exit status is 1 where a figure is missed:
 
     dense, mean over the collections            interval above 0
     mistyped, dense, mean                       interval above 0
@@ -36,11 +38,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from quality_sets import FORUMS, SETS, data_folder, read_set
+from suite.results import figures_of, store
 
 from pocketquery.client.adaptation.acceptance import AdaptationVerdict
 from pocketquery.client.adaptation.adaptation import AdaptationConfig, adapt
@@ -88,10 +91,17 @@ def main() -> int:
     arm = "adapter"
     if arguments.student:
         ways = tuple(arguments.interpolation)
-        learn = functools.partial(
-            teach_student, arguments.student, arguments.rank, ways, arguments.seed
+        config = StudentAdaptationConfig(
+            ranked_by=arguments.rank,
+            interpolation=1.0,  # the ways are gone below
+            most_queries=arguments.queries,
+            stretches=arguments.stretches,
         )
-        arm = "-".join(["student", arguments.rank, *map(str, ways)])
+        training = replace(config.training, steps=arguments.steps, seed=arguments.seed)
+        config = replace(config, training=training)
+        learn = functools.partial(teach_student, arguments.student, config, ways)
+        given = (arguments.steps, arguments.queries, arguments.stretches, *ways)
+        arm = "-".join(["student", arguments.rank, *map(str, given)])
     work = WORK / f"{sha256_file(path / 'encoder.onnx')[:12]}-{arguments.seed}-{arm}"
     work.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}
@@ -102,7 +112,7 @@ def main() -> int:
             write_atomic(kept, json.dumps(found) + "\n")
         results[name] = json.loads(kept.read_bytes())
         print_result(name, results[name])
-    return report(results)
+    return report(arm, results)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -110,6 +120,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--bundle", default="trainable", help="with a training step")
     parser.add_argument("--student", help="adapt this student, not the bundle's adapter")
     parser.add_argument("--rank", choices=("hybrid", "teacher", "both"), default="hybrid")
+    default = StudentAdaptationConfig()
+    parser.add_argument("--steps", type=int, default=default.training.steps)
+    parser.add_argument("--queries", type=int, default=default.most_queries)
+    parser.add_argument("--stretches", type=int, default=default.stretches)
     parser.add_argument("--interpolation", type=float, nargs="+", default=[0.5])
     parser.add_argument("--sets", nargs="+", choices=ALL, default=list(ALL))
     parser.add_argument("--seed", type=int, default=0)
@@ -159,18 +173,11 @@ def teach_adapter(bundle: Bundle, seed: int, index: Index) -> Learnt:
 
 
 def teach_student(
-    folder: str,
-    rank: Literal["hybrid", "teacher", "both"],
-    ways: Sequence[float],
-    seed: int,
-    index: Index,
+    folder: str, config: StudentAdaptationConfig, ways: Sequence[float], index: Index
 ) -> Learnt:
     """What ``pocketquery adapt-student`` and ``export`` do; kept whatever the verdict is."""
     student = SentenceEncoder.load(folder)
     start = {name: value.clone() for name, value in student.state_dict().items()}
-    config = StudentAdaptationConfig()
-    config = replace(config, training=replace(config.training, seed=seed), ranked_by=rank)
-    config = replace(config, interpolation=1.0)  # the ways are gone below
     texts = [document.text for document in itertools.islice(index.documents(), 512)]
     encoders: dict[float, Encoder] = {}
     with tempfile.TemporaryDirectory() as work:
@@ -267,8 +274,9 @@ def print_result(name: str, result: dict[str, Any]) -> None:
             print(f"  {way:5} {condition:22} {before:.4f} {shown(gain)}", flush=True)
 
 
-def report(results: dict[str, Any]) -> int:
-    """The means over collections, the JSON line and the exit status, which the last way decides."""
+def report(arm: str, results: dict[str, Any]) -> int:
+    """The means over collections, the JSON line and the exit status, which the last way decides;
+    of all collections they are stored, beside what other arms found."""
     missed: list[str] = []
     values: dict[str, Any] = {}
     print(f"\nmean over {len(results)} collections")
@@ -276,13 +284,29 @@ def report(results: dict[str, Any]) -> int:
         means = {name: bootstrap_difference(some) for name, some in pairs(results, way).items()}
         for name, gain in means.items():
             print(f"  {way:5} {name:25} {shown(gain)}")
-        values[way] = {n: [g.estimate, g.low, g.high] for n, g in means.items()}
+        each = {name: pairs({name: result}, way) for name, result in results.items()}
+        values[way] = {
+            "mean": {name: rounded(gain) for name, gain in means.items()},
+            **{
+                name: {one: rounded(bootstrap_difference(some)) for one, some in found.items()}
+                for name, found in each.items()
+            },
+        }
         missed = [n for n in ("here dense clean", "here dense mistyped") if means[n].low <= 0]
         for name in ("here hybrid clean", "elsewhere dense clean"):
             if means[name].estimate < -TOLERANCE:
                 missed.append(name)
-    print(json.dumps({"sets": list(results), "gains": values, "missed": missed}))
+    accepted = [name for name, result in results.items() if result["verdict"]["accepted"]]
+    found = {"accepted": accepted, "gains": values, "missed": missed}
+    if set(results) == set(ALL):
+        arms = {**figures_of("adaptation").get("arms", {}), arm: found}
+        store("adaptation", {"arms": arms, "missed": [a for a in arms if arms[a]["missed"]]})
+    print(json.dumps({"sets": list(results), **found}))
     return 1 if missed else 0
+
+
+def rounded(gain: Interval) -> list[float]:
+    return [round(value, 4) for value in (gain.estimate, gain.low, gain.high)]
 
 
 def shown(gain: Interval) -> str:

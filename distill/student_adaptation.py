@@ -64,6 +64,7 @@ class StudentAdaptationConfig:
             than the whole way keeps more of what the student knew of other documents.
         most_queries: pseudo-queries to train on.
         most_kept_aside: pseudo-queries to judge by, of documents that teach nothing.
+        stretches: of a document's sentences that are pseudo-queries, beside its title.
 
     Raises:
         InvalidInputError: a value out of range; names it.
@@ -75,6 +76,7 @@ class StudentAdaptationConfig:
     interpolation: float = 0.5
     most_queries: int = 3000
     most_kept_aside: int = 500
+    stretches: int = 2
 
     def __post_init__(self) -> None:
         check_fields(
@@ -83,6 +85,7 @@ class StudentAdaptationConfig:
             sharpness=number(1e-3, 10),
             interpolation=number(1e-2, 1),
             most_queries=whole(),
+            stretches=whole(),
             most_kept_aside=whole(LEAST_KEPT_ASIDE),
         )
 
@@ -150,6 +153,7 @@ def adapt_student(
         most_kept_aside=config.most_kept_aside,
         least=config.training.batch_size,
         seed=config.training.seed,
+        stretches=config.stretches,
     )
     texts = [query.text for query in taught]
     vectors = index.vectors()

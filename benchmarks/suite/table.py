@@ -326,7 +326,11 @@ BENCHMARKS = (
 _HOURS = "hours of training; arms, seeds and budgets in claims/arms.toml, figures in docs/claims.md"
 
 LEFT_OUT = (
-    LeftOut("adaptation.py", "half an hour: four minutes of training on each of eight collections"),
+    LeftOut(
+        "adaptation.py",
+        "half an hour: four minutes of training on each of eight collections",
+        stores=True,
+    ),
     LeftOut("federated_quality.py", "some six core-hours; figures in docs/federation.md"),
     LeftOut(
         "privacy_attacks.py",

@@ -33,7 +33,7 @@ _LEAST_SAMPLED = 1000  # documents, however few queries are taught: a tenth give
 
 _LEAST_TITLE = 2  # words: one alone is a name, and finds itself
 _SHORTEST, _LONGEST = 4, 14  # words of a stretch
-_STRETCHES = 2  # a document
+_STRETCHES = 2  # of a document, where nothing else is said
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
@@ -45,19 +45,22 @@ class PseudoQuery:
     source: str
 
 
-def pseudo_queries(document: Document, rng: random.Random) -> Iterator[PseudoQuery]:
-    """Those of one document: its title, and two stretches of its sentences, where it has some.
+def pseudo_queries(
+    document: Document, rng: random.Random, stretches: int = _STRETCHES
+) -> Iterator[PseudoQuery]:
+    """Those of one document: its title, and stretches of its sentences, where it has some.
 
     Args:
         document: any.
         rng: draws the stretches; equal states give equal ones.
+        stretches: how many.
     """
     title = document.metadata.get("title")
     if isinstance(title, str) and len(cut(title).texts) >= _LEAST_TITLE:
         yield PseudoQuery(title.strip(), document.id)
     sentences = [cut(part) for part in _SENTENCE.split(document.text)]
     sentences = [one for one in sentences if len(one.texts) >= _SHORTEST]
-    for _ in range(_STRETCHES if sentences else 0):
+    for _ in range(stretches if sentences else 0):
         yield PseudoQuery(_stretch(rng.choice(sentences), rng), document.id)
 
 
@@ -76,7 +79,13 @@ def sample(documents: Iterable[Document], count: int, rng: random.Random) -> lis
 
 
 def taught_and_kept_aside(
-    index: Index, *, most: int, most_kept_aside: int, least: int, seed: int
+    index: Index,
+    *,
+    most: int,
+    most_kept_aside: int,
+    least: int,
+    seed: int,
+    stretches: int = _STRETCHES,
 ) -> tuple[list[PseudoQuery], list[PseudoQuery]]:
     """Pseudo-queries to train on and others to judge by, of different documents, shuffled.
 
@@ -86,6 +95,7 @@ def taught_and_kept_aside(
         most_kept_aside: to judge by.
         least: to train on, where it is worth it.
         seed: of everything drawn.
+        stretches: of a document, beside its title.
 
     Raises:
         InvalidInputError: the documents give fewer.
@@ -95,7 +105,7 @@ def taught_and_kept_aside(
     rng.shuffle(documents)
     aside = max(1, round(_SHARE_KEPT_ASIDE * len(documents)))
     found = [
-        [query for document in some for query in pseudo_queries(document, rng)]
+        [query for document in some for query in pseudo_queries(document, rng, stretches)]
         for some in (documents[aside:], documents[:aside])
     ]
     taught, kept_aside = found[0], found[1]

@@ -144,8 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         student = folder / ("student" if name == options.budget else f"student-{name}")
         texts = _texts(budget, options.data)
         print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
-        learnt.update(texts.queries)
-        ranked.update(texts.documents)
+        if "export" in parts:  # the model card counts them
+            learnt.update(texts.queries)
+            ranked.update(texts.documents)
         preset = _preset(options, budget)
         if "teacher" in parts:
             _teach(preset, texts, options.output, options.device)

@@ -37,17 +37,20 @@ class Option:
     @property
     def switch(self) -> str:
         """The option without which this one does nothing, as its help says first; or empty."""
-        named = self.help.partition(":")[0]
-        return _SWITCH_OF.get(named, "")
+        return _SWITCHES.get(self.help.partition(":")[0], ("", ""))[0]
+
+    @property
+    def switched_on(self) -> str:
+        """How :attr:`switch` is switched on, in words."""
+        return _SWITCHES[self.help.partition(":")[0]][1]
 
 
-# What an option's help begins with, the option that is meant, and how that is switched on from its
+# What an option's help begins with: the option that is meant, and how that is switched on from its
 # default, at which it is off.
-_SWITCH_OF = {"secure": "secure", "privacy": "privacy", "buffered": "mode"}
 _SWITCHES = {
-    "secure": "set secure to on",
-    "privacy": "set privacy to devices or server, with secure on",
-    "mode": "set mode to buffered",
+    "secure": ("secure", "set secure to on"),
+    "privacy": ("privacy", "set privacy to devices or server, with secure on"),
+    "buffered": ("mode", "set mode to buffered"),
 }
 
 _LOCAL = LocalConfig()
@@ -269,7 +272,7 @@ def _check_switches(values: Mapping[str, Any]) -> None:
         if one.switch and values[one.switch] == off and found != one.default:
             raise InvalidInputError(
                 f"{one.name} is {found!r} with {one.switch} {off}, where it does nothing; "
-                f"{_SWITCHES[one.switch]}, or leave {one.name} out"
+                f"{one.switched_on}, or leave {one.name} out"
             )
 
 
