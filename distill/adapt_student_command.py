@@ -61,6 +61,13 @@ def adapt_student(subparsers: Any) -> None:
         help="pseudo-queries to train on, at most (default: 3000)",
     )
     add(
+        "--stretches",
+        type=int,
+        default=2,
+        metavar="N",
+        help="of a document's sentences that are pseudo-queries, beside its title (default: 2)",
+    )
+    add(
         "--seed",
         type=Integer(SEED),
         default=0,
@@ -87,6 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
         ranked_by=arguments.rank,
         interpolation=arguments.interpolation,
         most_queries=arguments.queries,
+        stretches=arguments.stretches,
     )
     training = replace(config.training, steps=arguments.steps, seed=arguments.seed)
     student, teacher = (

@@ -87,6 +87,14 @@ def test_same_arguments_give_the_same_bits_and_another_seed_others(
     assert len(first.losses) == SMALL.steps
 
 
+def test_more_stretches_of_a_document_teach_more(index: Index) -> None:
+    options = {"most": 10_000, "most_kept_aside": 10_000, "least": 1, "seed": 0}
+    few, many = (taught_and_kept_aside(index, stretches=n, **options) for n in (2, 5))
+    for one, other in zip(few, many, strict=True):  # both the taught and those kept aside
+        assert len(other) == 2 * len(one)  # a title and two, a title and five
+        assert {query.source for query in one} == {query.source for query in other}
+
+
 @pytest.mark.parametrize("most", [1, 30])
 def test_few_queries_to_teach_leave_enough_to_judge_by(index: Index, most: int) -> None:
     taught, kept_aside = taught_and_kept_aside(
@@ -216,14 +224,20 @@ def test_nothing_shown_and_what_moves_everything_are_refused() -> None:
     assert "moved by 0.200" in judge(before, after, 0.2).reason
 
 
-@given(st.text(max_size=300), st.one_of(st.none(), st.text(max_size=40)), st.integers(0, 9))
+@given(
+    st.text(max_size=300),
+    st.one_of(st.none(), st.text(max_size=40)),
+    st.integers(0, 9),
+    st.integers(1, 8),
+)
 def test_pseudo_queries_are_cut_from_their_document(
-    text: str, title: str | None, seed: int
+    text: str, title: str | None, seed: int, stretches: int
 ) -> None:
     document = Document("a", text, {} if title is None else {"title": title})
-    found = list(pseudo_queries(document, random.Random(seed)))
-    assert found == list(pseudo_queries(document, random.Random(seed)))
-    assert len(found) <= 3
+    found = list(pseudo_queries(document, random.Random(seed), stretches))
+    assert found == list(pseudo_queries(document, random.Random(seed), stretches))
+    titled = bool(found) and found[0].text == (title or "").strip()
+    assert len(found) in (0, 1, stretches, stretches + titled)
     for query in found:
         assert query.source == "a"
         assert query.text.strip()
