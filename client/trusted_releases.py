@@ -23,7 +23,6 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from pocketquery.sdk.bundle.adapter import AdapterRelease, parse_adapter, read_adapter
@@ -184,7 +183,7 @@ class TrustedReleases:
         release = parse_adapter(data, name)
         _check_target(release, known.target(secret) if searching else known.release, known, name)
         release.check_belongs(manifest, name, "fetch the adapter of this bundle")
-        return replace(release, signed_by=next(iter(known.signatures)))
+        return release._replace(signed_by=next(iter(known.signatures)))
 
     def _without_statement(
         self,

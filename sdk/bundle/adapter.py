@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,8 +61,7 @@ _MOST_CHARACTERS = 1024  # of a version, an id
 _MOST_DIGITS = 20
 
 
-@dataclass(frozen=True)
-class AdapterRelease:
+class AdapterRelease(NamedTuple):
     """A release that was read and is sound in itself.
 
     Attributes:
@@ -246,7 +245,7 @@ def read_adapter(
     data = source if isinstance(source, bytes) else _read(Path(source))
     name = name if isinstance(source, bytes) else str(source)
     signed_by = None if public_key is None else _check_signed(data, public_key, name)
-    release = replace(parse_adapter(data, name), signed_by=signed_by)
+    release = parse_adapter(data, name)._replace(signed_by=signed_by)
     release.check_belongs(manifest, name, "fetch the adapter of this bundle")
     return release
 

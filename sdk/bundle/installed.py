@@ -33,8 +33,8 @@ DEFAULT = "default"
 DEFAULT_BUNDLE = Path(__file__).parents[1] / "default"
 
 _GROUP = "pocketquery.bundles"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_VALUE = re.compile(r"(\w+(?:\.\w+)*)\s*:\s*(\w[\w.]*)")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+_VALUE = r"(\w+(?:\.\w+)*)\s*:\s*(\w[\w.]*)"
 
 
 def bundles() -> Mapping[str, Path]:
@@ -55,10 +55,10 @@ def bundles() -> Mapping[str, Path]:
 
 def installed_bundle(name: Path | str) -> Path | None:
     """The bundle installed as ``name``; None where there is none, or that can be no name."""
-    if isinstance(name, Path) or not _NAME.fullmatch(name):
-        return None
     if name == DEFAULT:  # without a look at every package that is installed
         return DEFAULT_BUNDLE
+    if isinstance(name, Path) or not re.fullmatch(_NAME, name):
+        return None
     return bundles().get(name)
 
 
@@ -69,7 +69,7 @@ def _places(point: EntryPoint) -> Iterator[Path]:
     """
     from importlib.util import find_spec
 
-    value = _VALUE.fullmatch(point.value)
+    value = re.fullmatch(_VALUE, point.value)
     if value is None:
         return
     outer, *inner = value[1].split(".")

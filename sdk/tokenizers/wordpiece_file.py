@@ -118,6 +118,8 @@ def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
     vocabulary: dict[str, int] = _field(model, "vocab", dict, "model")
     numbers = vocabulary.values()
     # All at once, which a cold start feels; one by one only to name the culprit.
+    if set(map(type, numbers)) == {int} and list(numbers) == list(range(len(vocabulary))):
+        return vocabulary
     if (
         set(map(type, numbers)) - {int}
         or min(numbers, default=0) < 0

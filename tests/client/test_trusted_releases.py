@@ -286,7 +286,7 @@ def test_an_encoder_takes_what_was_trusted(bundle: Bundle, path: Path) -> None:
     encoder.swap_adapter(found)
     with pytest.raises(SignatureError, match="release 4: read without a key"):
         encoder.swap_adapter(unsigned)
-    foreign = replace(found, space_id="another")
+    foreign = found._replace(space_id="another")
     with pytest.raises(SpaceMismatchError, match="another"):
         encoder.swap_adapter(foreign)
 
