@@ -201,14 +201,15 @@ class Made:
         claims = read_collection(CollectionFiles(find_files(folder).corpus, *training))
         found = [
             triple
-            for collection in (_without_held_out(squad), claims)
+            for collection in (without_held_out(squad), claims)
             for triple in _mined(collection)
         ]
         random.Random(0).shuffle(found)
         return GroupList(found, "triples")
 
 
-def _without_held_out(whole: Collection) -> Collection:
+def without_held_out(whole: Collection) -> Collection:
+    """The documents of the articles that no test asks about, and the questions on them."""
     documents = [one for one in whole.documents if not is_held_out(one.id)]
     kept = {one.id for one in documents}
     judgements = {
