@@ -17,7 +17,7 @@ examples:
   pocketquery export --student adapted --queries queries.tsv --output bundle
 
 Pseudo-queries are cut from the index's documents; the ranking of each by the index's words and the
-teacher's meaning teaches the student, whose own is by meaning alone. No label, and no document
+teacher's meaning, and that by its meaning alone, teach the student. No label, and no document
 encoded again. Queries cut from documents that were kept aside decide: what is not shown to find
 more is not written, and the exit status is 1. Killed and run again, it continues where it was.
 pocketquery adapt does the same to a bundle's adapter, without torch, to a lesser gain.
@@ -41,8 +41,8 @@ def adapt_student(subparsers: Any) -> None:
     add(
         "--rank",
         choices=("hybrid", "teacher", "both"),
-        default="hybrid",
-        help="what ranks: words and meaning (default), the teacher's meaning, or half of each",
+        default="both",
+        help="what ranks: words and meaning, the teacher's meaning, or half of each (default)",
     )
     add(
         "--interpolation",
@@ -52,20 +52,20 @@ def adapt_student(subparsers: Any) -> None:
         help="of the way from the student's weights to the trained ones; less keeps more of what "
         "it knew of other documents (default: 0.5)",
     )
-    add("--steps", type=int, default=300, metavar="N", help="of training (default: 300)")
+    add("--steps", type=int, default=900, metavar="N", help="of training (default: 900)")
     add(
         "--queries",
         type=int,
-        default=3000,
+        default=9000,
         metavar="N",
-        help="pseudo-queries to train on, at most (default: 3000)",
+        help="pseudo-queries to train on, at most (default: 9000)",
     )
     add(
         "--stretches",
         type=int,
-        default=2,
+        default=6,
         metavar="N",
-        help="of a document's sentences that are pseudo-queries, beside its title (default: 2)",
+        help="of a document's sentences that are pseudo-queries, beside its title (default: 6)",
     )
     add(
         "--seed",

@@ -4,10 +4,14 @@ The hybrid ranking of an index, by words and meaning together, is better than a 
 the teacher's vectors in the student's place it is better still. So on pseudo-queries cut from the
 documents, clean and mistyped, the student learns
 
-    KL(softmax(hybrid / sharpness) || softmax(D s / temperature))  +  weight * (1 - cos(s, t))
+    KL(p || softmax(D s / temperature))  +  weight * (1 - cos(s, t))
 
-with D the index's own vectors, s the student's of a query and t the teacher's. Documents, vectors
-and the space stay as they are. ``client/adaptation`` does the same to an adapter, without torch.
+    p = (softmax(hybrid / sharpness) + softmax(D t / temperature)) / 2
+
+with D the index's own vectors, s the student's of a query and t the teacher's. Of p's halves, the
+first tells the student what words find, and the second what its teacher means: that is what the
+hybrid ranking lacks once the student is adapted, for words it has already. Documents, vectors and
+the space stay as they are. ``client/adaptation`` does the first to an adapter, without torch.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ __all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student"]
 
 def _training() -> TrainingConfig:
     return TrainingConfig(
-        steps=300,
+        steps=900,
         batch_size=32,
         learning_rate=1e-4,
         cosine_weight=0.5,
@@ -71,12 +75,12 @@ class StudentAdaptationConfig:
     """
 
     training: TrainingConfig = field(default_factory=_training)
-    ranked_by: Literal["hybrid", "teacher", "both"] = "hybrid"
+    ranked_by: Literal["hybrid", "teacher", "both"] = "both"
     sharpness: float = 0.1
     interpolation: float = 0.5
-    most_queries: int = 3000
+    most_queries: int = 9000
     most_kept_aside: int = 500
-    stretches: int = 2
+    stretches: int = 6
 
     def __post_init__(self) -> None:
         check_fields(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from pocketquery.distill import (
     distill,
     student_adaptation,
 )
+from pocketquery.distill.adapt_student_command import adapt_student as adapt_student_command
 from pocketquery.distill.student_adaptation import _targets
 from pocketquery.distill.training import interpolate
 from pocketquery.export.indexing import build_index
@@ -259,6 +261,18 @@ def test_another_space_is_refused(folder: Path, tmp_path: Path, which: str) -> N
 def test_settings_out_of_range_are_refused(field: str, value: Any) -> None:
     with pytest.raises(InvalidInputError, match=field):
         replace(SMALL, **{field: value})
+
+
+def test_the_commands_defaults_are_the_configurations() -> None:
+    parser = argparse.ArgumentParser()
+    adapt_student_command(parser.add_subparsers())
+    words = ["adapt-student", "--student", "s", "--index", "i", "--output", "o"]
+    found, config = parser.parse_args(words), StudentAdaptationConfig()
+    assert found.rank == config.ranked_by
+    assert found.interpolation == config.interpolation
+    assert found.queries == config.most_queries
+    assert found.stretches == config.stretches
+    assert (found.steps, found.seed) == (config.training.steps, config.training.seed)
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
