@@ -47,10 +47,10 @@ def adapt_student(subparsers: Any) -> None:
     add(
         "--interpolation",
         type=float,
-        default=0.5,
+        default=0.75,
         metavar="SHARE",
         help="of the way from the student's weights to the trained ones; less keeps more of what "
-        "it knew of other documents (default: 0.5)",
+        "it knew of other documents (default: 0.75)",
     )
     add("--steps", type=int, default=900, metavar="N", help="of training (default: 900)")
     add(

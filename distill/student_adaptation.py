@@ -77,7 +77,7 @@ class StudentAdaptationConfig:
     training: TrainingConfig = field(default_factory=_training)
     ranked_by: Literal["hybrid", "teacher", "both"] = "both"
     sharpness: float = 0.1
-    interpolation: float = 0.5
+    interpolation: float = 0.75
     most_queries: int = 9000
     most_kept_aside: int = 500
     stretches: int = 6
