@@ -89,7 +89,7 @@ class StudentAdaptationConfig:
             sharpness=number(1e-3, 10),
             interpolation=number(1e-2, 1),
             most_queries=whole(),
-            stretches=whole(),
+            stretches=whole(1, 100),
             most_kept_aside=whole(LEAST_KEPT_ASIDE),
         )
 

@@ -90,8 +90,13 @@ def check_replaceable(place: Path, kind: FolderKind) -> None:
     else's in it, or an empty one.
 
     Raises:
-        InvalidInputError: ``place`` holds something else.
+        InvalidInputError: ``place`` holds something else, or lies below what is no folder.
     """
+    above = next((one for one in place.absolute().parents if one.exists()), place)
+    if not above.is_dir():
+        raise InvalidInputError(
+            f"{above} is not a folder, so {place} cannot be made in it; name another place"
+        )
     if not place.exists():
         return
     entries = sorted(one.name for one in place.iterdir()) if place.is_dir() else None

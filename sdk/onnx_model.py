@@ -11,6 +11,7 @@ Sources: https://protobuf.dev/programming-guides/encoding and onnx/onnx.proto.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
@@ -55,7 +56,8 @@ def open_session(
 
     Args:
         model: the bytes of an ONNX file.
-        options: the session's; the model's format is set in it.
+        options: the session's; the model's format is set in it, and threads beyond the machine's
+            cores, which would wait for one another, are taken out.
         source: how to call the model in an error, say "the bundle's encoder.onnx".
 
     Raises:
@@ -66,6 +68,7 @@ def open_session(
     check_self_contained(model, source)
     # onnxruntime's own format, which it else guesses from the bytes, was not looked through.
     options.add_session_config_entry("session.load_model_format", "ONNX")
+    options.intra_op_num_threads = min(options.intra_op_num_threads, os.cpu_count() or 1)
     try:
         session = onnxruntime.InferenceSession(model, options, providers=_PROVIDERS)
         _ask_names(session)

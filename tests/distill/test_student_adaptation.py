@@ -256,7 +256,13 @@ def test_another_space_is_refused(folder: Path, tmp_path: Path, which: str) -> N
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("sharpness", 0.0), ("most_kept_aside", 5), ("ranked_by", "words"), ("interpolation", 1.5)],
+    [
+        ("sharpness", 0.0),
+        ("most_kept_aside", 5),
+        ("ranked_by", "words"),
+        ("interpolation", 1.5),
+        ("stretches", 10**8),
+    ],
 )
 def test_settings_out_of_range_are_refused(field: str, value: Any) -> None:
     with pytest.raises(InvalidInputError, match=field):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -182,6 +183,22 @@ def test_the_bundles_adapter_moves_the_vectors(encoder: Encoder, tmp_path: Path)
 def test_more_threads_inside_a_call_give_the_same_text(tiny_bundle: Path, encoder: Encoder) -> None:
     threaded = sdk.load(tiny_bundle, num_threads=2)
     np.testing.assert_allclose(threaded.encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
+
+
+def test_threads_that_the_machine_has_no_cores_for_are_not_made(
+    tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    made, session = [], onnxruntime.InferenceSession
+
+    def noted(model: bytes, options: onnxruntime.SessionOptions, **rest: Any) -> Any:
+        made.append(options.intra_op_num_threads)
+        return session(model, options, **rest)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", noted)
+    sdk.load(tiny_bundle, num_threads=100_000)
+    assert made == [os.cpu_count()]
 
 
 @pytest.mark.parametrize("name", sorted(tiny_files()))

@@ -58,6 +58,13 @@ def test_only_what_is_of_a_kind_is_replaced(
         check_replaceable(tmp_path, KIND)
 
 
+@pytest.mark.parametrize("below", ["new", "new/newer"])
+def test_nothing_can_be_made_below_a_file(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InvalidInputError, match=r"file is not a folder, so .*new.* cannot be made"):
+        check_replaceable(tmp_path / "file" / below, KIND)
+
+
 def test_write_atomic_replaces_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_atomic(path, b"old")
