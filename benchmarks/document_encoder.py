@@ -22,8 +22,8 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from pocketquery.client.bootstrap import bootstrap_difference
 from pocketquery.export.demo_corpus import is_held_out
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus import Collection, CollectionFiles, find_files, read_collection
-from pocketquery.server.corpus.groups import GroupList
+from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.corpus.mining.hard_negatives import (
     NegativesConfig,
     Questions,
@@ -151,8 +151,7 @@ class Made:
 
     def __init__(self, start: Start, leg: int, data: Path, options: argparse.Namespace) -> None:
         self._start, self._leg, self._data, self._options = start, leg, data, options
-        given = {"steps": options.steps, "batch_size": options.batch_size}
-        self.pretraining = PretrainingConfig(**asdict(PRETRAINING) | given)
+        self.pretraining = replace(PRETRAINING, steps=options.steps, batch_size=options.batch_size)
         options.output.mkdir(parents=True, exist_ok=True)
 
     def encoder(self, arm: str) -> SentenceEncoder:
@@ -178,12 +177,11 @@ class Made:
         folder = self._options.output / arm.replace(" ", "-")
         if not folder.is_dir():
             encoder = to_device(self.encoder(before), self._options.device)
-            config = PretrainingConfig(**asdict(config) | {"workers": self._options.workers})
             run = folder.with_suffix(".run")
             learnt = pretrain(
                 encoder,
                 [Part(build_objective(objective, encoder, settings), texts())],
-                config,
+                replace(config, workers=self._options.workers),
                 run=run,
                 show_progress_bar=sys.stderr.isatty(),
             )
@@ -218,10 +216,10 @@ def without_held_out(whole: Collection) -> Collection:
     return Collection.of(documents, [q for q in whole.queries if q.id in judgements], judgements)
 
 
-def _mined(collection: Collection) -> list[Any]:
+def _mined(collection: Collection) -> Iterator[Group]:
     questions = Questions.of_collection(collection)
     negatives = NegativesConfig(negatives=TUNING["negatives"], depth=50)
-    return list(mine_triples(questions, [Bm25Ranker(questions.passages)], negatives))
+    return mine_triples(questions, [Bm25Ranker(questions.passages)], negatives)
 
 
 def scored(

@@ -16,6 +16,7 @@ from pocketquery.sdk.tokenizers.bert_unicode import WORD_CHARACTERS
 __all__ = ["AddedToken", "AddedTokens", "is_word_character"]
 
 _WHITESPACE = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
+_SPACES = re.compile(_WHITESPACE)
 
 
 class AddedToken(NamedTuple):
@@ -66,7 +67,7 @@ class AddedTokens:
             if token.lstrip:
                 start = max(_start_of_space(text, start), done)
             if token.rstrip:
-                stop = re.compile(_WHITESPACE).match(text, stop).end()  # type: ignore[union-attr]
+                stop = _SPACES.match(text, stop).end()  # type: ignore[union-attr]
             if done < start:
                 yield text[done:start]
             yield token.id
@@ -76,7 +77,7 @@ class AddedTokens:
 
 
 def _start_of_space(text: str, end: int) -> int:
-    while end and re.fullmatch(_WHITESPACE, text[end - 1]):
+    while end and _SPACES.fullmatch(text[end - 1]):
         end -= 1
     return end
 
