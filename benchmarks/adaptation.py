@@ -95,6 +95,7 @@ def main() -> int:
         config = StudentAdaptationConfig(
             ranked_by=arguments.rank,
             interpolation=1.0,  # the ways are gone below
+            largest_drift=2.0,  # so that the whole of it is known
             most_queries=arguments.queries,
             stretches=arguments.stretches,
         )

@@ -114,8 +114,14 @@ def _run(arguments: argparse.Namespace) -> int:
     verdict, path = found.verdict, found.path
     if arguments.json:
         said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
+        said |= {"interpolation": found.interpolation}
         print(json.dumps(said | {"output": None if path is None else str(path)}))
     else:
         print_verdict(verdict, found.queries, found.kept_aside)
+        if found.interpolation < config.interpolation:
+            print(
+                f"went {found.interpolation:.2f} of the way, not {config.interpolation:g}: beyond, "
+                "texts of all kinds move too far"
+            )
         print("refused: nothing was written" if path is None else f"written: {path}")
     return 0 if verdict.accepted else 1

@@ -23,11 +23,17 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, known_item_scores
+from pocketquery.client.adaptation.acceptance import (
+    LARGEST_DRIFT,
+    AdaptationVerdict,
+    judge,
+    known_item_scores,
+)
 from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
 from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.distill.targets import Targets
 from pocketquery.distill.training import TrainingConfig, interpolate, train
+from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import SpaceMismatchError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.index.documents import content
@@ -40,6 +46,9 @@ from pocketquery.server.modeling.vector_cache import texts_sha256
 from pocketquery.server.training.checkpoints import clear_work
 
 __all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student"]
+
+_SHORTER = 0.9  # of the way, where texts of all kinds move too far
+_SHORTEST_WAY = 0.05
 
 
 def _training() -> TrainingConfig:
@@ -66,6 +75,8 @@ class StudentAdaptationConfig:
         sharpness: of the hybrid's scores: the lower, the more its first document counts.
         interpolation: how far the weights go from the student's, 0, to the trained ones, 1. Less
             than the whole way keeps more of what the student knew of other documents.
+        largest_drift: of texts of all kinds, mean of 1 - cos to their vectors before. Where the
+            way would move them further, only so much of it is gone as does not.
         most_queries: pseudo-queries to train on.
         most_kept_aside: pseudo-queries to judge by, of documents that teach nothing.
         stretches: of a document's sentences that are pseudo-queries, beside its title.
@@ -78,6 +89,7 @@ class StudentAdaptationConfig:
     ranked_by: Literal["hybrid", "teacher", "both"] = "both"
     sharpness: float = 0.1
     interpolation: float = 0.75
+    largest_drift: float = LARGEST_DRIFT
     most_queries: int = 9000
     most_kept_aside: int = 500
     stretches: int = 6
@@ -88,6 +100,7 @@ class StudentAdaptationConfig:
             ranked_by=one_of("hybrid", "teacher", "both"),
             sharpness=number(1e-3, 10),
             interpolation=number(1e-2, 1),
+            largest_drift=number(1e-3, 2),
             most_queries=whole(),
             stretches=whole(1, 100),
             most_kept_aside=whole(LEAST_KEPT_ASIDE),
@@ -103,12 +116,15 @@ class StudentAdaptation:
         verdict: whether it is better.
         queries: pseudo-queries it was trained on.
         kept_aside: pseudo-queries it was judged by.
+        interpolation: how far the weights went; less than was asked for where texts of all kinds
+            would have moved too far.
     """
 
     path: Path | None
     verdict: AdaptationVerdict
     queries: int
     kept_aside: int
+    interpolation: float
 
 
 def adapt_student(
@@ -186,17 +202,25 @@ def adapt_student(
         log=work / "log.jsonl",
         show_progress_bar=show_progress_bar,
     )
-    interpolate(student, start, config.interpolation)
+    way = config.interpolation
+    interpolate(student, start, way)
+    while (drift := _drift(student, general)) > config.largest_drift and way > _SHORTEST_WAY:
+        way *= _SHORTER
+        interpolate(student, start, _SHORTER)
     after = known_item_scores(student.encode_query, index, kept_aside, **options)
-    moved = float(1 - (student.encode(DIVERSE_TEXTS) * general).sum(axis=1).mean())
-    verdict = judge(before, after, moved)
+    verdict = judge(before, after, drift, config.largest_drift)
     if verdict.accepted:
-        student.space |= {"adaptation": identity}
+        student.space |= {"adaptation": identity | {"interpolation": way}}
         student.save(output)
     clear_work(work)
     return StudentAdaptation(
-        output if verdict.accepted else None, verdict, len(taught), len(kept_aside)
+        output if verdict.accepted else None, verdict, len(taught), len(kept_aside), way
     )
+
+
+def _drift(student: SentenceEncoder, before: Floats) -> float:
+    """How far texts of all kinds moved from ``before``, mean of 1 - cos."""
+    return float(1 - (student.encode(DIVERSE_TEXTS) * before).sum(axis=1).mean())
 
 
 def _targets(

@@ -21,7 +21,14 @@ from pocketquery.client.views.typing_noise import mistype
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.index import Index
 
-__all__ = ["AdaptationVerdict", "Condition", "Scores", "judge", "known_item_scores"]
+__all__ = [
+    "LARGEST_DRIFT",
+    "AdaptationVerdict",
+    "Condition",
+    "Scores",
+    "judge",
+    "known_item_scores",
+]
 
 Condition = tuple[Literal["dense", "hybrid"], Literal["clean", "mistyped"]]
 CONDITIONS: tuple[Condition, ...] = (
@@ -31,7 +38,7 @@ CONDITIONS: tuple[Condition, ...] = (
     ("hybrid", "mistyped"),
 )
 _DEPTH = 10
-_LARGEST_DRIFT = 0.1  # of the golden texts, mean of 1 - cos
+LARGEST_DRIFT = 0.1  # of texts of all kinds, mean of 1 - cos
 
 Scores = dict[Condition, NDArray[np.float64]]
 
@@ -111,12 +118,15 @@ def known_item_scores(
     }
 
 
-def judge(before: Scores, after: Scores, drift: float) -> AdaptationVerdict:
+def judge(
+    before: Scores, after: Scores, drift: float, largest_drift: float = LARGEST_DRIFT
+) -> AdaptationVerdict:
     """Keep what is shown to find more by meaning, and not shown to find less in any way.
 
     Args:
         before, after: of :func:`known_item_scores`, on the same queries.
         drift: of the golden texts.
+        largest_drift: that is accepted.
     """
     gains = {name: bootstrap_difference([(after[name], before[name])]) for name in CONDITIONS}
     dense = [name for name in CONDITIONS if name[0] == "dense"]
@@ -125,9 +135,9 @@ def judge(before: Scores, after: Scores, drift: float) -> AdaptationVerdict:
     )
     worse = [name for name, gain in gains.items() if gain.high < 0]
     reason = ""
-    if drift > _LARGEST_DRIFT:
+    if drift > largest_drift:
         reason = (
-            f"texts of all kinds moved by {drift:.3f} (mean of 1 - cos), at most {_LARGEST_DRIFT} "
+            f"texts of all kinds moved by {drift:.3f} (mean of 1 - cos), at most {largest_drift:g} "
             "is allowed; train with fewer steps or a larger anchor weight"
         )
     elif worse:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from pocketquery.client.adaptation import acceptance
 from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.distill import (
     StudentAdaptation,
@@ -166,7 +165,7 @@ def kl(student: SentenceEncoder, asked: list[str], wanted: Any) -> float:
 
 
 def test_what_finds_more_is_saved_with_its_space_and_what_does_not_is_not(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path
 ) -> None:
     training = replace(SMALL.training, learning_rate=0.5)
     diverging = replace(SMALL, training=training, interpolation=1.0)
@@ -175,8 +174,12 @@ def test_what_finds_more_is_saved_with_its_space_and_what_does_not_is_not(
     assert not refused.verdict.accepted
     assert not (tmp_path / "t").exists()
     # Of a model drawn at random all texts move with any of them.
-    monkeypatch.setattr(acceptance, "_LARGEST_DRIFT", 2.0)
-    longer = replace(SMALL, training=replace(SMALL.training, steps=100), interpolation=1.0)
+    longer = replace(
+        SMALL,
+        training=replace(SMALL.training, steps=100),
+        interpolation=1.0,
+        largest_drift=2.0,
+    )
     _, found = adapted(folder, tmp_path / "s", longer)
     assert found.path == tmp_path / "s", found.verdict
     student = SentenceEncoder.load(found.path)
@@ -185,6 +188,15 @@ def test_what_finds_more_is_saved_with_its_space_and_what_does_not_is_not(
     before = SentenceEncoder.load(folder / "student").backbone.get_input_embeddings().weight
     assert torch.equal(table, before)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
+
+
+def test_weights_that_move_too_far_go_less_of_the_way(folder: Path, tmp_path: Path) -> None:
+    _, free = adapted(folder, tmp_path / "a", replace(SMALL, largest_drift=2.0))
+    assert free.interpolation == SMALL.interpolation
+    least = free.verdict.drift / 2
+    _, held = adapted(folder, tmp_path / "b", replace(SMALL, largest_drift=least))
+    assert held.verdict.drift <= least
+    assert 0.05 < held.interpolation < SMALL.interpolation
 
 
 def test_a_killed_run_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
@@ -261,6 +273,7 @@ def test_another_space_is_refused(folder: Path, tmp_path: Path, which: str) -> N
         ("most_kept_aside", 5),
         ("ranked_by", "words"),
         ("interpolation", 1.5),
+        ("largest_drift", 3.0),
         ("stretches", 10**8),
     ],
 )
@@ -288,6 +301,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     status = main([*words, "--output", str(tmp_path / "s")])
     said = json.loads(capsys.readouterr().out)
     assert status == (0 if said["accepted"] else 1)
+    assert 0 < said["interpolation"] <= 0.75
     assert (tmp_path / "s").exists() == said["accepted"]
     assert main([*words, "--output", str(folder)]) == 2
     assert "is not a sentence-transformers folder" in capsys.readouterr().err
