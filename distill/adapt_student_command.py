@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from pocketquery.sdk.commands import Integer, add_command
-from pocketquery.sdk.validation import SEED
+from pocketquery.sdk.commands import Integer, Number, add_command
+from pocketquery.sdk.validation import SEED, number, whole
 
 __all__ = ["adapt_student"]
 
@@ -46,23 +46,29 @@ def adapt_student(subparsers: Any) -> None:
     )
     add(
         "--interpolation",
-        type=float,
+        type=Number(number(0.01, 1)),
         default=0.75,
         metavar="SHARE",
         help="of the way from the student's weights to the trained ones; less keeps more of what "
         "it knew of other documents (default: 0.75)",
     )
-    add("--steps", type=int, default=900, metavar="N", help="of training (default: 900)")
+    add(
+        "--steps",
+        type=Integer(whole()),
+        default=900,
+        metavar="N",
+        help="of training (default: 900)",
+    )
     add(
         "--queries",
-        type=int,
+        type=Integer(whole()),
         default=9000,
         metavar="N",
         help="pseudo-queries to train on, at most (default: 9000)",
     )
     add(
         "--stretches",
-        type=int,
+        type=Integer(whole(1, 100)),
         default=6,
         metavar="N",
         help="of a document's sentences that are pseudo-queries, beside its title (default: 6)",

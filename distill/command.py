@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import Integer, add_command
+from pocketquery.sdk.commands import Integer, Number, add_command
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import SEED, whole
+from pocketquery.sdk.validation import SEED, number, whole
 
 if TYPE_CHECKING:
     from pocketquery.sdk.index.documents import Document
@@ -49,11 +49,11 @@ def distill(subparsers: Any) -> None:
     add("--texts", metavar="FILE", help="more queries, one a line, plain, gzip or xz")
     add("--student", metavar="LxW", help=_SHAPES)
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
-    add("--vocabulary", type=int, metavar="N", help="prune to about N subword tokens")
+    add("--vocabulary", type=Integer(whole()), metavar="N", help="prune to about N subword tokens")
     add("--start", metavar="FOLDER", help="go on from this student, with its shape and vocabulary")
     add(
         "--interpolation",
-        type=float,
+        type=Number(number(above=0, most=1)),
         default=1.0,
         metavar="SHARE",
         help="with --start: how far to go from its weights to the trained ones (default: 1)",
@@ -63,14 +63,25 @@ def distill(subparsers: Any) -> None:
         type=Integer(whole(4)),
         help="tokens of a query (default: 128)",
     )
-    add("--typos", type=float, default=0.0, metavar="SHARE", help="share of mistyped texts, 0 to 1")
-    add("--typo-rate", type=float, default=0.08, help="errors a letter in those (default: 0.08)")
-    add("--steps", type=int, default=1000, help="optimiser steps (default: 1000)")
-    add("--batch-size", type=int, default=64, help="texts a step (default: 64)")
-    add("--learning-rate", type=float, default=3e-4, help="peak (default: 3e-4)")
+    add(
+        "--typos",
+        type=Number(number(0, 1)),
+        default=0.0,
+        metavar="SHARE",
+        help="share of mistyped texts, 0 to 1",
+    )
+    add(
+        "--typo-rate",
+        type=Number(number(0, 1)),
+        default=0.08,
+        help="errors a letter in those (default: 0.08)",
+    )
+    add("--steps", type=Integer(whole()), default=1000, help="optimiser steps (default: 1000)")
+    add("--batch-size", type=Integer(whole()), default=64, help="texts a step (default: 64)")
+    add("--learning-rate", type=Number(number(above=0)), default=3e-4, help="peak (default: 3e-4)")
     add(
         "--quantised-share",
-        type=float,
+        type=Number(number(0, 1)),
         default=0.0,
         metavar="SHARE",
         help="last part of the steps, which computes as the int8 file will (default: 0)",

@@ -34,7 +34,7 @@ from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.distill.targets import Targets
 from pocketquery.distill.training import TrainingConfig, interpolate, train
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.errors import SpaceMismatchError
+from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import Index
@@ -152,7 +152,8 @@ def adapt_student(
     Raises:
         SpaceMismatchError: index, student and teacher are not of one space.
         InvalidInputError: the index has too few documents with text to learn from and be judged by;
-            ``output`` is a folder that holds something else, or the teacher.
+            ``output`` is a folder that holds something else, or the teacher; a teacher's ranking
+            is asked for, and there is none.
         ArtifactError: ``<output>.work`` holds another run.
     """
     config = config or StudentAdaptationConfig()
@@ -160,6 +161,11 @@ def adapt_student(
     check_model_replaceable(output)
     if teacher is not None:
         teacher.check_kept(output)
+    elif config.ranked_by == "teacher":
+        raise InvalidInputError(
+            "ranked_by is 'teacher' and there is no teacher, expected one: by itself a student "
+            "learns nothing of its own ranking"
+        )
     teacher = teacher or student
     for source, space in (("index", index.space_id), ("teacher", teacher.space_id)):
         if space != student.space_id:

@@ -9,7 +9,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import unique_keys
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SUMMARIES",
     "Integer",
+    "Number",
     "Subparsers",
     "add_action",
     "add_bundle",
@@ -70,6 +71,7 @@ SUMMARIES = {
 }
 """Sub-command -> its line in the list of all of them, in the order of that list."""
 _SNIPPET = 160  # characters
+_Value = TypeVar("_Value", int, float)
 
 
 def encode(subparsers: Subparsers) -> None:
@@ -262,7 +264,8 @@ def add_action(
 
 
 class Integer:
-    """The type of an option whose integers obey a rule: others are a usage error, before any work.
+    """The type of an option whose integers obey a rule: others are a usage error, before any work,
+    which names the option.
 
     Args:
         rule: say ``whole(0)``.
@@ -272,13 +275,31 @@ class Integer:
         self._rule = rule
 
     def __call__(self, text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = None
-        if value is None or not self._rule.holds(value):
-            raise argparse.ArgumentTypeError(f'found "{text}", expected {self._rule.expected}')
-        return value
+        return _parsed(int, text, self._rule)
+
+
+class Number:
+    """As :class:`Integer`, of any number.
+
+    Args:
+        rule: say ``number(0, 1)``.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def __call__(self, text: str) -> float:
+        return _parsed(float, text, self._rule)
+
+
+def _parsed(parse: Callable[[str], _Value], text: str, rule: Rule) -> _Value:
+    try:
+        value = parse(text)
+    except ValueError:
+        value = None
+    if value is None or not rule.holds(value):
+        raise argparse.ArgumentTypeError(f'found "{text}", expected {rule.expected}')
+    return value
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
+from pocketquery.sdk.commands import Integer, add_command, add_public_key, chosen_public_key
+from pocketquery.sdk.progress import Progress
+from pocketquery.sdk.validation import SEED, whole
 
 if TYPE_CHECKING:
     from pocketquery.client.adaptation.acceptance import AdaptationVerdict
@@ -48,17 +49,41 @@ def adapt(subparsers: Any) -> None:
     add("--adapter", metavar="FILE", help="a release to start from (default: the bundle's own)")
     add("--version", metavar="NAME", help="of the result (default: the old one and -adapted)")
     add("--signing-key", metavar="PEM", help="an Ed25519 private key to sign the release with")
-    add("--steps", type=int, default=200, metavar="N", help="of training (default: 200)")
-    add("--batch-size", type=int, default=32, metavar="N", help="queries a step (default: 32)")
+    add(
+        "--steps",
+        type=Integer(whole()),
+        default=200,
+        metavar="N",
+        help="of training (default: 200)",
+    )
+    add(
+        "--batch-size",
+        type=Integer(whole()),
+        default=32,
+        metavar="N",
+        help="queries a step (default: 32)",
+    )
     add(
         "--queries",
-        type=int,
+        type=Integer(whole()),
         default=3000,
         metavar="N",
         help="pseudo-queries to train on, at most (default: 3000)",
     )
-    add("--seed", type=int, default=0, metavar="N", help="of everything drawn (default: 0)")
-    add("--threads", type=int, default=1, metavar="N", help="of the training (default: 1)")
+    add(
+        "--seed",
+        type=Integer(SEED),
+        default=0,
+        metavar="N",
+        help="of everything drawn (default: 0)",
+    )
+    add(
+        "--threads",
+        type=Integer(whole()),
+        default=1,
+        metavar="N",
+        help="of the training (default: 1)",
+    )
     add("--json", action="store_true", help="print the result as one JSON object")
 
 
@@ -87,14 +112,17 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.adapter is not None:
         release = read_adapter(arguments.adapter, manifest=manifest, public_key=key)
         given, parent = dict(release.tensors), release.version
-    with open_index(arguments.index) as index:
+    with (
+        open_index(arguments.index) as index,
+        Progress(config.steps, "adapting", show=not arguments.json) as bar,
+    ):
         found = adapt_encoder(
             bundle,
             index,
             config,
             adapter=given,
             num_threads=arguments.threads,
-            show=_progress(config.steps, shown=not arguments.json),
+            show=lambda step, rate: bar.update(),
         )
     if found.verdict.accepted:
         write_adapter(
@@ -107,14 +135,6 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     _print(found, arguments)
     return 0 if found.verdict.accepted else 1
-
-
-def _progress(steps: int, *, shown: bool) -> Any:
-    """What :func:`adapt` tells of each step, as a bar."""
-    from pocketquery.sdk.progress import progress
-
-    bar = progress(range(steps), "adapting", show=shown)
-    return lambda step, rate: next(bar, None)
 
 
 def print_verdict(verdict: AdaptationVerdict, queries: int, kept_aside: int) -> None:
@@ -138,6 +158,5 @@ def _print(found: Adaptation, arguments: argparse.Namespace) -> None:
         said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
         print(json.dumps(said | {"output": arguments.output if verdict.accepted else None}))
         return
-    print(file=sys.stderr)
     print_verdict(verdict, found.queries, found.kept_aside)
     print(f"written: {arguments.output}" if verdict.accepted else "refused: nothing was written")

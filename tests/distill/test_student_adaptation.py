@@ -282,6 +282,16 @@ def test_settings_out_of_range_are_refused(field: str, value: Any) -> None:
         replace(SMALL, **{field: value})
 
 
+def test_a_teachers_ranking_needs_a_teacher(folder: Path, tmp_path: Path) -> None:
+    student = SentenceEncoder.load(folder / "student")
+    config = replace(SMALL, ranked_by="teacher")
+    with (
+        open_index(folder / "index") as index,
+        pytest.raises(InvalidInputError, match="there is no teacher, expected one"),
+    ):
+        adapt_student(student, index, tmp_path / "s", config=config)
+
+
 def test_the_commands_defaults_are_the_configurations() -> None:
     parser = argparse.ArgumentParser()
     adapt_student_command(parser.add_subparsers())
@@ -292,6 +302,8 @@ def test_the_commands_defaults_are_the_configurations() -> None:
     assert found.queries == config.most_queries
     assert found.stretches == config.stretches
     assert (found.steps, found.seed) == (config.training.steps, config.training.seed)
+    with pytest.raises(SystemExit):
+        parser.parse_args([*words, "--queries", "0"])
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

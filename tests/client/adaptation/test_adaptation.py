@@ -278,8 +278,10 @@ def test_the_command_says_what_is_wrong(
     words = ["adapt", "--bundle", str(folder / "bundle"), "--output", str(tmp_path / "x")]
     assert main([*words, "--index", str(tmp_path / "none")]) != 0
     assert "none" in capsys.readouterr().err
-    assert main([*words, "--index", str(folder / "index"), "--steps", "0"]) != 0
-    assert "steps" in capsys.readouterr().err
+    for option in ("--steps", "--queries", "--threads"):
+        with pytest.raises(SystemExit):
+            main([*words, "--index", str(folder / "index"), option, "0"])
+        assert f'argument {option}: found "0"' in capsys.readouterr().err
 
 
 def test_what_could_not_be_written_is_refused_before_training(
