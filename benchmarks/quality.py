@@ -111,9 +111,16 @@ def our_scores(
 
 
 def model2vec_scores(
-    collections: Mapping[str, Collection], teacher: str, space_id: str
+    collections: Mapping[str, Collection], teacher: str, space_id: str, int8: int | None = None
 ) -> dict[str, dict[str, Scores]]:
-    """condition -> set -> scores of model2vec, which encodes documents and queries itself."""
+    """condition -> set -> scores of model2vec, which encodes documents and queries itself.
+
+    Args:
+        collections: what is searched.
+        teacher: that it is distilled from.
+        space_id: the teacher's.
+        int8: its dimensions, of a byte each; None: model2vec's own defaults.
+    """
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
         texts: dict[str, list[str]] = {}
         for name, collection in collections.items():
@@ -121,7 +128,7 @@ def model2vec_scores(
             texts[f"{name}-clean"] = mistyped(collection.queries, 0.0, 0)
             for seed in SEEDS:
                 texts[f"{name}-{seed}"] = mistyped(collection.queries, TYPOS, seed)
-        vectors = model2vec_vectors(texts, teacher, space_id, Path(folder))
+        vectors = model2vec_vectors(texts, teacher, space_id, Path(folder), int8)
     clean, noisy = {}, {}
     for name, collection in collections.items():
         documents = vectors[f"{name}-documents"]
@@ -132,14 +139,20 @@ def model2vec_scores(
 
 
 def model2vec_vectors(
-    texts: Mapping[str, list[str]], teacher: str, space_id: str, folder: Path
+    texts: Mapping[str, list[str]],
+    teacher: str,
+    space_id: str,
+    folder: Path,
+    int8: int | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     paths = {name: folder / f"{name}.json" for name in texts}
     for name, path in paths.items():
         path.write_text(json.dumps(texts[name]), encoding="utf-8")
     script = REPOSITORY / "benchmarks" / "rivals" / "model2vec_vectors.py"
-    rival_model = REPOSITORY / ".rivals" / f"model2vec-{space_id}"
+    size = "" if int8 is None else f"-int8-{int8}"
+    rival_model = REPOSITORY / ".rivals" / f"model2vec-{space_id}{size}"
     options = ["--teacher", str(resolve_model(teacher)), "--model", str(rival_model)]
+    options += [] if int8 is None else ["--int8", str(int8)]
     files = [str(path) for path in paths.values()]
     subprocess.run([str(rivals_python()), str(script), *options, *files], check=True)
     return {name: np.load(path.with_suffix(".npy")) for name, path in paths.items()}
