@@ -9,10 +9,10 @@ new one, without a lock on its way, and the old session goes when the last call 
 
 from __future__ import annotations
 
-import threading
+import os
+from _thread import allocate_lock  # threading's own, without a millisecond for the rest of it
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -28,9 +28,12 @@ from pocketquery.sdk.texts import check_text, check_texts
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from pocketquery.sdk.validation import check_count
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 __all__ = ["AdapterSource", "EncodeOptions", "Encoder"]
 
-AdapterSource: TypeAlias = Path | str | bytes | AdapterRelease | Tensors
+AdapterSource: TypeAlias = "Path | str | bytes | AdapterRelease | Tensors"
 """A release by its path or its bytes, or read and checked already, or tensors by name."""
 
 _QUERY, _DOCUMENT = "query", "document"
@@ -78,7 +81,7 @@ class Encoder:
         self._serving = serving
         self._own_adapter = own_adapter
         self._public_key = public_key
-        self._swapping = threading.Lock()
+        self._swapping = allocate_lock()
 
     @classmethod
     def of_bundle(
@@ -315,7 +318,7 @@ def _resolved(adapter: AdapterSource, manifest: Manifest, public_key: Key | None
                 f"bundle's was with {key_id(public_key)}; read it with that key"
             )
         return _Adapter(adapter.tensors, adapter.version)
-    if isinstance(adapter, (bytes, str, Path)):
+    if isinstance(adapter, (bytes, str, os.PathLike)):
         release = read_adapter(adapter, manifest=manifest, public_key=public_key)
         return _Adapter(release.tensors, release.version)
     raise InvalidInputError(

@@ -7,7 +7,6 @@ folder. Folders are published the same way: filled beside the target, then renam
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -15,10 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from errno import EEXIST, ENOTEMPTY
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError
+
+if TYPE_CHECKING:  # it takes 4 ms, and a query encoded by the default bundle needs none of it
+    from pathlib import Path
 
 __all__ = [
     "FolderKind",
@@ -26,6 +27,7 @@ __all__ = [
     "check_replaceable",
     "checked_path",
     "hold_folder",
+    "is_present",
     "let_go",
     "present_folder",
     "publish_folder",
@@ -54,7 +56,7 @@ def checked_path(path: object, name: str) -> Path:
     if path == "":
         raise InvalidInputError(f"{name} is an empty path; is a variable unset? Write . for here")
     if isinstance(path, (str, os.PathLike)):
-        return Path(path)
+        return _path(path)
     raise InvalidInputError(f"{name} is a {type(path).__name__}, expected a path")
 
 
@@ -167,7 +169,7 @@ def write_atomic(path: Path | str, data: bytes | str, *, mode: int = 0o666) -> N
     Raises:
         OSError: the disk is full or the folder not writable; ``path`` is then as it was before.
     """
-    path = Path(path)
+    path = _path(path)
     payload = data.encode("utf-8") if isinstance(data, str) else data
     temporary = _temporary(path)
     try:
@@ -190,7 +192,7 @@ def remove_file(path: Path | str) -> None:
     Raises:
         OSError: something cannot be removed.
     """
-    path = Path(path)
+    path = _path(path)
     for file in (path, *_temporaries(path)):
         file.unlink(missing_ok=True)
 
@@ -255,8 +257,12 @@ def present_folder(path: Path) -> Path:
 
     For readers, who change nothing.
     """
-    old = _aside(path)
-    return old if old.is_dir() and not path.exists() else path
+    return _aside(path) if not path.exists() and is_present(path) else path
+
+
+def is_present(path: Path | str) -> bool:
+    """Whether there is something at ``path``, or what :func:`present_folder` finds for it."""
+    return os.path.exists(path) or os.path.isdir(_aside_of(path))
 
 
 def recover_folder(path: Path) -> None:
@@ -308,15 +314,29 @@ def real_path(path: Path | str) -> Path:
 
     What is written beside a folder, to take its place, must be beside the folder itself.
     """
+    return _path(_real(path))
+
+
+def _real(path: Path | str) -> str:
     try:
-        return Path(os.path.realpath(path))
+        return os.path.realpath(path)
     except ValueError:  # a NUL in it: nothing can be there, and whoever looks will say so
-        return Path(path).absolute()
+        return os.path.join(os.getcwd(), path)
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    from pathlib import Path  # see above
+
+    return Path(path)
 
 
 def _aside(path: Path) -> Path:
-    real = real_path(path)
-    return real.parent / f".{real.name}.old"
+    return _path(_aside_of(path))
+
+
+def _aside_of(path: Path | str) -> str:
+    folder, name = os.path.split(_real(path))
+    return os.path.join(folder, f".{name}.old")
 
 
 def _temporary(path: Path) -> Path:
@@ -324,6 +344,8 @@ def _temporary(path: Path) -> Path:
 
 
 def _temporaries(path: Path) -> Iterator[Path]:
+    import glob
+
     return path.parent.glob(f".{glob.escape(path.name)}.????????.tmp")
 
 
@@ -347,5 +369,5 @@ def sha256_bytes(data: bytes) -> str:
 
 def sha256_file(path: Path | str) -> str:
     """Hexadecimal SHA-256 of a file, read in pieces."""
-    with Path(path).open("rb") as file:
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

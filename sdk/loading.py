@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
+from _thread import allocate_lock  # threading's own, without a millisecond for the rest of it
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -15,6 +14,8 @@ from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import InvalidInputError, SignatureError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
     from pocketquery.sdk.arrays import NDArray
@@ -27,7 +28,7 @@ class _Opened:
     """The encoders the module-level functions use; the lock keeps threads from loading twice."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = allocate_lock()
         self.last: Encoder | None = None
         self.named: tuple[tuple[str, str | None], Encoder] | None = None
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,7 +36,10 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.fields import Fields, shortened
-from pocketquery.sdk.files import check_file_replaceable, sha256_bytes, write_atomic
+from pocketquery.sdk.files import check_file_replaceable, checked_path, sha256_bytes, write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "ADAPTER_FORMAT",
@@ -206,7 +208,7 @@ def check_adapter_place(path: Path | str) -> None:
         InvalidInputError: ``path`` is there and no release, or its folder is not there or not
             writable.
     """
-    place = Path(path)
+    place = checked_path(path, "the adapter")
     check_file_replaceable(
         place, "an adapter release", lambda path: parse_adapter(_read(path), str(path))
     )
@@ -242,7 +244,7 @@ def read_adapter(
         SpaceMismatchError: it lives in another space.
         SignatureError: a key is given and the signature is absent or not made by it.
     """
-    data = source if isinstance(source, bytes) else _read(Path(source))
+    data = source if isinstance(source, bytes) else _read(source)
     name = name if isinstance(source, bytes) else str(source)
     signed_by = None if public_key is None else _check_signed(data, public_key, name)
     release = parse_adapter(data, name)._replace(signed_by=signed_by)
@@ -278,7 +280,7 @@ def parse_adapter(data: bytes, name: str = "the adapter") -> AdapterRelease:
     )
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path | str) -> bytes:
     try:
         return read_file(path, LARGEST_RELEASE + 1)
     except (ArtifactError, ValueError) as error:  # ValueError: a NUL in it

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.manifest import (
@@ -44,7 +43,10 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     InvalidInputError,
 )
-from pocketquery.sdk.files import check_replaceable, replace_folder, sha256_bytes
+from pocketquery.sdk.files import check_replaceable, checked_path, replace_folder, sha256_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["Bundle", "file_entries", "write_bundle", "pack"]
 
@@ -214,7 +216,7 @@ def write_bundle(
         CorruptArtifactError: a field of the manifest is out of its bounds.
         OSError: the disk is full or not writable; ``folder`` is as it was before.
     """
-    folder = Path(folder)
+    folder = checked_path(folder, "the bundle")
     if dict(manifest.files) != file_entries(files):
         raise InvalidInputError(
             f"{folder}: the manifest's files are not the files given; "

@@ -7,13 +7,14 @@ found without running its code, or that of a package it lies in.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+    from pathlib import Path
 
 __all__ = [
     "BUNDLE_VARIABLE",
@@ -30,7 +31,9 @@ KEY_VARIABLE = "POCKETQUERY_PUBLIC_KEY"
 """Of the environment: the key that bundles must be signed by."""
 
 DEFAULT = "default"
-DEFAULT_BUNDLE = Path(__file__).parents[1] / "default"
+_SDK = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DEFAULT_BUNDLE = os.path.join(_SDK, "default")
+"""Where the default lies; text, for pathlib takes longer than to open it."""
 
 _GROUP = "pocketquery.bundles"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
@@ -44,8 +47,9 @@ def bundles() -> Mapping[str, Path]:
     """
     # Here, because it takes longer than opening the default, which does not ask for it.
     from importlib.metadata import entry_points
+    from pathlib import Path
 
-    found = {DEFAULT: DEFAULT_BUNDLE}
+    found = {DEFAULT: Path(DEFAULT_BUNDLE)}
     for point in entry_points(group=_GROUP):
         place = next((one for one in _places(point) if one.exists()), None)
         if place is not None:
@@ -55,9 +59,7 @@ def bundles() -> Mapping[str, Path]:
 
 def installed_bundle(name: Path | str) -> Path | None:
     """The bundle installed as ``name``; None where there is none, or that can be no name."""
-    if name == DEFAULT:  # without a look at every package that is installed
-        return DEFAULT_BUNDLE
-    if isinstance(name, Path) or not re.fullmatch(_NAME, name):
+    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
         return None
     return bundles().get(name)
 
@@ -68,6 +70,7 @@ def _places(point: EntryPoint) -> Iterator[Path]:
     outer one for the answer.
     """
     from importlib.util import find_spec
+    from pathlib import Path
 
     value = re.fullmatch(_VALUE, point.value)
     if value is None:

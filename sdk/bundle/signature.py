@@ -8,12 +8,13 @@ package is needed only where a key is used: extra ``sign``.
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, SignatureError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
 SIGNATURE_FILE = "signature"
 
 # 32 raw bytes, 64 hexadecimal digits, or the path of a PEM file.
-Key = bytes | str | Path
+Key: TypeAlias = "bytes | str | Path"
 
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
@@ -40,7 +41,8 @@ _SIGNATURE_BYTES = 64
 class _Files(Protocol):
     """An artefact's files: :class:`pocketquery.sdk.bundle.storage.Storage`."""
 
-    path: Path
+    @property
+    def path(self) -> Path: ...
 
     def size(self, name: str) -> int | None: ...
 
@@ -197,7 +199,8 @@ def _raw(key: Key) -> bytes | None:
 def _pem(key: Key) -> bytes:
     assert not isinstance(key, bytes)
     try:
-        return Path(key).read_bytes()
+        with open(key, "rb") as file:
+            return file.read()
     except OSError as error:
         raise InvalidInputError(
             f"the key {str(key)!r} is neither {2 * _KEY_BYTES} hexadecimal digits nor a readable "

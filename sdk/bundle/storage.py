@@ -13,14 +13,15 @@ import io
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pocketquery.sdk.bundle.installed import bundles, installed_bundle
+from pocketquery.sdk.bundle.installed import DEFAULT, DEFAULT_BUNDLE, bundles, installed_bundle
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.files import checked_path, present_folder, write_atomic
+from pocketquery.sdk.files import checked_path, is_present, present_folder, write_atomic
 
 if TYPE_CHECKING:  # at run time only where a zip is
+    from pathlib import Path
+
     from pocketquery.sdk.stored_zip import StoredZip
 
 __all__ = [
@@ -43,7 +44,10 @@ _BINARY = getattr(os, "O_BINARY", 0)
 class Storage(Protocol):
     """Where named files lie."""
 
-    path: Path
+    @property
+    def path(self) -> Path:
+        """Of the folder, or of the zip."""
+        ...
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes; None where it is not there."""
@@ -62,22 +66,28 @@ class FolderStorage:
         ArtifactError: the system does not let it be read.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self._folder = os.fspath(path)
+
+    @property
+    def path(self) -> Path:
+        """Of the folder."""
+        return checked_path(self._folder, "the folder")
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes; None where it is not there."""
+        path = os.path.join(self._folder, name)
         try:
-            with _explained(self.path / name):
-                found = (self.path / name).stat()
+            with _explained(path):
+                found = os.stat(path)
         except ArtifactNotFoundError:
             return None
-        _check_plain(found.st_mode, self.path / name)
+        _check_plain(found.st_mode, path)
         return found.st_size
 
     def read(self, name: str, limit: int) -> bytes:
         """The whole file, or its first ``limit`` bytes where it is longer."""
-        return read_file(self.path / name, limit)
+        return read_file(os.path.join(self._folder, name), limit)
 
 
 class ZipStorage:
@@ -93,9 +103,14 @@ class ZipStorage:
     def __init__(self, path: Path) -> None:
         from pocketquery.sdk.stored_zip import StoredZip
 
-        self.path = path
+        self._path = path
         with _explained(path):
             self._zip: StoredZip = StoredZip(path)
+
+    @property
+    def path(self) -> Path:
+        """Of the zip."""
+        return self._path
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes as the zip states it; None where it is not there."""
@@ -107,11 +122,11 @@ class ZipStorage:
         Raises:
             CorruptArtifactError: the zip's own check sum does not fit.
         """
-        with _explained(self.path):
+        with _explained(self._path):
             return self._zip.read(name, limit)
 
 
-def read_file(path: Path, limit: int) -> bytes:
+def read_file(path: Path | str, limit: int) -> bytes:
     """The whole file at ``path``, or its first ``limit`` bytes where it is longer.
 
     Raises:
@@ -129,7 +144,7 @@ def read_file(path: Path, limit: int) -> bytes:
             os.close(descriptor)
 
 
-def _check_plain(mode: int, path: Path) -> None:
+def _check_plain(mode: int, path: Path | str) -> None:
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
         found = kinds.get(stat.S_IFMT(mode), "a device or a socket")
@@ -137,7 +152,7 @@ def _check_plain(mode: int, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: Path | str) -> Iterator[None]:
     """What the system says of a file, as an error of ours."""
     try:
         yield
@@ -160,6 +175,8 @@ def open_storage(path: Path | str) -> Storage:
         ArtifactError: the system does not let it be read.
         InvalidInputError: ``path`` is no path.
     """
+    if path == DEFAULT and not is_present(DEFAULT):
+        return FolderStorage(DEFAULT_BUNDLE)
     named, path = path, checked_path(path, "the bundle")
     with _explained(path):
         if not path.exists():
@@ -186,7 +203,7 @@ def pack(folder: Path | str, zip_path: Path | str) -> None:
         ArtifactNotFoundError: there is no such folder.
         OSError: the disk is full or not writable; an older ``zip_path`` is as it was before.
     """
-    folder = Path(folder)
+    folder = checked_path(folder, "the folder")
     if not folder.is_dir():
         raise ArtifactNotFoundError(f"{folder}: found no folder there, expected one to pack")
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -30,7 +30,7 @@ def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_default_is_sound_small_and_says_where_it_comes_from() -> None:
     report = sdk.verify("default")
     assert report.golden is not None
-    assert sum(file.stat().st_size for file in DEFAULT_BUNDLE.iterdir()) <= _MOST_BYTES
+    assert sum(file.stat().st_size for file in Path(DEFAULT_BUNDLE).iterdir()) <= _MOST_BYTES
     assert Bundle.open("default").manifest.license == "Apache-2.0"
 
 
