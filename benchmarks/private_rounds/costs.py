@@ -146,7 +146,7 @@ def bodies_of(group: Group) -> dict[Stage, bytes]:
         binding.digest, places[:enough], confirms[:enough], places[: len(held)], held
     )
     return {
-        Stage.OFFER: Announcement(FEDERATION, binding.privacy).to_bytes(),
+        Stage.OFFER: Announcement(FEDERATION, group.keys[0].public, binding.privacy).to_bytes(),
         Stage.INVITE: group.sum.message(0),
         Stage.COLLECT: collection.to_bytes(binding),
         Stage.CONFIRM: closed.message(0),
