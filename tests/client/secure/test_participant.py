@@ -51,7 +51,7 @@ def messages() -> tuple[Bodies, Bodies]:
     one = group.members[0]
     state = one.file.load()
     assert state is not None
-    bodies, replies = {Stage.OFFER: announce(NOISE)}, dict(state.replies)
+    bodies, replies = {Stage.OFFER: announce(NOISE)}, {Stage.OFFER: state.replies[Stage.OFFER]}
     for stage in list(Stage)[1:]:
         bodies[stage] = group.sum.message(0)
         reply = group.answer(0)
