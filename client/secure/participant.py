@@ -260,16 +260,14 @@ class Participant:
             change.size,
             offer.clip_norm,
         )
-        said_ready = Ready.prove(
-            self._key, self._certificate, said.key, said.federation, offer.round
-        )
+        reply = Ready.prove(self._key, self._certificate, said.key, said.federation, offer.round)
         ready = SecureState(
             progress=SecureProgress.READY,
             epoch=training.epoch,
             trained=trained,
             kept_until=self._clock() + _KEPT_SECONDS,
             asked={},
-            replies={Stage.OFFER: said_ready.to_bytes()},
+            replies={Stage.OFFER: reply.to_bytes()},
             change=change,
         )
         return self._keep(ready, Stage.OFFER, asked)

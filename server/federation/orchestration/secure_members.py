@@ -22,16 +22,12 @@ __all__ = ["DeviceMembers", "Members"]
 
 
 class Members(Protocol):
-    """Asks the devices of a private round, and yields their replies.
-
-    Attributes:
-        vouched: whether the first stage's reply is a certificate alone, because whoever relays it
-            has seen the device's proof.
-    """
+    """Asks the devices of a private round, and yields their replies."""
 
     @property
     def vouched(self) -> bool:
-        """See above."""
+        """Whether the first stage's reply is a certificate alone, because who relays it has seen
+        the device's proof."""
 
     def offer(self, opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> None:
         """Ask who takes part, for the first stage.

@@ -196,8 +196,8 @@ NOT_PROMISED: tuple[str, ...] = (
 )
 
 NOT_REVIEWED: tuple[str, ...] = (
-    "No outside cryptographer has looked at the protocol's confirm and held marks, its boxes under "
-    "static keys, marks in the place of signatures, or the power of two as modulus.",
+    "No outside cryptographer has looked at the protocol's ready, held and confirm marks, its "
+    "boxes under static keys, marks in the place of signatures, or the power of two as modulus.",
     "No outside party has looked at the code.",
     "The attacks are ours: another attacker may do better. Where noise is added, the bounds hold "
     "against every attacker.",
