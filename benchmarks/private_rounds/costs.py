@@ -10,7 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import Message
-from private_rounds.group import AUTHORITY, FEDERATION, NEIGHBOURS, Group, a_change, secret_of
+from private_rounds.group import (
+    ANNOUNCED,
+    AUTHORITY,
+    FEDERATION,
+    NEIGHBOURS,
+    Group,
+    a_change,
+    secret_of,
+)
 
 from pocketquery.client.device import Declined, Offer
 from pocketquery.client.secure.keys import RoundSecret, derive, held_label, mark
@@ -146,7 +154,7 @@ def bodies_of(group: Group) -> dict[Stage, bytes]:
         binding.digest, places[:enough], confirms[:enough], places[: len(held)], held
     )
     return {
-        Stage.OFFER: Announcement(FEDERATION, binding.privacy).to_bytes(),
+        Stage.OFFER: Announcement(FEDERATION, ANNOUNCED, binding.privacy).to_bytes(),
         Stage.INVITE: group.sum.message(0),
         Stage.COLLECT: collection.to_bytes(binding),
         Stage.CONFIRM: closed.message(0),

@@ -24,6 +24,7 @@ from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.secure.coordinator import SecureSum
 
 __all__ = [
+    "ANNOUNCED",
     "AUTHORITY",
     "FEDERATION",
     "NEIGHBOURS",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 AUTHORITY = sha256(b"the authority of a benchmark").digest()
+ANNOUNCED = AgreementKey(sha256(b"the server of a benchmark").digest()).public
 FEDERATION = federation_id("a benchmark")
 NEIGHBOURS = 84
 NEIGHBOURS_OF_MANY = 64  # the bitmaps of a group of 10,000 and 84 certificates pass 100 KB by 0.5 %

@@ -55,6 +55,7 @@ __all__ = [
     "is_mark",
     "mark",
     "mask_label",
+    "ready_label",
     "self_label",
     "sign_certificate",
 ]
@@ -285,6 +286,12 @@ def federation_id(name: str) -> bytes:
             "the federation's name is empty, expected a name or 32 hexadecimal digits"
         )
     return hashlib.sha256(name.encode()).digest()[:FEDERATION_BYTES]
+
+
+def ready_label(federation: bytes, device: bytes, announced: bytes) -> bytes:
+    """Of the key of the mark with which ``device`` proves to the holder of the ``announced`` key
+    that it holds its own. There is no binding yet that the label could name."""
+    return b"ready " + federation + device + announced
 
 
 def box_label(beta: bytes, sender: bytes, receiver: bytes) -> bytes:

@@ -5,9 +5,10 @@ digest, k its ``neighbours``, g its ``size``. A *bitmap* of n members has ceil(n
 j is bit j % 8 (1 is the least) of byte j // 8, and the bits beyond n are zero. Where a layout says
 "neighbour", they come in ascending order of position, as in :attr:`Binding.ring`.
 
-    stage 1  down  Announcement   federation 16 | mode 1 | participations 4 | bands 4 | counted-on 4
-                                  | noise multiplier 8 (IEEE 754 double) | season (ASCII, the rest)
-             up    a certificate, 100 bytes
+    stage 1  down  Announcement   federation 16 | X25519 public key 32 | mode 1 | participations 4
+                                  | bands 4 | counted-on 4 | noise multiplier 8 (IEEE 754 double)
+                                  | season (ASCII, the rest)
+             up    Ready          certificate 100 | ready mark 16
     stage 2  down  Invitation     position 4 | length of the binding 2 | binding | k certificates
              up    Boxes          beta 32 | position 4 | mask public key 32 | SHA-256 of the self
                                   seed 32 | for each neighbour a box of 112
@@ -45,6 +46,7 @@ from pocketquery.client.secure.keys import (
     KEY_BYTES,
     MARK_BYTES,
     Certificate,
+    check_agreement_key,
 )
 from pocketquery.client.secure.layout import (
     bitmap_bytes,
@@ -71,7 +73,7 @@ __all__ = [
 BOX_BYTES = KEY_BYTES + 2 * SHARE_BYTES + 16  # and the tag
 
 _DIGEST = 32
-_HEADER = struct.Struct(f">{FEDERATION_BYTES}sBIIId")
+_HEADER = struct.Struct(f">{FEDERATION_BYTES}s{KEY_BYTES}sBIIId")
 _MODES = get_args(NoiseMode)
 
 
@@ -91,10 +93,13 @@ class Announcement:
 
     Attributes:
         federation: 16 bytes.
+        key: X25519 public key of who announces it, 32 bytes: a device that is ready proves with it
+            that it holds its own.
         privacy: ``counted_on`` is that of the smallest group the server would begin with.
     """
 
     federation: bytes
+    key: bytes
     privacy: Privacy
 
     def to_bytes(self) -> bytes:
@@ -102,6 +107,7 @@ class Announcement:
         p = self.privacy
         head = _HEADER.pack(
             self.federation,
+            self.key,
             _MODES.index(p.mode),
             p.participations,
             p.bands,
@@ -118,12 +124,14 @@ class Announcement:
             CorruptArtifactError: it is another's, or a value is out of range.
         """
         try:
-            federation, mode, participations, bands, counted_on, noise = _HEADER.unpack_from(data)
+            federation, key, mode, *numbers, noise = _HEADER.unpack_from(data)
+            check_agreement_key(key)
+            participations, bands, counted_on = numbers
             season = data[_HEADER.size :].decode("ascii")
             privacy = Privacy(_MODES[mode], noise, counted_on, season, participations, bands)
         except (struct.error, IndexError, UnicodeDecodeError, PocketQueryError) as error:
             refuse("an announcement", f"{error!s:.200}")
-        return cls(federation, privacy)
+        return cls(federation, key, privacy)
 
 
 @dataclass(frozen=True)

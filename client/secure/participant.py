@@ -35,6 +35,7 @@ from pocketquery.client.secure.messages import (
     Stage,
     Unmasking,
 )
+from pocketquery.client.secure.replies import Ready
 from pocketquery.client.secure.rules import DeviceRules, Trained
 from pocketquery.client.secure.stages import (
     Seat,
@@ -259,13 +260,14 @@ class Participant:
             change.size,
             offer.clip_norm,
         )
+        reply = Ready.prove(self._key, self._certificate, said.key, said.federation, offer.round)
         ready = SecureState(
             progress=SecureProgress.READY,
             epoch=training.epoch,
             trained=trained,
             kept_until=self._clock() + _KEPT_SECONDS,
             asked={},
-            replies={Stage.OFFER: self._certificate.to_bytes()},
+            replies={Stage.OFFER: reply.to_bytes()},
             change=change,
         )
         return self._keep(ready, Stage.OFFER, asked)

@@ -1,4 +1,4 @@
-"""The bodies that devices send in a private round: stages 2 to 5, up. Their layouts stand in
+"""The bodies that devices send in a private round: stages 1 to 5, up. Their layouts stand in
 :mod:`pocketquery.client.secure.messages`.
 """
 
@@ -11,16 +11,100 @@ from typing import Self
 import numpy as np
 
 from pocketquery.client.secure.binding import Binding
-from pocketquery.client.secure.keys import KEY_BYTES, MARK_BYTES
+from pocketquery.client.secure.keys import (
+    CERTIFICATE_BYTES,
+    KEY_BYTES,
+    MARK_BYTES,
+    AgreementKey,
+    Certificate,
+    derive,
+    is_mark,
+    mark,
+    ready_label,
+)
 from pocketquery.client.secure.layout import cut, equal_pieces, refuse
 from pocketquery.client.secure.masks import RingCodes, word_type
 from pocketquery.client.secure.messages import BOX_BYTES
 from pocketquery.client.secure.sharing import SHARE_BYTES
 
-__all__ = ["Boxes", "Confirmed", "Kind", "Masked", "Share", "Shares"]
+__all__ = ["READY_BYTES", "Boxes", "Confirmed", "Kind", "Masked", "Ready", "Share", "Shares"]
+
+READY_BYTES = CERTIFICATE_BYTES + MARK_BYTES
 
 _DIGEST = 32
 _POSITION = 4
+_ROUND = 8
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Stage 1, up: the device has trained, and it is the one that its certificate is of.
+
+    The certificate alone would not say that: neighbours of an earlier round have seen it.
+
+    Attributes:
+        certificate: the device's.
+        proof: a mark, under what its key and the announced one agree on.
+    """
+
+    certificate: Certificate
+    proof: bytes
+
+    @classmethod
+    def prove(
+        cls,
+        key: AgreementKey,
+        certificate: Certificate,
+        announced: bytes,
+        federation: bytes,
+        number: int,
+    ) -> Self:
+        """What the device says in one round.
+
+        Args:
+            key: its own.
+            certificate: of this key.
+            announced: public key of who announced the round, 32 bytes.
+            federation: 16 bytes.
+            number: of the round, below 2**64.
+
+        Raises:
+            InvalidInputError: ``announced`` is no key, or one of small order.
+        """
+        label = ready_label(federation, key.public, announced)
+        secret = derive(key.agree(announced), label)
+        return cls(certificate, mark(secret, _proven(certificate, number)))
+
+    def is_proven(self, announcer: AgreementKey, federation: bytes, number: int) -> bool:
+        """Whether who sent this holds the certified key, and meant this round.
+
+        Args:
+            announcer: the key whose public half was announced.
+            federation: 16 bytes.
+            number: of the round, below 2**64.
+
+        Raises:
+            InvalidInputError: the certified key is none; see
+                :func:`~pocketquery.client.secure.keys.check_certificate`.
+        """
+        device = self.certificate.key
+        label = ready_label(federation, device, announcer.public)
+        secret = derive(announcer.agree(device), label)
+        return is_mark(secret, _proven(self.certificate, number), self.proof)
+
+    def to_bytes(self) -> bytes:
+        """The body, 116 bytes."""
+        return self.certificate.to_bytes() + self.proof
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """The body's content; neither certificate nor proof is checked yet.
+
+        Raises:
+            CorruptArtifactError: it has not 116 bytes.
+        """
+        certificate, proof = cut(data, "a ready device's reply", CERTIFICATE_BYTES, MARK_BYTES)
+        return cls(Certificate.parse(certificate), proof)
 
 
 @dataclass(frozen=True)
@@ -185,6 +269,10 @@ def _share(data: bytes, source: str) -> Share:
     if kind > Kind.MASK or (kind == Kind.NONE and any(value)):
         refuse(source, f"a share of kind {kind}")
     return Share(Kind(kind), value)
+
+
+def _proven(certificate: Certificate, number: int) -> bytes:
+    return number.to_bytes(_ROUND, "big") + certificate.to_bytes()
 
 
 def _head(beta: bytes, position: int) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pocketquery.client.secure.keys import CERTIFICATE_BYTES, MARK_BYTES
+from pocketquery.client.secure.keys import MARK_BYTES
 from pocketquery.client.secure.messages import BOX_BYTES, Stage
+from pocketquery.client.secure.replies import READY_BYTES
 from pocketquery.client.secure.sharing import SHARE_BYTES
 from pocketquery.server.federation.rounds.validation import ExpectedUpdate
 from pocketquery.server.federation.secure.settings import SecureSettings
@@ -42,7 +43,7 @@ class BodyLimits:
         """Bytes of a reply to a stage of a private round, see client/secure/replies.py."""
         k = self._neighbours
         return {
-            Stage.OFFER: CERTIFICATE_BYTES,
+            Stage.OFFER: READY_BYTES,
             Stage.INVITE: _HEAD + _DEALT + BOX_BYTES * k,
             Stage.COLLECT: _HEAD + MARK_BYTES * k + _LONGEST_CODE * self._values,
             Stage.CONFIRM: _HEAD + MARK_BYTES * k,

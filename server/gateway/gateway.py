@@ -55,6 +55,8 @@ _MOST_PREPARED = 256  # updates that are read and wait for the journal: a sum of
 _WHY = {
     SecureReason.BAD_CERTIFICATE: "the certificate is not by the authority of these rounds, or not "
     "for this federation, or has expired; have a new one signed",
+    SecureReason.BAD_PROOF: "there is no proof that the sender holds the certified key, for this "
+    "round and the key that its offer announced; ask for the offer again, and answer that one",
     SecureReason.DUPLICATE: "another reply came before, or another device has this certificate",
 }
 
@@ -152,7 +154,9 @@ class Gateway:
             cohort, free = "", asked.at_once
         if not self._leases.take(key, cohort, free, self._now()):
             return nothing
-        announced = None if asked.secure is None else announcement(asked.secure)
+        announced = None
+        if asked.secure is not None:
+            announced = announcement(asked.secure, journal.key.public)
         made = offer_message(asked.offer, current.opened.state.version, announced)
         return {"offer": made, "retry_after": 0}
 
@@ -213,8 +217,8 @@ class Gateway:
             current, key = _known(journal, signed.key).cohort_round, signed.key
             if stage is Stage.OFFER:
                 reason = current.ready(
-                    key, number, body, signed.digest, most_uploads=most, today=today,
-                    now=self._clock(),
+                    key, number, body, signed.digest, announcer=journal.key,
+                    most_uploads=most, today=today, now=self._clock(),
                 )  # fmt: skip
                 self._leases.give_back(key)
             else:

@@ -35,6 +35,7 @@ from pocketquery.server.gateway.rounds.tables import (
     DeviceRow,
     InForce,
     create_tables,
+    read_agreement_key,
     read_device,
     read_force,
     write_device,
@@ -57,6 +58,8 @@ class GatewayJournal:
 
     Attributes:
         cohort_round: the round that is open, or was last.
+        key: the X25519 key that devices of private rounds are told, and prove with that they hold
+            their own.
         force: the release that devices are to have; None before one is known.
         devices: how many are registered.
     """
@@ -205,6 +208,7 @@ class GatewayJournal:
         """All of it, as it is on disk."""
         try:
             with KIND.explained(self.path):
+                self.key = read_agreement_key(self._connection)
                 self.force = read_force(self._connection)
                 query = "SELECT count(*) FROM devices"
                 (self.devices,) = self._connection.execute(query).fetchone()

@@ -3,7 +3,8 @@
 ``rounds`` are whole rounds of small groups with fixed secrets and a device that is gone after it
 dealt: each device's change, and all messages down and up. The rest are their parts: keystreams,
 boxes, agreements, keys and marks, what a round secret draws, shares, rings, bindings, encodings,
-tables of noise, costs, certificates, ledgers and states as they are kept, and ``answers``: what a
+tables of noise, costs, certificates, replies of devices that are ready, with the private key that
+looks at them, ledgers and states as they are kept, and ``answers``: what a
 device that stands somewhere in a round makes of a body, sound or damaged.
 """
 
@@ -47,7 +48,7 @@ from tests.client.secure.group import (
 )
 from tests.conformance.secure_bodies import NOISY, announcements, bindings, outcome, text_of
 from tests.conformance.secure_numbers import costs, encodings, noise_tables
-from tests.conformance.secure_rounds import answers, rounds
+from tests.conformance.secure_rounds import answers, ready_devices, rounds
 
 __all__ = ["TARGET", "main", "readings"]
 
@@ -253,6 +254,7 @@ _CASES: Mapping[str, Callable[[], Iterator[Any]]] = {
     "certificates": _certificates,
     "settings": _settings,
     "ledgers": _ledgers,
+    "ready": ready_devices,
     "rounds": rounds,
     "answers": answers,
 }

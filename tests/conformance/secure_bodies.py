@@ -124,7 +124,8 @@ def announcements() -> Iterator[dict[str, Any]]:
     def case(data: bytes) -> dict[str, Any]:
         def work() -> Any:
             said = Announcement.parse(data)
-            return {"federation": said.federation.hex(), "privacy": asdict(said.privacy)}
+            federation, key = said.federation.hex(), said.key.hex()
+            return {"federation": federation, "key": key, "privacy": asdict(said.privacy)}
 
         return {"data": data.hex()} | outcome(work)
 
@@ -139,4 +140,8 @@ def announcements() -> Iterator[dict[str, Any]]:
                 yield case(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
     yield case(announce(NOISY) + b"a" * 60)
     yield case(announce(NOISY) + b"\xc3\xa9")
-    yield case(announce(NOISY)[:29] + b"\x7f\xf8" + bytes(6) + b"s")
+    yield case(announce(NOISY)[:61] + b"\x7f\xf8" + bytes(6) + b"s")
+    field = 2**255 - 19
+    for strange in (0, 1, field - 1, field, field + 9, 2**255 + 9, 2**256 - 1):
+        key = strange.to_bytes(32, "little")
+        yield case(announce(NOISY)[:16] + key + announce(NOISY)[48:])

@@ -11,11 +11,15 @@ from typing import Any
 
 from pocketquery.client.device import Declined
 from pocketquery.client.secure.binding import Privacy, settings_digest
+from pocketquery.client.secure.keys import AgreementKey
 from pocketquery.client.secure.messages import Stage
+from pocketquery.client.secure.replies import Ready
 from pocketquery.client.secure.state_file import SecureState, StateFile
 from pocketquery.server.federation.secure.coordinator import SecureSum
 from pocketquery.server.federation.secure.unmasking import Unmasked, unmask
 from tests.client.secure.group import (
+    ANNOUNCER,
+    FEDERATION,
     NARROW,
     NOW,
     OFFER,
@@ -23,13 +27,15 @@ from tests.client.secure.group import (
     SMALL,
     WIDE,
     Group,
+    Member,
     announce,
     drawn,
+    member,
     ready_group,
 )
-from tests.conformance.secure_bodies import NOISY, text_of
+from tests.conformance.secure_bodies import NOISY, outcome, text_of
 
-__all__ = ["answers", "rounds"]
+__all__ = ["answers", "ready_devices", "rounds"]
 
 _RULES = ("least", "least_noisy", "neighbours", "privacy")  # that are not the defaults
 RULES = replace(SMALL, neighbours=4)
@@ -81,6 +87,7 @@ def _devices(group: Group, seed: int) -> list[dict[str, Any]]:
         {
             "key": drawn("device", seed, n).hex(),
             "certificate": one.certificate.to_bytes().hex(),
+            "ready": text_of(_ready(one)),
             "secret": drawn("secret", seed, n, group.binding.digest).hex(),
             "change": {
                 name: text_of(values.astype("<f4").tobytes())
@@ -91,6 +98,13 @@ def _devices(group: Group, seed: int) -> list[dict[str, Any]]:
     ]
 
 
+def _ready(one: Member) -> bytes:
+    """What a device that has trained said."""
+    state = one.file.load()
+    assert state is not None
+    return state.replies[Stage.OFFER]
+
+
 def rounds() -> Iterator[dict[str, Any]]:
     """Three groups, from their devices to the sum."""
     for number in range(3):
@@ -98,6 +112,7 @@ def rounds() -> Iterator[dict[str, Any]]:
         devices = _devices(group, number)
         yield {
             "authority": PUBLIC.hex(),
+            "announcer": ANNOUNCER.private.hex(),
             "announcement": text_of(announce(privacy)),
             "binding": group.binding.to_bytes().decode(),
             "release": text_of(OFFER.release),
@@ -109,6 +124,45 @@ def rounds() -> Iterator[dict[str, Any]]:
             "devices": devices,
             "gone": GONE,
         } | dict(_played(group))
+
+
+def ready_devices() -> Iterator[dict[str, Any]]:
+    """Replies to an announcement, and whether they prove what they should: by the certified key and
+    by another one, damaged, and to another announcer, federation and round."""
+    one, other, number = member(0), member(1), OFFER.round
+
+    def case(key: AgreementKey, body: bytes, announcer: bytes, *where: Any) -> dict[str, Any]:
+        federation, of_round = where or (FEDERATION, number)
+
+        def work() -> bool:
+            return Ready.parse(body).is_proven(AgreementKey(announcer), federation, of_round)
+
+        return {
+            "key": key.private.hex(),
+            "announcer": announcer.hex(),
+            "announced": AgreementKey(announcer).public.hex(),
+            "federation": federation.hex(),
+            "round": of_round,
+            "body": body.hex(),
+        } | outcome(work)
+
+    for of_round in (0, number, 2**53 - 1):
+        said = Ready.prove(one.key, one.certificate, ANNOUNCER.public, FEDERATION, of_round)
+        yield case(one.key, said.to_bytes(), ANNOUNCER.private, FEDERATION, of_round)
+    said = Ready.prove(one.key, one.certificate, ANNOUNCER.public, FEDERATION, number)
+    sound = said.to_bytes()
+    stolen = Ready.prove(other.key, one.certificate, ANNOUNCER.public, FEDERATION, number)
+    yield case(other.key, stolen.to_bytes(), ANNOUNCER.private)
+    yield case(one.key, sound, other.key.private)
+    yield case(one.key, sound, ANNOUNCER.private, bytes(16), number)
+    yield case(one.key, sound, ANNOUNCER.private, FEDERATION, number + 1)
+    for at in (33, 60, 100, 115):
+        changed = sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :]
+        yield case(one.key, changed, ANNOUNCER.private)
+    for body in (b"", sound[:100], sound[:115], sound + b"0", sound[:100] + bytes(16)):
+        yield case(one.key, body, ANNOUNCER.private)
+    small = bytes(32) + sound[32:]
+    yield case(one.key, small, ANNOUNCER.private)
 
 
 def answers() -> Iterator[dict[str, Any]]:

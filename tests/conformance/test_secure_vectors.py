@@ -29,6 +29,7 @@ def test_what_is_refused_is_among_it() -> None:
     """So that a reader that takes everything does not pass."""
     for name in ("boxes", "agreements", "shares", "bindings", "announcements", "certificates"):
         assert {"error" in one for one in FOUND[name]} == {True, False}, name
+    assert {one.get("found") for one in FOUND["ready"]} == {True, False, None}
     for part in FOUND["answers"]:
         replies = [one["reply"] for one in part["bodies"]]
         assert replies[0] is not None

@@ -52,6 +52,7 @@ _PLAIN_LIES = {
 }
 _STAGE_LIES = {
     "certificate": ("forged certificate", _LEFT_OUT),
+    "proof": ("another device's certificate", _LEFT_OUT),
     "shape": ("wrong shape", _LEFT_OUT),
     "replay": ("reply of another round", _LEFT_OUT),
     "garbage": ("garbage under a mask", "its group gives no sum, as out of range"),

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.client.secure.keys import CERTIFICATE_BYTES, MARK_BYTES
 from pocketquery.client.secure.messages import Invitation, Stage
 from pocketquery.client.secure.replies import Kind, Shares
 from pocketquery.client.transforms import SCALES
@@ -93,7 +94,8 @@ def plain_lies(settings: RoundSettings) -> dict[str, Lie]:
 def stage_lies() -> dict[str, StageLie]:
     """By name, what hostile devices send in private rounds."""
     return {
-        "certificate": StageLie(Stage.OFFER, _flipped, "bad_certificate", "absent"),
+        "certificate": StageLie(Stage.OFFER, _forged_certificate, "bad_certificate", "absent"),
+        "proof": StageLie(Stage.OFFER, _without_proof, "bad_proof", "absent"),
         "shape": StageLie(Stage.COLLECT, lambda body, _: body[:-1], "malformed", "absent"),
         "replay": StageLie(Stage.COLLECT, _of_another_round, "malformed", "absent"),
         "garbage": StageLie(Stage.COLLECT, _noise, "sum_out_of_range", "spoils"),
@@ -144,8 +146,15 @@ def _of_the_round_before(update: bytes, _: int) -> bytes:
     return forged(update, round=str(number - 1)) if number else forged(update, base_version="0")
 
 
-def _flipped(body: bytes, _: Invitation | None) -> bytes:
-    return body[:-1] + bytes([body[-1] ^ 1])
+def _forged_certificate(body: bytes, _: Invitation | None) -> bytes:
+    """Signed by nobody: the signature is what the certificate ends with."""
+    last = CERTIFICATE_BYTES - 1
+    return body[:last] + bytes([body[last] ^ 1]) + body[last + 1 :]
+
+
+def _without_proof(body: bytes, _: Invitation | None) -> bytes:
+    """What a neighbour of an earlier round could send, who has seen the certificate alone."""
+    return body[:CERTIFICATE_BYTES] + bytes(MARK_BYTES)
 
 
 def _of_another_round(body: bytes, _: Invitation | None) -> bytes:

@@ -167,7 +167,7 @@ class Driver:
         return self._exchange.connected(least)
 
     def _begin(self, connected: int) -> OpenRound:
-        state, settings = self._publisher.in_force(self._journal.state or self._first), None
+        state, secure = self._publisher.in_force(self._journal.state or self._first), None
         asked = self._settings.asked()
         if self._cohorts is None and not self._settings.is_buffered:
             asked = min(asked, connected)
@@ -176,8 +176,9 @@ class Driver:
             size = sum(value.size for value in state.adapter.values())
             offer = self._offer(state, self._settings)
             driver.check(settings, offer, size, self._settings.clients_per_round)
+            secure = driver.begin(settings, state.round)
         now = self._clock.now()
-        return self._journal.begin(state, self._settings, asked=asked, now=now, secure=settings)
+        return self._journal.begin(state, self._settings, asked=asked, now=now, secure=secure)
 
     def _offer(self, state: FederationState, settings: RoundSettings) -> Offer:
         return Offer(

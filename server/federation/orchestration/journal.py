@@ -54,7 +54,6 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.secure.secure_round import SecureRound
-from pocketquery.server.federation.secure.settings import SecureSettings
 from pocketquery.server.federation.secure.tables import read_noise, write_noise, write_secure
 
 __all__ = ["Journal"]
@@ -123,7 +122,7 @@ class Journal:
         *,
         asked: int | None = None,
         now: float | None = None,
-        secure: SecureSettings | None = None,
+        secure: SecureRound | None = None,
     ) -> OpenRound:
         """Open a round on ``state``, which settles what was a candidate.
 
@@ -132,7 +131,7 @@ class Journal:
             settings: how it is run; kept with the round.
             asked: how many devices are asked, where fewer are there than the settings ask.
             now: the clock's reading, from where the deadline counts.
-            secure: how it is run as a private round; None: it is a plain one.
+            secure: the private round that it is; None: it is a plain one.
 
         Raises:
             InvalidInputError: a round is open, ``state`` is older than what the journal holds, or
@@ -142,7 +141,7 @@ class Journal:
         self._check_next(state)
         opened = open_round(state, settings, asked=asked, now=self._now(now))
         if secure is not None:
-            opened = replace(opened, secure=SecureRound(secure))
+            opened = replace(opened, secure=secure)
         with self._writing() as connection:
             self._write_decision(connection, state, None)
             write_counts(connection, opened)

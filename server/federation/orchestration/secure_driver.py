@@ -37,6 +37,7 @@ from pocketquery.server.federation.secure.coordinator import Skipped
 from pocketquery.server.federation.secure.secure_round import (
     Environment,
     SecureRound,
+    begin,
     close_stage,
     deal,
     planned_encoding,
@@ -99,6 +100,10 @@ class SecureDriver:
         if reason := budget.refusal(self._journal.charges(), settings.budget(), row):
             raise InvalidInputError(reason)
 
+    def begin(self, settings: SecureSettings, number: int) -> SecureRound:
+        """The round ``number`` before anybody was asked, to be written before anybody is."""
+        return begin(settings, number, self._environment.source)
+
     def run(self, heard: RoundReport, offer: Offer, nodes: Sequence[int]) -> RoundReport:
         """Take the open round to its end, from where it is; what was heard.
 
@@ -148,7 +153,14 @@ class SecureDriver:
                 return replace(heard, declined=heard.declined + 1)
             return replace(heard, failed=heard.failed + 1)
         body = reply.body if reply.stage == Stage.OFFER else b""
-        found, reason = ready(self._secure, arrival.node, body, self._environment.wall())
+        found, reason = ready(
+            self._secure,
+            arrival.node,
+            body,
+            opened.state.round,
+            self._environment.wall(),
+            vouched=self._members.vouched,
+        )
         now = self._clock.now()
         opened = replace(opened, secure=found, elapsed=opened.elapsed_at(now), last_now=now)
         self._journal.advance(opened if reason is None else left_out(opened, reason))

@@ -24,6 +24,11 @@ __all__ = ["DeviceMembers", "Members"]
 class Members(Protocol):
     """Asks the devices of a private round, and yields their replies."""
 
+    @property
+    def vouched(self) -> bool:
+        """Whether the first stage's reply is a certificate alone, because who relays it has seen
+        the device's proof."""
+
     def offer(self, opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> None:
         """Ask who takes part, for the first stage.
 
@@ -61,14 +66,17 @@ class DeviceMembers:
         exchange: how nodes are asked.
     """
 
+    vouched = False
+
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
     def offer(self, opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> None:
         """See :class:`Members`."""
-        assert opened.secure is not None
-        announced = announcement(opened.secure.settings).to_bytes()
-        content, ready = secure_records(Stage.OFFER, announced, offer), opened.secure.ready
+        secure = opened.secure
+        assert secure is not None
+        announced = announcement(secure.settings, secure.key.public).to_bytes()
+        content, ready = secure_records(Stage.OFFER, announced, offer), secure.ready
         chosen = self._exchange.drawn(offer.round, nodes, opened.asked)
         asked = [(node, content) for node in chosen if node not in ready]
         seconds = opened.settings.deadline_seconds

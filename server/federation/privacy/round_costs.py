@@ -15,7 +15,7 @@ import numpy as np
 
 from pocketquery.client.secure.binding import Binding, Privacy
 from pocketquery.client.secure.encoding import Encoding
-from pocketquery.client.secure.keys import CERTIFICATE_BYTES, MARK_BYTES
+from pocketquery.client.secure.keys import CERTIFICATE_BYTES, KEY_BYTES, MARK_BYTES
 from pocketquery.client.secure.masks import word_type
 from pocketquery.client.secure.messages import (
     BOX_BYTES,
@@ -25,7 +25,15 @@ from pocketquery.client.secure.messages import (
     Invitation,
     Unmasking,
 )
-from pocketquery.client.secure.replies import Boxes, Confirmed, Kind, Masked, Share, Shares
+from pocketquery.client.secure.replies import (
+    READY_BYTES,
+    Boxes,
+    Confirmed,
+    Kind,
+    Masked,
+    Share,
+    Shares,
+)
 from pocketquery.sdk.errors import MissingExtraError
 from pocketquery.sdk.validation import check, number
 
@@ -47,7 +55,7 @@ def bytes_down(
     beta = binding.digest
     invitation = len(Invitation(0, binding, ()).to_bytes()) + CERTIFICATE_BYTES * neighbours
     bodies = (
-        len(Announcement(binding.federation, binding.privacy).to_bytes()),
+        len(Announcement(binding.federation, bytes(KEY_BYTES), binding.privacy).to_bytes()),
         invitation,
         len(CollectedBoxes(beta, every, (bytes(BOX_BYTES),) * neighbours).to_bytes(binding)),
         len(Confirmation(beta, members, members, bytes(32)).to_bytes(binding)),
@@ -66,7 +74,7 @@ def bytes_up(group: int, neighbours: int, threshold: int, encoding: Encoding) ->
     mark = (bytes(MARK_BYTES),) * neighbours
     codes = np.zeros(encoding.size, word_type(encoding.bits))
     bodies = (
-        bytes(CERTIFICATE_BYTES),
+        bytes(READY_BYTES),
         Boxes(beta, 0, bytes(32), bytes(32), (bytes(BOX_BYTES),) * neighbours).to_bytes(),
         Masked(beta, 0, mark, codes).to_bytes(),
         Confirmed(beta, 0, mark).to_bytes(),

@@ -124,6 +124,16 @@ STORED: tuple[tuple[str, str, str], ...] = (
         "the app is deleted. It holds no query, and is not sent",
     ),
     (
+        "a round's private key, with which its devices prove that they hold theirs",
+        "the server's journal",
+        "the round is closed or skipped; erased pages are overwritten",
+    ),
+    (
+        "a gateway's private key for the same, one for all rounds",
+        "the gateway's journal, readable by its owner alone",
+        "the operator deletes the journal",
+    ),
+    (
         "encrypted boxes, marks",
         "the server's journal",
         "the stage is over that needs them",
@@ -186,8 +196,8 @@ NOT_PROMISED: tuple[str, ...] = (
 )
 
 NOT_REVIEWED: tuple[str, ...] = (
-    "No outside cryptographer has looked at the protocol's confirm and held marks, its boxes under "
-    "static keys, marks in the place of signatures, or the power of two as modulus.",
+    "No outside cryptographer has looked at the protocol's ready, held and confirm marks, its "
+    "boxes under static keys, marks in the place of signatures, or the power of two as modulus.",
     "No outside party has looked at the code.",
     "The attacks are ours: another attacker may do better. Where noise is added, the bounds hold "
     "against every attacker.",

@@ -45,6 +45,7 @@ class SecureReason(StrEnum):
     DUPLICATE = "duplicate"
     TOO_LATE = "too_late"
     BAD_CERTIFICATE = "bad_certificate"
+    BAD_PROOF = "bad_proof"
     BAD_SHARE = "bad_share"
     BELOW_LEAST = "below_least"
     BELOW_THRESHOLD = "below_threshold"

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 from pocketquery.client.device import Offer
 from pocketquery.client.secure.binding import Binding, Privacy, roster_digest, settings_digest
 from pocketquery.client.secure.encoding import Encoding, choose_encoding
-from pocketquery.client.secure.keys import Certificate, check_certificate
+from pocketquery.client.secure.keys import KEY_BYTES, AgreementKey, Certificate
 from pocketquery.client.secure.messages import Announcement, Stage
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.secure.coordinator import SecureReason, SecureSum, Skipped
+from pocketquery.server.federation.secure.readiness import certified, proven
 from pocketquery.server.federation.secure.settings import SecureSettings
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "RandomSource",
     "SystemSource",
     "announcement",
+    "begin",
     "close_stage",
     "deal",
     "planned_encoding",
@@ -114,6 +115,7 @@ class SecureRound:
 
     Attributes:
         settings: how it is run.
+        private: of the X25519 key that the server announces, 32 bytes.
         ready: certificates of devices that trained, by member (secure_members.py), in the order
             they came; none any more once they are dealt to groups.
         groups: those that a sum is still awaited of, by number, all in the same stage.
@@ -124,12 +126,18 @@ class SecureRound:
     """
 
     settings: SecureSettings
+    private: bytes = field(repr=False)
     ready: Mapping[int, Certificate] = field(default_factory=dict)
     groups: Mapping[int, SumGroup] = field(default_factory=dict)
     declined: int = 0
     failed: int = 0
     stages: Mapping[str, int] = field(default_factory=dict)
     finished: bool = False
+
+    @property
+    def key(self) -> AgreementKey:
+        """The one that devices are told, and prove with that they hold theirs."""
+        return AgreementKey(self.private)
 
     @property
     def stage(self) -> Stage:
@@ -141,36 +149,54 @@ class SecureRound:
     def to_dict(self) -> dict[str, Any]:
         """Settings and counts as JSON values; devices and groups have tables of their own."""
         found = {name: getattr(self, name) for name in ("declined", "failed", "finished")}
-        return {**found, "settings": self.settings.to_dict(), "stages": dict(self.stages)}
+        said = {"settings": self.settings.to_dict(), "private": self.private.hex()}
+        return {**found, **said, "stages": dict(self.stages)}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> SecureRound:
         """The round that :meth:`to_dict` described, without devices and groups."""
-        return cls(**{**found, "settings": SecureSettings.from_dict(found["settings"])})
+        read = {
+            "settings": SecureSettings.from_dict(found["settings"]),
+            "private": bytes.fromhex(found["private"]),
+        }
+        return cls(**{**found, **read})
 
 
-def announcement(settings: SecureSettings) -> Announcement:
-    """What devices are told with the offer."""
-    return Announcement(settings.federation_id, privacy_of(settings, settings.least))
+def begin(settings: SecureSettings, number: int, source: RandomSource) -> SecureRound:
+    """The round ``number`` before anybody was asked."""
+    return SecureRound(settings, source.draw(f"round {number} ready", KEY_BYTES))
+
+
+def announcement(settings: SecureSettings, key: bytes) -> Announcement:
+    """What devices are told with the offer.
+
+    Args:
+        settings: of the round.
+        key: the public one, 32 bytes, of who looks at their proofs: the server, or a gateway.
+    """
+    return Announcement(settings.federation_id, key, privacy_of(settings, settings.least))
 
 
 def ready(
-    found: SecureRound, node: int, body: bytes, now: float
+    found: SecureRound, node: int, body: bytes, number: int, now: float, *, vouched: bool = False
 ) -> tuple[SecureRound, SecureReason | None]:
     """``found`` after a device said that it has trained, or why that does not count.
 
     Args:
         found: the round, in its first stage; it stays as it is.
         node: the device, as a member (secure_members.py).
-        body: bytes from it: its certificate.
+        body: bytes from it, a :class:`~pocketquery.client.secure.replies.Ready`.
+        number: of the round.
         now: Unix seconds.
+        vouched: whether a gateway has seen the device's proof; ``body`` is its certificate alone.
     """
     settings = found.settings
-    try:
-        certificate = Certificate.parse(body)
-        check_certificate(certificate, settings.enrolment, settings.federation_id, now)
-    except InvalidInputError:
-        return found, SecureReason.BAD_CERTIFICATE
+    if vouched:
+        certificate = certified(body, settings, now)
+    else:
+        certificate = proven(body, found.key, settings, number, now)
+    if isinstance(certificate, SecureReason):
+        return found, certificate
     known = {one.key for one in found.ready.values()}
     if node in found.ready or certificate.key in known:
         return found, SecureReason.DUPLICATE

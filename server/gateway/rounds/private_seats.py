@@ -4,11 +4,11 @@ what is kept of them is relay.py's.
 
 from __future__ import annotations
 
-from pocketquery.client.secure.keys import Certificate, check_certificate
+from pocketquery.client.secure.keys import AgreementKey
 from pocketquery.client.secure.messages import Stage
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.secure.coordinator import SecureReason
+from pocketquery.server.federation.secure.readiness import proven
 from pocketquery.server.gateway.rounds.errors import RoundOverError
 from pocketquery.server.gateway.rounds.open_cohort import OpenCohort
 from pocketquery.server.gateway.rounds.tables import take_upload, write_answer
@@ -41,8 +41,8 @@ class PrivateSeats(OpenCohort):
         return begun
 
     def ready(
-        self, key: bytes, number: int, certificate: bytes, digest: bytes, *, most_uploads: int,
-        today: int, now: float,
+        self, key: bytes, number: int, body: bytes, digest: bytes, *, announcer: AgreementKey,
+        most_uploads: int, today: int, now: float,
     ) -> SecureReason | None:  # fmt: skip
         """Take a device's word that it is ready for the private round ``number``: None, or why it
         has no seat there.
@@ -50,8 +50,10 @@ class PrivateSeats(OpenCohort):
         Args:
             key: the device's.
             number: of the round.
-            certificate: of the authority that the server names.
+            body: bytes from it, a :class:`~pocketquery.client.secure.replies.Ready`. The server
+                gets the certificate in it, which is to be by the authority that it names.
             digest: its SHA-256.
+            announcer: the gateway's own key, which the offer announced.
             most_uploads: of a device on a day.
             today: days since 1970.
             now: Unix seconds.
@@ -66,13 +68,11 @@ class PrivateSeats(OpenCohort):
         if opened is None or self.cohort is None or self.cohort.asked.secure is None:
             raise RoundOverError(f"round {number} is no private one; ask for an offer")
         secure = self.cohort.asked.secure
-        try:
-            found = Certificate.parse(certificate)
-            check_certificate(found, secure.enrolment, secure.federation_id, now)
-        except InvalidInputError:
-            return SecureReason.BAD_CERTIFICATE
+        found = proven(body, announcer, secure, number, now)
+        if isinstance(found, SecureReason):
+            return found
         take_upload(self._connection, key, today, most_uploads)
-        if not self.relay.sit(key, digest, certificate):
+        if not self.relay.sit(key, digest, found.to_bytes()):
             return SecureReason.DUPLICATE
         self._verdicts.add(key, UpdateVerdict(digest))
         self._touched = True

@@ -1,6 +1,7 @@
 """A private round at a gateway: who has a seat in it, what is to be told them, what they replied.
 
-    OFFER     a device that is ready takes a seat, with its certificate
+    OFFER     a device that is ready, and proved that it is the certified one, takes a seat; its
+              certificate goes to the server
     INVITE    and the later stages: the server's messages come for some of the seats, all at once;
               who has none is in the round no more
 
@@ -92,7 +93,13 @@ class Relay:
         return None if found is None else int(found[0])
 
     def sit(self, key: bytes, digest: bytes, certificate: bytes) -> bool:
-        """Give a device that is ready a seat; False where another has this certificate."""
+        """Give a device that is ready a seat; False where another has this certificate.
+
+        Args:
+            key: the device's.
+            digest: SHA-256 of what it sent.
+            certificate: what the server gets of that.
+        """
         query = "SELECT 1 FROM relay_replies WHERE stage = 1 AND body = ?"
         if self._connection.execute(query, (certificate,)).fetchone() is not None:
             return False

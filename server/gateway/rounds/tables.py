@@ -7,6 +7,8 @@
     cohort     the server's offer, and what is counted beside the sums
     answer     the cohort's sum, or who is ready, once nothing more is taken
     force      the release in force and its lineage
+    agreement  the private half of the key that the gateway announces to its devices, which prove
+               with it that they hold their own
     health     a number that is written to see whether anything can be
 
 and those of an open round (federation/rounds/journal_tables.py; its nonces are in the verdicts),
@@ -16,11 +18,13 @@ and of a private one (relay.py). An update is in none of them.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pocketquery.client.secure.keys import KEY_BYTES, AgreementKey
 from pocketquery.sdk.sqlite_file import SqliteKind
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.journal_tables import ROUND_TABLES
@@ -36,6 +40,7 @@ __all__ = [
     "DeviceRow",
     "InForce",
     "create_tables",
+    "read_agreement_key",
     "read_answer",
     "read_cohort",
     "read_device",
@@ -52,13 +57,17 @@ __all__ = [
 KIND = SqliteKind(
     name="a gateway's journal",
     application_id=0x50514757,  # "PQGW"
-    version=4,
+    version=5,
     mend="restore it from a backup, or give another folder: devices then register again",
     elsewhere="give another folder",
     busy="stop that gateway, or give another folder",
 )
 _PRIVATE = 2  # the version that knew private rounds
 _APPENDED = 3  # the one whose verdicts are appended
+_REMEMBERED = 4  # the one that knew what removed keys had uploaded
+_AGREEMENT_TABLE = (
+    "CREATE TABLE agreement (id INTEGER PRIMARY KEY CHECK (id = 0), private BLOB NOT NULL)"
+)
 _HEALTH_TABLE = (
     "CREATE TABLE health (id INTEGER PRIMARY KEY CHECK (id = 0), writes INTEGER NOT NULL)"
 )
@@ -68,6 +77,7 @@ TABLES = (
     " used INTEGER NOT NULL) WITHOUT ROWID",
     REMOVED_TABLE,
     _HEALTH_TABLE,
+    _AGREEMENT_TABLE,
     VERDICTS_TABLE,
     "CREATE TABLE cohort (id INTEGER PRIMARY KEY CHECK (id = 0), offer BLOB NOT NULL,"
     " nonce TEXT NOT NULL, declined INTEGER NOT NULL, figures TEXT NOT NULL)",
@@ -135,8 +145,8 @@ class InForce:
 
 def create_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Make a new file a journal, or see that it is one; in a transaction. Version 1 knew no private
-    rounds, 2 wrote verdicts and uploads where the device's key has its place, and 3 forgot what a
-    removed key had uploaded.
+    rounds, 2 wrote verdicts and uploads where the device's key has its place, 3 forgot what a
+    removed key had uploaded, and 4 announced no key of its own.
 
     Raises:
         CorruptArtifactError: another program's.
@@ -148,10 +158,24 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(table)
     if version < _APPENDED:
         take_over_verdicts(connection)
-    if version < KIND.version:
+    if version < _REMEMBERED:
         connection.execute(REMOVED_TABLE)
         connection.execute(_HEALTH_TABLE)
+    if version < KIND.version:
+        connection.execute(_AGREEMENT_TABLE)
         KIND.mark(connection)
+    query = "INSERT OR IGNORE INTO agreement VALUES (0, ?)"
+    connection.execute(query, (os.urandom(KEY_BYTES),))
+
+
+def read_agreement_key(connection: sqlite3.Connection) -> AgreementKey:
+    """The gateway's own key, the same for as long as the journal lives.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    (private,) = connection.execute("SELECT private FROM agreement").fetchone()
+    return AgreementKey(private)
 
 
 def read_device(connection: sqlite3.Connection, key: bytes) -> DeviceRow | None:

@@ -26,6 +26,7 @@ from pocketquery.client.secure.ledger import LEDGER, Ledger
 from pocketquery.client.secure.messages import Announcement, Stage
 from pocketquery.client.secure.noise import Table, draw, sigma
 from pocketquery.client.secure.participant import Participant
+from pocketquery.client.secure.replies import Ready
 from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.client.secure.state_file import SecureState, StateFile
 from pocketquery.client.store.file import SECURE
@@ -37,6 +38,7 @@ NOW = 1_800_000_000.0
 FEDERATION = bytes(range(16))
 AUTHORITY = bytes(range(32))
 PUBLIC = public_key_of(AUTHORITY)
+ANNOUNCER = AgreementKey(bytes(range(32, 64)))
 OFFER = Offer(round=7, release=b"a release", clip_norm=1.0)
 SMALL = DeviceRules(least=3, least_noisy=3, neighbours=16, privacy="any")
 WIDE = Encoding(size=24, bits=32, exponent=14, range=0.5, clip=1.0)
@@ -152,7 +154,15 @@ def declined(found: bytes | Declined) -> str:
 
 def announce(privacy: Privacy | None = None) -> bytes:
     """The body of the first stage."""
-    return Announcement(FEDERATION, privacy or Privacy()).to_bytes()
+    return Announcement(FEDERATION, ANNOUNCER.public, privacy or Privacy()).to_bytes()
+
+
+def is_ready(one: Member, found: bytes | Declined, number: int = OFFER.round) -> bool:
+    """Whether ``found`` says that this device is ready for the announced round."""
+    assert isinstance(found, bytes), found
+    said = Ready.parse(found)
+    proven = said.is_proven(ANNOUNCER, FEDERATION, number)
+    return proven and said.certificate == one.certificate
 
 
 def binding_of(
@@ -272,7 +282,7 @@ def ready_group(
         ]
     for one in members:
         found = one.participant.answer(Stage.OFFER, announce(privacy), OFFER)
-        assert found == one.certificate.to_bytes(), found
+        assert is_ready(one, found)
     binding = binding_of(members, degree, threshold, seed=seed, encoding=encoding, privacy=privacy)
     certificates = tuple(one.certificate for one in members)
     return Group(members, SecureSum.begin(binding, certificates, least))

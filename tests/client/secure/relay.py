@@ -13,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.messages import Stage
+from pocketquery.client.secure.replies import Ready
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.secure.coordinator import SecureSum, Skipped
-from tests.client.secure.group import OFFER, announce
+from tests.client.secure.group import ANNOUNCER, FEDERATION, OFFER, announce
 
 __all__ = ["Relay", "relaying"]
 
@@ -46,13 +47,6 @@ class Relay:
         self.declined: list[str] = []
         self.over = threading.Event()
 
-    def join(self, name: str, certificate: bytes) -> None:
-        """The first stage of a device."""
-        with self._lock:
-            self._ready.setdefault(name, certificate)
-            if len(self._ready) == self._size and self.sum is None:
-                self.sum = self._begin(list(self._ready.values()))
-
     def position(self, name: str) -> int:
         """Of a device in the group."""
         return list(self._ready).index(name)
@@ -68,7 +62,10 @@ class Relay:
         """Take a reply; the status of the answer."""
         with self._lock:
             if stage == Stage.OFFER:
-                self.join(name, body)
+                said = Ready.parse(body)
+                if not said.is_proven(ANNOUNCER, FEDERATION, OFFER.round):
+                    return 422
+                self._join(name, said.certificate.to_bytes())
             elif (name, stage) in self._answered:
                 return 200 if self._answered[name, stage] == body else 422
             else:
@@ -87,6 +84,11 @@ class Relay:
             text = base64.b64encode(self._announcement).decode()
             offered = offer_message(OFFER, "1") | {"secure": {"announcement": text}}
         return json.dumps({"offer": offered, "retry_after": 0}).encode()
+
+    def _join(self, name: str, certificate: bytes) -> None:
+        self._ready.setdefault(name, certificate)
+        if len(self._ready) == self._size and self.sum is None:
+            self.sum = self._begin(list(self._ready.values()))
 
     def _close(self) -> None:
         assert self.sum is not None

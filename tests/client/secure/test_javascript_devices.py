@@ -95,7 +95,7 @@ class Fleet:
         for number in range(IN_PYTHON):
             found = self.members[number].participant.answer(Stage.OFFER, announce(privacy), OFFER)
             assert isinstance(found, bytes)
-            relay.join(f"python {number}", found)
+            assert relay.reply(f"python {number}", Stage.OFFER, found) == 200
         while not relay.over.wait(0.02):
             for number in range(IN_PYTHON):
                 said = relay.message(f"python {number}")

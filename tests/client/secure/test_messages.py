@@ -26,7 +26,16 @@ from pocketquery.client.secure.messages import (
     Unmasking,
     survivors_digest,
 )
-from pocketquery.client.secure.replies import Boxes, Confirmed, Kind, Masked, Share, Shares
+from pocketquery.client.secure.replies import (
+    READY_BYTES,
+    Boxes,
+    Confirmed,
+    Kind,
+    Masked,
+    Ready,
+    Share,
+    Shares,
+)
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 NOISE = Privacy("devices", 2.4, 38, "2026-summer", 1)
@@ -78,9 +87,11 @@ def of(kind: Any, value: Any, *more: int) -> None:
     )
 
 
-announcement = Announcement(bytes(range(16)), NOISE)
+announcement = Announcement(bytes(range(16)), bytes(range(32)), NOISE)
 body("Announcement", announcement, announcement.to_bytes(), Announcement.parse)
 invitation = Invitation(59, BINDING, CERTIFICATES)
+ready = Ready(CERTIFICATES[9], RANDOM.bytes(16))
+body("Ready", ready, ready.to_bytes(), Ready.parse)
 body("Invitation", invitation, invitation.to_bytes(), Invitation.parse)
 of(Boxes, Boxes(BETA, 3, RANDOM.bytes(32), RANDOM.bytes(32), BOXES))
 of(CollectedBoxes, CollectedBoxes(BETA, (0, 3, 9), BOXES[:3]))
@@ -147,7 +158,7 @@ def _needs(found: Any) -> bool:
 def test_any_bytes_are_refused(name: str, data: bytes) -> None:
     _, _, parse = BODIES[name]
     if name == "Announcement":  # short, and most of it may be anything
-        data = data[:40]
+        data = data[:72]
     with pytest.raises(CorruptArtifactError):
         parse(data)
 
@@ -158,6 +169,10 @@ def test_the_fields_lie_where_the_layout_says() -> None:
     assert data[32:36] == (3).to_bytes(4, "big")
     assert data[36 + 48 :] == CODES.astype("<u4").tobytes()
     assert len(BODIES["Invitation"][1]) == 6 + len(BINDING.to_bytes()) + 10 * 100
+    assert len(BODIES["Ready"][1]) == READY_BYTES == 116
+    assert BODIES["Ready"][1][:100] == CERTIFICATES[9].to_bytes()
+    assert BODIES["Announcement"][1][16:48] == bytes(range(32))
+    assert len(BODIES["Announcement"][1]) == 16 + 32 + 21 + len(NOISE.season)
     assert len(BODIES["Boxes"][1]) == 100 + 10 * 112
     assert len(BODIES["Shares"][1]) == 36 + 10 * 33
     assert len(BODIES["Confirmation"][1]) == 32 + 8 + 8 + 32

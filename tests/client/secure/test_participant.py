@@ -29,6 +29,7 @@ from tests.client.secure.group import (
     Member,
     announce,
     full_disk,
+    is_ready,
     member,
     ready_group,
 )
@@ -48,7 +49,9 @@ def messages() -> tuple[Bodies, Bodies]:
     """What device 0 of an undisturbed round is asked in each stage, and its replies."""
     group = ready_group(SIZE, K, T, rules=RULES, encoding=NARROW, privacy=NOISE)
     one = group.members[0]
-    bodies, replies = {Stage.OFFER: announce(NOISE)}, {Stage.OFFER: one.certificate.to_bytes()}
+    state = one.file.load()
+    assert state is not None
+    bodies, replies = {Stage.OFFER: announce(NOISE)}, {Stage.OFFER: state.replies[Stage.OFFER]}
     for stage in list(Stage)[1:]:
         bodies[stage] = group.sum.message(0)
         reply = group.answer(0)
@@ -121,7 +124,7 @@ def test_an_offer_again_is_not_trained_on_again_and_another_one_is(tmp_path: Pat
     one = on_disk(tmp_path)
     body = announce(NOISE)
     for offer, trained in ((OFFER, 1), (OFFER, 1), (replace(OFFER, release=b"other"), 2)):
-        assert one.participant.answer(Stage.OFFER, body, offer) == one.certificate.to_bytes()
+        assert is_ready(one, one.participant.answer(Stage.OFFER, body, offer))
         assert one.trainer.trained == trained
     earlier = replace(OFFER, round=6)
     assert "another round" in declined(one.participant.answer(Stage.OFFER, body, earlier))

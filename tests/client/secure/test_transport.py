@@ -28,12 +28,14 @@ from pocketquery.client.records import offer_records, read_reply
 from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.keys import (
     DEVICE_KEY,
+    AgreementKey,
     Certificate,
     DeviceKey,
     federation_id,
     sign_certificate,
 )
 from pocketquery.client.secure.messages import Announcement, Stage
+from pocketquery.client.secure.replies import Ready
 from pocketquery.client.secure.rules import DeviceRules, Trained
 from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.secure.transport import (
@@ -55,6 +57,8 @@ from tests.tiny_models import sentences
 
 AUTHORITY = bytes(range(32))
 FEDERATION = federation_id("clinics")
+ANNOUNCER = AgreementKey(bytes(range(32)))
+ANNOUNCEMENT = Announcement(FEDERATION, ANNOUNCER.public, Privacy()).to_bytes()
 OFFER = Offer(3, b"release", LocalConfig(steps=3))
 
 
@@ -185,11 +189,13 @@ def test_an_enrolled_device_trains_for_private_rounds_and_declines_plain_ones(
     supernode: dict[str, Any],
 ) -> None:
     offer = offer_of(supernode)
-    announcement = Announcement(FEDERATION, Privacy()).to_bytes()
-    content = secure_records(Stage.OFFER, announcement, offer)
+    content = secure_records(Stage.OFFER, ANNOUNCEMENT, offer)
     found = read_secure_reply(ask(supernode, content, MESSAGE_TYPE))
     assert found.stage == Stage.OFFER
-    assert found.body == Path(supernode["certificate"]).read_bytes()
+    assert found.body is not None
+    said = Ready.parse(found.body)
+    assert said.certificate.to_bytes() == Path(supernode["certificate"]).read_bytes()
+    assert said.is_proven(ANNOUNCER, FEDERATION, offer.round)
     state = StateFile(Path(supernode["state"]) / SECURE).load()
     assert state is not None
     assert state.progress is SecureProgress.READY
@@ -210,7 +216,7 @@ def test_a_device_that_was_not_enrolled_takes_part_in_plain_rounds_alone(
     private = ("enrolment", "certificate", "privacy")
     plain = {name: value for name, value in supernode.items() if name not in private}
     assert read_reply(ask(plain, offer_records(offer), "train")).update
-    content = secure_records(Stage.OFFER, Announcement(FEDERATION, Privacy()).to_bytes(), offer)
+    content = secure_records(Stage.OFFER, ANNOUNCEMENT, offer)
     assert read_secure_reply(ask(plain, content, MESSAGE_TYPE)) == SecureReply(0, None)
     with pytest.raises(InvalidInputError, match="enrolment and certificate missing"):
         open_participant({**plain, "secure": "required"}).__enter__()

@@ -6,9 +6,9 @@ in, devices answer what they are asked.
 
 STEP 1 walks every statement, 4 every fourth.
 
-The replies of all stages must be those of a journal that nobody killed. What was acknowledged is
-not asked for again, but masked changes; those are in no file at any moment, and at the end nothing
-is. Prints what it saw.
+The replies of all stages must be those of a journal that nobody killed, and the key that devices
+are told stays the same. What was acknowledged is not asked for again, but masked changes; those are
+in no file at any moment, and at the end nothing is. Prints what it saw.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from pocketquery.client.secure.keys import AgreementKey, sign_certificate
+from pocketquery.client.secure.keys import AgreementKey, Certificate, sign_certificate
 from pocketquery.client.secure.messages import Stage
+from pocketquery.client.secure.replies import Ready
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
@@ -48,8 +49,18 @@ def key_of(device: int) -> bytes:
 
 @cache
 def certificate_of(device: int) -> bytes:
-    key = AgreementKey(hashlib.sha256(key_of(device)).digest()).public
+    key = agreement_key_of(device).public
     return sign_certificate(AUTHORITY, SECURE.federation_id, key, int(NOW) + 1000).to_bytes()
+
+
+def agreement_key_of(device: int) -> AgreementKey:
+    return AgreementKey(hashlib.sha256(key_of(device)).digest())
+
+
+def ready_of(device: int, announced: bytes, number: int) -> bytes:
+    """What a device says that is ready for a round in which this key was announced."""
+    key, certificate = agreement_key_of(device), Certificate.parse(certificate_of(device))
+    return Ready.prove(key, certificate, announced, SECURE.federation_id, number).to_bytes()
 
 
 def private_offer(number: int, wanted: int = _WANTED) -> CohortOffer:
@@ -82,6 +93,10 @@ def serve(path: Path) -> dict[tuple[int, ...], str]:
     """All rounds from where server and gateway stand; digests of the replies by round and stage."""
     server = Server(path)
     with GatewayJournal.open(path, clock=lambda: 0.0) as journal:
+        announced = path.with_suffix(".announced")
+        if not announced.exists():
+            announced.write_bytes(journal.key.public)
+        assert announced.read_bytes() == journal.key.public
         with journal.batch():
             for device in range(_DEVICES):
                 journal.register(key_of(device), 1, 100)
@@ -127,9 +142,12 @@ def take_part(journal: GatewayJournal, device: int, number: int, stage: Stage) -
     current, key = journal.cohort_round, key_of(device)
     try:
         if stage is Stage.OFFER:
-            data = certificate_of(device)
+            data = ready_of(device, journal.key.public, number)
             digest = hashlib.sha256(data).digest()
-            reason = current.ready(key, number, data, digest, most_uploads=1000, today=1, now=NOW)
+            reason = current.ready(
+                key, number, data, digest, announcer=journal.key, most_uploads=1000, today=1,
+                now=NOW,
+            )  # fmt: skip
             return reason is None
         if (number, stage, device) == (0, Stage.CONFIRM, _GONE):
             current.decline(key, number)

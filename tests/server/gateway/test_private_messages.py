@@ -14,13 +14,21 @@ from typing import Any
 import pytest
 
 from pocketquery.client.gateway.messages import STAGE_HEADER, read_offer_message
+from pocketquery.client.secure.keys import Certificate
 from pocketquery.client.secure.messages import Announcement, Stage
+from pocketquery.client.secure.replies import Ready
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.logs import log_to
-from tests.server.gateway.relay_kill_points import SECURE, certificate_of, private_offer
+from tests.server.gateway.relay_kill_points import (
+    SECURE,
+    agreement_key_of,
+    certificate_of,
+    private_offer,
+    ready_of,
+)
 from tests.server.gateway.small_gateway import (
     SmallDevice,
     SmallGateway,
@@ -51,8 +59,13 @@ class Private:
         return StageBundle.from_bytes(found.content) if found.status_code == 200 else None
 
 
-def ready(device: SmallDevice, number: int, certificate: bytes) -> Any:
-    return device.ask("PUT", f"/v1/rounds/{number}/secure/1", certificate)
+def ready(device: SmallDevice, number: int, body: bytes) -> Any:
+    return device.ask("PUT", f"/v1/rounds/{number}/secure/1", body)
+
+
+def announced_by(small: SmallGateway) -> bytes:
+    """The key that it tells its devices."""
+    return small.gateway.worker._journal.key.public
 
 
 def reply(device: SmallDevice, stage: int, body: bytes, number: int = 0) -> Any:
@@ -70,7 +83,8 @@ def private(tmp_path: Path) -> Iterator[Private]:
         assert small.begin(asked).status_code == 201
         made = devices(small, 3)
         for number, device in enumerate(made):
-            assert ready(device, 0, certificate_of(number)).json() == {"verdict": "received"}
+            body = ready_of(number, announced_by(small), 0)
+            assert ready(device, 0, body).json() == {"verdict": "received"}
         yield Private(small, asked, made)
 
 
@@ -81,20 +95,22 @@ def test_the_offer_of_a_private_round_announces_it_and_takes_no_update(tmp_path:
         first, second = devices(small, 2)
         body = first.offer()
         said = body["offer"]["secure"]["announcement"]
-        assert Announcement.parse(base64.b64decode(said)).federation == SECURE.federation_id
+        announcement = Announcement.parse(base64.b64decode(said))
+        assert announcement.federation == SECURE.federation_id
         offered, _ = read_offer_message(json.dumps(body).encode())
         assert offered is not None
         assert offered.announcement == base64.b64decode(said)
         update = update_for(state_of(asked.offer.release), 1)
         assert code_of(first.send(update)) == "round_over"
-        assert code_of(ready(first, 0, b"x" * 100)) == "bad_certificate"
-        assert code_of(ready(first, 0, b"x" * 101)) == "too_large"
-        assert code_of(ready(first, 1, certificate_of(1))) == "round_over"
+        one, two = (ready_of(number, announcement.key, 0) for number in (1, 2))
+        assert code_of(ready(first, 0, b"x" * 116)) == "bad_certificate"
+        assert code_of(ready(first, 0, b"x" * 117)) == "too_large"
+        assert code_of(ready(first, 1, one)) == "round_over"
         assert code_of(message(first)) == "round_over"
         for _ in range(2):
-            assert ready(first, 0, certificate_of(1)).status_code == 200
-        assert code_of(ready(first, 0, certificate_of(2))) == "duplicate"
-        assert code_of(ready(second, 0, certificate_of(1))) == "duplicate"  # another's
+            assert ready(first, 0, one).status_code == 200
+        assert code_of(ready(first, 0, two)) == "duplicate"
+        assert code_of(ready(second, 0, one)) == "duplicate"  # another's
         waiting = message(first)
         assert (waiting.status_code, waiting.headers["retry-after"]) == (204, "6")
         assert first.offer()["offer"] is None
@@ -105,6 +121,44 @@ def test_the_offer_of_a_private_round_announces_it_and_takes_no_update(tmp_path:
         assert (found.bodies, found.declined) == ({0: certificate_of(1)}, 1)
 
 
+def test_anothers_certificate_takes_no_seat_and_the_device_itself_still_does(
+    tmp_path: Path,
+) -> None:
+    """As a neighbour of an earlier round can send it: the certificate, with any key but the one."""
+    certificate = Certificate.parse(certificate_of(1))
+    with opened(tmp_path, uploads_per_day=1) as small:
+        asked = private_offer(0, wanted=2)
+        small.begin(asked)
+        neighbour, device = devices(small, 2)
+        key, federation = announced_by(small), SECURE.federation_id
+        stolen = Ready.prove(agreement_key_of(2), certificate, key, federation, 0).to_bytes()
+        alone, later = certificate.to_bytes(), ready_of(1, key, 1)
+        for body in (b"", alone, alone + bytes(16), stolen, later):
+            assert code_of(ready(neighbour, 0, body)) == "bad_proof"
+        assert ready(device, 0, ready_of(1, key, 0)).status_code == 200
+        assert ready(neighbour, 0, ready_of(2, key, 0)).status_code == 200  # its one upload
+        found = StageBundle.from_bytes(small.answer(asked).content)
+        assert found.bodies == {0: certificate_of(1), 1: certificate_of(2)}
+
+
+def test_a_gateway_announces_one_key_for_ever_and_takes_no_proof_of_another_round(
+    tmp_path: Path,
+) -> None:
+    announced, bodies = set(), []
+    for number in range(2):
+        with opened(tmp_path) as small:
+            (device,) = devices(small, 1)
+            small.begin(private_offer(number, wanted=2))
+            said = device.offer()["offer"]["secure"]["announcement"]
+            announced.add(Announcement.parse(base64.b64decode(said)).key)
+            bodies.append(ready_of(1, announced_by(small), number))
+            assert number == 0 or code_of(ready(device, 1, bodies[0])) == "bad_proof"
+            assert ready(device, number, bodies[number]).status_code == 200
+    assert len(announced) == 1
+    with opened(tmp_path / "another") as small:
+        assert announced_by(small) not in announced
+
+
 def test_a_private_round_counts_as_one_upload_and_a_plain_one_has_no_stages(
     tmp_path: Path,
 ) -> None:
@@ -113,12 +167,13 @@ def test_a_private_round_counts_as_one_upload_and_a_plain_one_has_no_stages(
     with opened(tmp_path, uploads_per_day=1) as small:
         (device,) = devices(small, 1)
         small.begin(asked_for(small_release(), wanted=1))
-        assert code_of(ready(device, 0, certificate_of(1))) == "round_over"
+        bodies = [ready_of(1, announced_by(small), number) for number in range(3)]
+        assert code_of(ready(device, 0, bodies[0])) == "round_over"
         assert code_of(message(device)) == "round_over"
         small.begin(private_offer(1, wanted=1))
-        assert ready(device, 1, certificate_of(1)).status_code == 200
+        assert ready(device, 1, bodies[1]).status_code == 200
         small.begin(private_offer(2, wanted=1))
-        assert code_of(ready(device, 2, certificate_of(1))) == "quota"
+        assert code_of(ready(device, 2, bodies[2])) == "quota"
 
 
 def test_a_stage_is_relayed_to_those_who_are_in_it(private: Private) -> None:
@@ -215,7 +270,7 @@ def test_replies_are_as_long_as_their_stage_allows(private: Private) -> None:
     limits = private.small.gateway.body_limits
     release = parse_adapter(private.asked.offer.release)
     values = sum(one.size for one in release.tensors.values())
-    wanted = [100, 100 + 112 * k, 36 + 16 * k + 4 * values, 36 + 16 * k, 36 + 33 * k]
+    wanted = [116, 100 + 112 * k, 36 + 16 * k + 4 * values, 36 + 16 * k, 36 + 33 * k]
     assert [limits.reply(stage) for stage in Stage] == wanted
     for stage in (Stage.INVITE, Stage.COLLECT, Stage.CONFIRM, Stage.UNMASK):
         private.begin(stage, 0)
@@ -232,7 +287,8 @@ def test_logs_and_metrics_name_no_device(tmp_path: Path) -> None:
     with opened(tmp_path) as small:
         small.begin(private_offer(0, wanted=1))
         (device,) = devices(small, 1)
-        ready(device, 0, certificate_of(0))
+        body = ready_of(0, announced_by(small), 0)
+        ready(device, 0, body)
         Private(small, private_offer(0), [device]).begin(Stage.INVITE, 0)
         small.control.get("/health")
         open_now = small.gateway.metrics.text().decode()
@@ -245,6 +301,5 @@ def test_logs_and_metrics_name_no_device(tmp_path: Path) -> None:
     assert 'gateway_replies_total{stage="2",verdict="duplicate"} 1.0' in metrics
     routes = {json.loads(line).get("route") for line in stream.getvalue().splitlines()}
     assert "/v1/rounds/{round}/secure/{stage}" in routes
-    certificate = certificate_of(0)
-    for secret in (public_key_of(device.key), certificate, hashlib.sha256(certificate).digest()):
+    for secret in (public_key_of(device.key), body, body[100:], hashlib.sha256(body).digest()):
         assert secret[:8].hex() not in stream.getvalue() + metrics

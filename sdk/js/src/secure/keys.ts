@@ -31,6 +31,14 @@ export function derive(secret: Uint8Array, label: Uint8Array): Uint8Array {
   return hkdfSha256(secret, concatenated([INFO, label]), KEY_BYTES);
 }
 
+/**
+ * Of the key of the mark with which `device` proves to the holder of the `announced` key that it holds
+ * its own. There is no binding yet that the label could name.
+ */
+export function readyLabel(federation: Uint8Array, device: Uint8Array, announced: Uint8Array): Uint8Array {
+  return concatenated([encodeUtf8("ready "), federation, device, announced]);
+}
+
 /** What a key between two devices is for. */
 export type PairKind = "box" | "held" | "confirm";
 

@@ -5,6 +5,7 @@
  */
 
 import { CorruptArtifactError } from "../errors.js";
+import { checkAgreementKey, KEY_BYTES } from "../gateway/agreement.js";
 import {
   type Binding, checkPrivacy, DIGEST_BYTES, FEDERATION_BYTES, MODES, nameOf, parseBinding, type Privacy,
 } from "./binding.js";
@@ -17,23 +18,26 @@ export const STAGE = { offer: 1, invite: 2, collect: 3, confirm: 4, unmask: 5 } 
 
 /** A key of 32 bytes, two shares of 32 and a tag. */
 export const BOX_BYTES = 112;
-const HEADER_BYTES = FEDERATION_BYTES + 21;
+const NUMBERS_BYTES = 21;
 
 /** Stage 1, beside the offer: for whom the round is, and how private its sum will be. */
 export interface Announcement {
   readonly federation: Uint8Array;
+  /** X25519 public key of who announces it: a device that is ready proves with it that it holds its own. */
+  readonly key: Uint8Array;
   readonly privacy: Privacy;
 }
 
 /** The content of an announcement. Throws CorruptArtifactError. */
 export function parseAnnouncement(data: Uint8Array): Announcement {
   const source = "an announcement";
-  const [federation, values, season] = cut(data, source, FEDERATION_BYTES, HEADER_BYTES - FEDERATION_BYTES) as [
-    Uint8Array, Uint8Array, Uint8Array,
+  const [federation, key, values, season] = cut(data, source, FEDERATION_BYTES, KEY_BYTES, NUMBERS_BYTES) as [
+    Uint8Array, Uint8Array, Uint8Array, Uint8Array,
   ];
   const mode = MODES[values[0] as number];
   if (mode === undefined) refuse(source, `the mode ${values[0]}`);
   try {
+    checkAgreementKey(key);
     const privacy = checkPrivacy({
       mode,
       participations: numberIn(values, 1),
@@ -42,7 +46,7 @@ export function parseAnnouncement(data: Uint8Array): Announcement {
       noiseMultiplier: new DataView(values.buffer).getFloat64(13),
       season: String.fromCharCode(...season.subarray(0, 100)),
     });
-    return { federation, privacy };
+    return { federation, key, privacy };
   } catch (error) {
     return refuse(source, (error as Error).message.slice(0, 200));
   }

@@ -28,6 +28,7 @@ import { Ledger } from "./ledger.js";
 import {
   parseAnnouncement, parseCollection, parseConfirmation, parseInvitation, parseUnmasking, STAGE,
 } from "./messages.js";
+import { readyReply } from "./ready.js";
 import { neighboursOf } from "./ring.js";
 import {
   type DeviceRules, deviceRules, ofCollection, ofConfirmation, ofInvitation, ofNeighbours, ofOffer, ofUnmasking,
@@ -219,7 +220,7 @@ export class Participant implements PrivateAnswering {
     body: Uint8Array,
     offered: { readonly offer: Offer; readonly release: Uint8Array } | null,
   ): Promise<Uint8Array | Declined> {
-    const { federation, privacy } = parseAnnouncement(body);
+    const { federation, key: announced, privacy } = parseAnnouncement(body);
     if (offered === null) return { declined: "there is no offer with the announcement of a private round" };
     const { offer, release } = offered;
     const asked = await sha256(concatenated([body, encodeUtf8(offer.digest)]));
@@ -240,6 +241,7 @@ export class Participant implements PrivateAnswering {
     if ("declined" in training) return training;
     const change = flattened(training);
     if (!change.every(Number.isFinite)) return { declined: "the training diverged" };
+    const reply = await readyReply(this.#key, this.#certificate, announced, federation, offer.round);
     const ready: SecureState = {
       ...UNDEALT,
       progress: STAGE.offer,
@@ -254,7 +256,7 @@ export class Participant implements PrivateAnswering {
       },
       keptUntil: this.#clock() + KEPT_SECONDS,
       asked: new Map(),
-      replies: new Map([[STAGE.offer, this.#certificate.bytes]]),
+      replies: new Map([[STAGE.offer, reply]]),
       change,
     };
     return this.#keep(ready, STAGE.offer, asked);

@@ -174,6 +174,27 @@ test("what the offer says is held to the rules before anything is trained", asyn
   await declined(answer(1, member), /^no consent/);
 });
 
+test("it is ready for the key that was announced, and for none that everybody agrees with", async () => {
+  const member = await memberOf(ROUND, 0);
+  const offered = offerOf(ROUND);
+  const withKey = (key: Uint8Array): Uint8Array => {
+    const body = Uint8Array.from(offered.offer.announcement);
+    body.set(key, 16);
+    return body;
+  };
+  for (const key of [new Uint8Array(32), new Uint8Array(32).fill(255)]) {
+    await declined(member.participant.answerStage(1, withKey(key), offered), /^an announcement holds the public key [0-9a-f]{64}/);
+    assert.equal(member.trainer.trained, 0);
+  }
+  const other = fromHex(ROUND.devices[1].certificate).slice(0, 32);
+  const replies = [];
+  for (const body of [offered.offer.announcement, offered.offer.announcement, withKey(other)]) {
+    replies.push(packed(sent(await member.participant.answerStage(1, body, offered))));
+  }
+  assert.deepEqual(replies.slice(0, 2), [ROUND.devices[0].ready, ROUND.devices[0].ready]);
+  assert.notEqual(replies[2], replies[0]);
+});
+
 const memberRules = () => ({ least: 3, leastNoisy: 3, neighbours: 4, privacy: "any" }) as const;
 
 test("a plain round is for those who allow it; a certificate is of the device's own key", async () => {

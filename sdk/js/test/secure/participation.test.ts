@@ -94,6 +94,7 @@ async function memberAt({ options }: Member, now: number) {
 
 function wholeRound({ replies }: Scripted): void {
   assert.deepEqual([...replies.keys()], [1, 2, 3, 4, 5]);
+  assert.equal(replies.get(1), ROUND.devices[0].ready);
   for (const { stage, up } of ROUND.stages) assert.equal(replies.get(stage), up[0], `stage ${stage}`);
 }
 

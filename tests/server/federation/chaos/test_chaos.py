@@ -85,7 +85,7 @@ def test_rounds_that_hold_are_as_expected_in_every_cell(
     if secure:
         assert by_name["goes before its masked change"].outcomes == {"skipped: below_least": 1}
         assert by_name["garbage under a mask"].outcomes == {"skipped: sum_out_of_range": 1}
-        assert len(table) == 17
+        assert len(table) == 18
     else:
         assert by_name["dies before it trains"].outcomes == {"released (6 in it)": 1}
         assert len(table) == 16

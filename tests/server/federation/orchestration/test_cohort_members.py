@@ -165,7 +165,7 @@ def test_who_is_ready_comes_once_and_no_more_than_were_asked_for() -> None:
     settings = replace(SETTINGS, clients_per_round=4, over_selection=1.5)
     opened = open_round(replace(small_state(), round=4), settings, asked=6)
     known = {member_of(1, 0): None}
-    secure = replace(SecureRound(SECURE), ready=known)  # type: ignore[arg-type]
+    secure = SecureRound(SECURE, bytes(32), ready=known)  # type: ignore[arg-type]
     made.offer(replace(opened, secure=secure), Offer(4, b"release"), [1, 2])
     found = told(made)
     assert [member for member, reply in found if reply.body is not None] == [

@@ -11,10 +11,8 @@ import pytest
 
 from pocketquery.client.device import Offer
 from pocketquery.client.secure.encoding import largest_total
-from pocketquery.client.secure.keys import AgreementKey, federation_id, sign_certificate
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.noise import rho, sigma
-from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.differential_privacy.banded_noise import (
     BandedNoise,
@@ -30,6 +28,7 @@ from pocketquery.server.federation.secure.secure_round import (
     SecureRound,
     SeededSource,
     SystemSource,
+    begin,
     close_stage,
     deal,
     ready,
@@ -38,31 +37,17 @@ from pocketquery.server.federation.secure.secure_round import (
 from pocketquery.server.federation.secure.settings import SecureSettings
 from pocketquery.server.federation.secure.unmasking import Unmasked
 from tests.server.federation.replies import SETTINGS, small_state
+from tests.server.federation.secure.ready_devices import NOW, PLAIN, ready_of
 
-AUTHORITY = bytes(range(32))
-NOW = 1_800_000_000.0
-PLAIN = SecureSettings(
-    federation="clinics", enrolment=public_key_of(AUTHORITY).hex(), least=3, groups=3
-)
 OFFER = Offer(0, b"release", clip_norm=1.0)
 SIZE = sum(value.size for value in small_state().adapter.values())
 SURROUNDINGS = Environment(SeededSource(1), lambda: NOW)
 
 
-def certificate(number: int, **changes: Any) -> bytes:
-    given: dict[str, Any] = {
-        "authority_private": AUTHORITY,
-        "federation": federation_id("clinics"),
-        "key": AgreementKey(bytes([number + 1]) * 32).public,
-        "expiry": int(NOW) + 10,
-    }
-    return sign_certificate(**given | changes).to_bytes()
-
-
 def all_ready(count: int, settings: SecureSettings = PLAIN) -> SecureRound:
-    found = SecureRound(settings)
+    found = begin(settings, 0, SURROUNDINGS.source)
     for number in range(count):
-        found, reason = ready(found, 100 + number, certificate(number), NOW)
+        found, reason = ready(found, 100 + number, ready_of(found, number), 0, NOW)
         assert reason is None
     return found
 
@@ -89,17 +74,6 @@ def gave(value: float, survivors: int = 4, blamed: tuple[int, ...] = ()) -> Unma
     return Unmasked(
         np.full(SIZE, round(value * 2**10 * survivors), np.int64), tuple(range(survivors)), blamed
     )
-
-
-def test_a_certificate_counts_once_and_only_the_authoritys() -> None:
-    found = all_ready(2)
-    wrong: list[dict[str, Any]] = [
-        {"authority_private": bytes(32)}, {"federation": bytes(16)}, {"expiry": int(NOW)},
-    ]  # fmt: skip
-    for body in (b"", b"x" * 100, *(certificate(5, **one) for one in wrong)):
-        assert ready(found, 7, body, NOW) == (found, SecureReason.BAD_CERTIFICATE)
-    assert ready(found, 7, certificate(1), NOW) == (found, SecureReason.DUPLICATE)
-    assert ready(found, 101, certificate(6), NOW) == (found, SecureReason.DUPLICATE)
 
 
 def test_devices_are_dealt_to_groups_of_nearly_the_same_size_that_nobody_foresees() -> None:

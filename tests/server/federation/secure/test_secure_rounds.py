@@ -26,7 +26,7 @@ from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.secure_driver import BANNER
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.secure.secure_round import announcement
+from pocketquery.server.federation.secure.secure_round import privacy_of
 from pocketquery.server.federation.simulation.devices import random_faults
 from pocketquery.server.federation.simulation.enrolment import (
     simulated_environment,
@@ -375,7 +375,7 @@ def test_simulated_devices_take_part_as_often_as_the_server_may_ask(
         enrolment, secure = parts.devices.enrolment, parts.options.secure
         assert enrolment is not None
         assert secure is not None
-        rules, privacy = enrolment.rules(), announcement(secure).privacy
+        rules, privacy = enrolment.rules(), privacy_of(secure, secure.least)
     account = Account()
     for number in range(0, 50, 10):
         assert rules.of_offer(privacy, number, account) is None
