@@ -115,7 +115,7 @@ class Encoder:
             dimension=manifest.space.dimension,
             max_length=manifest.max_length,
             num_threads=num_threads,
-            source=str(bundle.path),
+            source=os.fspath(bundle.storage),
         )
         if adapter is not None:
             _check_complete(chosen, graph, manifest)

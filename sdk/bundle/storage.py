@@ -44,6 +44,8 @@ _BINARY = getattr(os, "O_BINARY", 0)
 class Storage(Protocol):
     """Where named files lie."""
 
+    def __fspath__(self) -> str: ...
+
     @property
     def path(self) -> Path:
         """Of the folder, or of the zip."""
@@ -68,6 +70,9 @@ class FolderStorage:
 
     def __init__(self, path: Path | str) -> None:
         self._folder = os.fspath(path)
+
+    def __fspath__(self) -> str:
+        return self._folder
 
     @property
     def path(self) -> Path:
@@ -106,6 +111,9 @@ class ZipStorage:
         self._path = path
         with _explained(path):
             self._zip: StoredZip = StoredZip(path)
+
+    def __fspath__(self) -> str:
+        return str(self._path)
 
     @property
     def path(self) -> Path:

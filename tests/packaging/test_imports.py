@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import site
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from pocketquery.sdk import __file__ as sdk_folder
 
 HEAVY = {
     "torch",
@@ -23,11 +27,11 @@ HEAVY = {
 }
 
 
-def loaded_by(code: str) -> set[str]:
+def loaded_by(code: str, *options: str) -> set[str]:
     """The top-level modules loaded after running ``code`` in a fresh interpreter."""
     report = "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
     result = subprocess.run(
-        [sys.executable, "-c", code + report], capture_output=True, text=True, check=True
+        [sys.executable, *options, "-c", code + report], capture_output=True, text=True, check=True
     )
     return {name.partition(".")[0] for name in json.loads(result.stdout.splitlines()[-1])}
 
@@ -52,6 +56,15 @@ def test_the_help_of_the_command_line_loads_neither_numpy_nor_any_room() -> None
         "import sys; assert not [m for m in sys.modules if m.startswith('pocketquery.server')]"
     )
     assert not loaded & (HEAVY | {"numpy", "onnxruntime"})
+
+
+def test_the_first_vector_does_without_what_takes_milliseconds(tmp_path: Path) -> None:
+    (tmp_path / "pocketquery").mkdir()
+    (tmp_path / "pocketquery" / "sdk").symlink_to(Path(sdk_folder).parent)
+    # Without site: an editable install's finder imports pathlib itself.
+    code = f"import sys; sys.path[:0] = {[str(tmp_path), *site.getsitepackages()]}\n"
+    code += "from pocketquery import sdk; sdk.encode('x')"
+    assert not loaded_by(code, "-S") & {"pathlib", "threading", "glob", "urllib"}
 
 
 def test_onnxruntime_itself_loads_nothing_heavy() -> None:
