@@ -257,7 +257,8 @@ def present_folder(path: Path) -> Path:
 
     For readers, who change nothing.
     """
-    return _aside(path) if not path.exists() and is_present(path) else path
+    old = _aside(path)
+    return old if old.is_dir() and not path.exists() else path
 
 
 def is_present(path: Path | str) -> bool:

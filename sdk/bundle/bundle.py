@@ -104,7 +104,7 @@ class Bundle:
     @property
     def path(self) -> Path:
         """Where the bundle lies."""
-        return self.storage.path
+        return checked_path(self.storage, "the bundle")
 
     @property
     def signed_by(self) -> str | None:

@@ -8,6 +8,7 @@ package is needed only where a key is used: extra ``sign``.
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, SignatureError
@@ -41,8 +42,7 @@ _SIGNATURE_BYTES = 64
 class _Files(Protocol):
     """An artefact's files: :class:`pocketquery.sdk.bundle.storage.Storage`."""
 
-    @property
-    def path(self) -> Path: ...
+    def __fspath__(self) -> str: ...
 
     def size(self, name: str) -> int | None: ...
 
@@ -105,13 +105,13 @@ def check_detached(files: _Files, message: bytes, public_key: Key, what: str = "
     raw = public_key_bytes(public_key)  # once: the file it comes from may change
     if files.size(SIGNATURE_FILE) is None:
         raise SignatureError(
-            f"{files.path}: found no signature, expected one by the key {key_id(raw)}"
+            f"{os.fspath(files)}: found no signature, expected one by the key {key_id(raw)}"
         )
     try:
         found = files.read(SIGNATURE_FILE, _SIGNATURE_BYTES + 1)
         check_signature(message, found, raw, what)
     except SignatureError as error:
-        raise SignatureError(f"{files.path}: {error}") from error
+        raise SignatureError(f"{os.fspath(files)}: {error}") from error
     return raw
 
 
@@ -123,7 +123,7 @@ def check_present(files: _Files, claimed: str | None) -> None:
     """
     if claimed is not None and files.size(SIGNATURE_FILE) != _SIGNATURE_BYTES:
         raise SignatureError(
-            f"{files.path} says it is signed by the key {claimed!r} and has no signature of "
+            f"{os.fspath(files)} says it is signed by the key {claimed!r} and has no signature of "
             f"{_SIGNATURE_BYTES} bytes; it was taken away. Fetch it from its publisher"
         )
 

@@ -44,11 +44,8 @@ _BINARY = getattr(os, "O_BINARY", 0)
 class Storage(Protocol):
     """Where named files lie."""
 
-    def __fspath__(self) -> str: ...
-
-    @property
-    def path(self) -> Path:
-        """Of the folder, or of the zip."""
+    def __fspath__(self) -> str:
+        """The folder's path, or the zip's."""
         ...
 
     def size(self, name: str) -> int | None:
@@ -72,12 +69,8 @@ class FolderStorage:
         self._folder = os.fspath(path)
 
     def __fspath__(self) -> str:
+        """The folder's path."""
         return self._folder
-
-    @property
-    def path(self) -> Path:
-        """Of the folder."""
-        return checked_path(self._folder, "the folder")
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes; None where it is not there."""
@@ -113,12 +106,8 @@ class ZipStorage:
             self._zip: StoredZip = StoredZip(path)
 
     def __fspath__(self) -> str:
-        return str(self._path)
-
-    @property
-    def path(self) -> Path:
-        """Of the zip."""
-        return self._path
+        """The zip's path."""
+        return os.fspath(self._path)
 
     def size(self, name: str) -> int | None:
         """The file's size in bytes as the zip states it; None where it is not there."""
@@ -183,10 +172,11 @@ def open_storage(path: Path | str) -> Storage:
         ArtifactError: the system does not let it be read.
         InvalidInputError: ``path`` is no path.
     """
-    if path == DEFAULT and not is_present(DEFAULT):
-        return FolderStorage(DEFAULT_BUNDLE)
-    named, path = path, checked_path(path, "the bundle")
+    named = path
     with _explained(path):
+        if path == DEFAULT and not is_present(path):
+            return FolderStorage(DEFAULT_BUNDLE)
+        path = checked_path(path, "the bundle")
         if not path.exists():
             path = present_folder(path)  # a writer killed between its renames leaves it beside
         if not path.exists():
