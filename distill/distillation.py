@@ -15,7 +15,12 @@ from pocketquery.distill.pruning.product_quantization import (
     quantise_vocabulary_again,
 )
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
-from pocketquery.distill.student import StudentConfig, StudentShape, build_student
+from pocketquery.distill.student import (
+    StudentConfig,
+    StudentShape,
+    build_student,
+    widen_student,
+)
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig, interpolate, train
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
@@ -52,6 +57,7 @@ def distill(
     documents: Sequence[str] = (),
     student: StudentConfig | None = None,
     start: SentenceEncoder | None = None,
+    feed_forward: int | None = None,
     interpolation: float = 1.0,
     cache: str | Path | None = None,
     config: TrainingConfig | None = None,
@@ -72,6 +78,8 @@ def distill(
         student: shape, vocabulary and length.
         start: a student of this teacher that this function made, to go on from with more texts or
             at a smaller rate; shape and vocabulary are its own. It is only read.
+        feed_forward: with ``start``, how wide its feed-forward part becomes; what is added begins
+            as the teacher's next most important units, read with weight zero.
         interpolation: with ``start``, how far the weights go from it (0) to the trained ones (1).
             Halfway often keeps what both can (Wortsman et al., CVPR 2022).
         cache: folder for the teacher's vectors, which stay there, for several students of the same
@@ -82,20 +90,25 @@ def distill(
 
     Raises:
         InvalidInputError: no texts, settings that do not fit the teacher, ``student`` and ``start``
-            at once, ``interpolation`` without ``start`` or out of range, a ``start`` that was not
-            made here or was adapted, or ``output`` is a folder that holds something else, the
-            teacher, ``start``, or that student as it was adapted later.
+            at once, ``interpolation`` or ``feed_forward`` without ``start`` or out of range, a
+            ``start`` that was not made here or was adapted, or ``output`` is a folder that holds
+            something else, the teacher, ``start``, or that student as it was adapted later.
         SpaceMismatchError: ``start`` is another teacher's.
         UnknownModelError: a teacher whose architecture or vocabulary no device reads.
         ArtifactError: ``<output>.work`` holds another run.
     """
     check("interpolation", interpolation, number(0, 1))
     if start is not None:
-        student = _config_of(start, teacher, student)
+        student = _config_of(start, teacher, student, feed_forward)
     elif interpolation != 1:
         raise InvalidInputError(
             f"interpolation is {interpolation} without start, expected 1: there is nothing to "
             "lie between"
+        )
+    elif feed_forward is not None:
+        raise InvalidInputError(
+            f"feed_forward is {feed_forward} without start, expected None: the shape says how wide "
+            "a new student is"
         )
     student, config = student or StudentConfig(), config or TrainingConfig()
     if not texts:
@@ -134,6 +147,8 @@ def distill(
     else:
         encoder, statistics = copy.deepcopy(start), start.space["report"]["vocabulary_statistics"]
         quantise_vocabulary_again(encoder)
+        if feed_forward is not None:
+            widen_student(encoder, teacher, shape, student.layers)
     before = None if interpolation == 1 else copy.deepcopy(encoder.state_dict())
     work.mkdir(parents=True, exist_ok=True)
     targets = prepare_targets(
@@ -207,9 +222,12 @@ def _untrained(
 
 
 def _config_of(
-    start: SentenceEncoder, teacher: SentenceEncoder, given: StudentConfig | None
+    start: SentenceEncoder,
+    teacher: SentenceEncoder,
+    given: StudentConfig | None,
+    feed_forward: int | None,
 ) -> StudentConfig:
-    """What :func:`distill` was once asked for when it made ``start``."""
+    """What :func:`distill` was once asked for when it made ``start``, but for what is widened."""
     if given is not None:
         raise InvalidInputError(
             "student and start are both given; expected one of them: a student to go on from has "
@@ -227,9 +245,12 @@ def _config_of(
             f"the student to go on from {found}; expected one as distill() saved it"
         )
     layers = None if known["layers"] is None else tuple(known["layers"])
+    shape = StudentShape.parse(known["student"])
+    if feed_forward is not None:
+        shape = replace(shape, intermediate=feed_forward)
     names = ("vocabulary_size", "vocabulary_coverage", "max_length")
     return StudentConfig(
-        shape=known["student"],
+        shape=str(shape),
         layers=layers,
         least_character=known.get("least_character", 0),
         **{name: known[name] for name in names},

@@ -12,7 +12,12 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from pocketquery.distill.pruning.width_pruning import copy_narrowed, identity_head, kept_dimensions
+from pocketquery.distill.pruning.width_pruning import (
+    copy_narrowed,
+    identity_head,
+    kept_dimensions,
+    widen_feed_forward,
+)
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.validation import check_fields, whole
 from pocketquery.server.modeling import SentenceEncoder
@@ -25,6 +30,7 @@ __all__ = [
     "alignment_head",
     "build_student",
     "kept_layers",
+    "widen_student",
 ]
 
 PRESETS = ("2x128", "2x256", "2x384", "3x384", "4x256", "6x384")
@@ -86,6 +92,14 @@ class StudentShape:
             int(match["ffn"]) if match["ffn"] else None,
             subvector,
         )
+
+    def __str__(self) -> str:
+        """What :meth:`parse` reads."""
+        width = f"{self.layers}x{self.width}" + (
+            f"x{self.intermediate}" if self.intermediate else ""
+        )
+        head = "-linear" if self.head == "linear" else ""
+        return width + head + (f"-pq{self.subvector}" if self.subvector else "")
 
 
 @dataclass(frozen=True)
@@ -178,6 +192,36 @@ def build_student(
         max_length=min(max_length, teacher.max_length),
         space=space,
     )
+
+
+def widen_student(
+    student: SentenceEncoder,
+    teacher: SentenceEncoder,
+    shape: StudentShape,
+    layers: Sequence[int] | None = None,
+) -> None:
+    """Give a student that :func:`build_student` began a wider FFN, in place, its vectors unchanged.
+
+    Args:
+        student: of ``teacher``.
+        teacher: its next most important units are what is added.
+        shape: the student's own but for ``intermediate``.
+        layers: the teacher layers that the student was built of, if they were named.
+
+    Raises:
+        InvalidInputError: an FFN no wider than the student's, or wider than the teacher's.
+    """
+    had = student.backbone.config.intermediate_size
+    if (shape.intermediate or 0) <= had:
+        raise InvalidInputError(
+            f"the student's FFN is {had} wide already; expected one wider than that, and got "
+            f"{shape.intermediate}"
+        )
+    _check_shape(teacher, shape)
+    kept = _checked_layers(teacher, shape, layers)
+    dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
+    assert shape.intermediate is not None
+    widen_feed_forward(teacher.backbone, student.backbone, kept, dimensions, shape.intermediate)
 
 
 def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:

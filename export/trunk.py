@@ -9,7 +9,9 @@ on 3 layers of width 384 and 13 tokens, one thread:
 * biases stay beside their MatMul, because onnxruntime folds them into its int8 MatMul;
 * residual sums stay outside the layer norm (as ``Sum``, which onnxruntime does not fuse again):
   its ``SkipLayerNormalization`` takes 36 microseconds where ``Sum`` and ``LayerNormalization``
-  together take 14.
+  together take 14;
+* the length is asked for by one node where the exporter writes three: of a light encoder's time a
+  tenth goes into nodes that compute next to nothing.
 
 Together 20 % less time than the optimiser's default fusions, and 13 % less than none.
 """
@@ -65,6 +67,7 @@ def export_trunk(backbone: nn.Module, *, opset: int = 17) -> onnx.ModelProto:
         _export_with_optimum(_eager_copy(backbone), path, opset)
         editor = GraphEditor(_fuse(path, config))
     _set_token_types_to_zero(editor)
+    _shorten_positions(editor)
     _move_attention_biases(editor)
     _keep_residuals_unfused(editor)
     model = editor.finish()
@@ -137,6 +140,29 @@ def _set_token_types_to_zero(editor: GraphEditor) -> None:
     inputs = [value for value in editor.graph.input if value.name != "token_type_ids"]
     del editor.graph.input[:]
     editor.graph.input.extend(inputs)
+
+
+def _shorten_positions(editor: GraphEditor) -> None:
+    """Ask for the length by one node, where positions are the first so many of a stored row.
+
+    Of positions that are counted over the ids, as RoBERTa's, nothing changes.
+    """
+    for node in editor.nodes("Gather"):
+        numbers = editor.producer(node.input[1])
+        if (
+            node.input[0].endswith("position_embeddings.weight")
+            and numbers is not None
+            and numbers.op_type == "Slice"
+            and _is_stored(editor, numbers.input[0])
+        ):
+            numbers.input[2] = editor.add("Shape", ["input_ids"], "length", start=1, end=2)
+
+
+def _is_stored(editor: GraphEditor, tensor: str) -> bool:
+    producer = editor.producer(tensor)
+    return (
+        producer.op_type == "Constant" if producer is not None else editor.has_initialiser(tensor)
+    )
 
 
 def _move_attention_biases(editor: GraphEditor) -> None:

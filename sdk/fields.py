@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -20,7 +19,6 @@ __all__ = ["Fields", "no_constant", "shortened", "unique_keys"]
 _DEEPEST = 64  # lists and objects inside one another; ours have six
 _DIGITS = 20  # of an integer, so 64 bits fit; the time to read longer ones grows with their square
 _SHOWN = 80  # characters of a value in an error
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def shortened(text: str) -> str:
@@ -148,7 +146,9 @@ class Fields:
     def _check_text(self, name: str, value: str, most: int | None) -> None:
         if most is not None and len(value) > most:
             self._refuse(name, f"{len(value)} characters", f"at most {most}")
-        if not value.isascii() and _HALF.search(value):  # JSON can hold it, UTF-8 cannot
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:  # JSON can hold it, UTF-8 cannot
             self._fail(name, value, "a text without halves of characters (lone surrogates)")
 
     def _get(self, name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["copy_narrowed", "identity_head", "kept_dimensions"]
+__all__ = ["copy_narrowed", "identity_head", "kept_dimensions", "widen_feed_forward"]
 
 _LAYER = re.compile(r"\blayer\.(\d+)\.")
 _NORM = "output.LayerNorm.weight"
@@ -88,6 +88,43 @@ def copy_narrowed(
     student.load_state_dict(state)
 
 
+def widen_feed_forward(
+    teacher: Any, student: Any, layers: Sequence[int], dimensions: torch.Tensor, width: int
+) -> None:
+    """Give every layer of ``student`` more intermediate units, in place, its vectors unchanged.
+
+    What is added is written as the teacher's next most important units and read with weight zero,
+    so that training finds it a use (as Net2Net does with copies of units: Chen, Goodfellow and
+    Shlens, ICLR 2016).
+
+    Args:
+        teacher: a BERT-like backbone.
+        student: what :func:`copy_narrowed` filled, trained since or not.
+        layers: as there.
+        dimensions: as there.
+        width: intermediate units of a layer, more than the student has, no more than the teacher.
+    """
+    source = teacher.state_dict()
+    for place, layer in enumerate(layers):
+        units = _by_importance(source, f"layer.{layer}.")[student.config.intermediate_size : width]
+        writes, reads = _feed_forward(student, place)
+        taught, _ = _feed_forward(teacher, layer)
+        with torch.no_grad():
+            added = taught.weight[units][:, dimensions]
+            writes.weight = nn.Parameter(torch.cat([writes.weight, added]))
+            writes.bias = nn.Parameter(torch.cat([writes.bias, taught.bias[units]]))
+            unread = reads.weight.new_zeros(len(reads.weight), len(units))
+            reads.weight = nn.Parameter(torch.cat([reads.weight, unread], dim=1))
+        writes.out_features = reads.in_features = width
+    student.config.intermediate_size = width
+
+
+def _feed_forward(backbone: Any, layer: int) -> tuple[nn.Linear, nn.Linear]:
+    """What writes the intermediate units of a layer, and what reads them."""
+    found = backbone.encoder.layer[layer]
+    return found.intermediate.dense, found.output.dense
+
+
 def _kept_units(
     source: dict[str, torch.Tensor], layer: str, teacher: Any, student: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -96,18 +133,29 @@ def _kept_units(
 
     Where the teacher's heads are larger than the student's, parts of them are chosen.
     """
-
-    def weight(name: str) -> torch.Tensor:
-        (found,) = (value for key, value in source.items() if f"{layer}{name}.weight" in key)
-        return found.float()
-
     size = student.hidden_size // student.num_attention_heads
-    written = weight("attention.self.value").view(-1, size, teacher.hidden_size).norm(dim=(1, 2))
-    read = weight("attention.output.dense").view(teacher.hidden_size, -1, size).norm(dim=(0, 2))
+    written, read = (
+        _weight(source, f"{layer}attention.{name}") for name in ("self.value", "output.dense")
+    )
+    written = written.view(-1, size, teacher.hidden_size).norm(dim=(1, 2))
+    read = read.view(teacher.hidden_size, -1, size).norm(dim=(0, 2))
     heads = (written * read).topk(student.num_attention_heads).indices.sort().values
     rows = (heads[:, None] * size + torch.arange(size, device=heads.device)).flatten()
-    units = weight("intermediate.dense").norm(dim=1) * weight("output.dense").norm(dim=0)
-    return rows, units.topk(student.intermediate_size).indices.sort().values
+    units = _by_importance(source, layer)[: student.intermediate_size]
+    return rows, units.sort().values
+
+
+def _by_importance(source: dict[str, torch.Tensor], layer: str) -> torch.Tensor:
+    """int64, the intermediate units of a layer, those that matter most first."""
+    writes, reads = (
+        _weight(source, f"{layer}{name}") for name in ("intermediate.dense", "output.dense")
+    )
+    return (writes.norm(dim=1) * reads.norm(dim=0)).argsort(descending=True, stable=True)
+
+
+def _weight(source: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+    (found,) = (value for key, value in source.items() if f"{name}.weight" in key)
+    return found.float()
 
 
 def identity_head(head: nn.Sequential, dimensions: torch.Tensor) -> None:

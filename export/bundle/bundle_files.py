@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -83,4 +82,4 @@ def _golden(bundle: Path, texts: Sequence[str]) -> bytes:
 
 
 def _with_files(manifest: Manifest, files: Mapping[str, bytes]) -> Manifest:
-    return dataclasses.replace(manifest, files=file_entries(files))
+    return manifest._replace(files=file_entries(files))

@@ -260,7 +260,7 @@ def export_bundle(
         None if step is None else step.agreement,
         string_graph,
     )
-    draft = dataclasses.replace(draft, quality=_quality(report))
+    draft = draft._replace(quality=_quality(report))
     manifest = publish(output, draft, file, quantized.model, texts, signing_key, more)
     if sentence_transformers is not None:
         write_onnx_files(student, float_model, quantized.model, sentence_transformers)

@@ -7,7 +7,6 @@ it starts, in the graph's own metadata.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -159,7 +158,7 @@ def write_training_step(
     training = (TRAINING_STEP_FILE, TRAINING_STATE_FILE)
     files = {name: opened.read(name) for name in manifest.files if name not in training}
     files |= step.files()
-    manifest = dataclasses.replace(manifest, files=file_entries(files))
+    manifest = manifest._replace(files=file_entries(files))
     write_bundle(opened.path, manifest, files, signing_key=signing_key)
 
 

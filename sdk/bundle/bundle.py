@@ -15,7 +15,6 @@ name are ignored and never read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.arrays import NDArray
@@ -56,7 +55,6 @@ _OTHERS = {  # artefacts that are taken for a bundle, by a file of theirs
 }
 
 
-@dataclass(frozen=True)
 class Bundle:
     """An opened bundle: its manifest is checked, its files are checked as they are read.
 
@@ -67,10 +65,17 @@ class Bundle:
         public_key: whose signature of them was checked, 32 raw bytes; None where no key was given.
     """
 
-    storage: Storage
-    manifest: Manifest
-    manifest_bytes: bytes
-    public_key: bytes | None = None
+    def __init__(
+        self,
+        storage: Storage,
+        manifest: Manifest,
+        manifest_bytes: bytes,
+        public_key: bytes | None = None,
+    ) -> None:
+        self.storage = storage
+        self.manifest = manifest
+        self.manifest_bytes = manifest_bytes
+        self.public_key = public_key
 
     @classmethod
     def open(cls, path: Path | str, *, public_key: Key | None = None) -> Bundle:
@@ -184,7 +189,7 @@ class Bundle:
             SignatureError: there is no signature, or it was not made by that key.
         """
         checked = check_detached(self.storage, self.manifest_bytes, public_key)
-        return replace(self, public_key=checked)
+        return Bundle(self.storage, self.manifest, self.manifest_bytes, checked)
 
 
 def file_entries(files: Mapping[str, bytes]) -> dict[str, FileEntry]:
@@ -224,7 +229,7 @@ def write_bundle(
         )
     check_replaceable(folder, BUNDLE_FOLDER)
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
-    manifest = replace(manifest, signature_key_id=signer)
+    manifest = manifest._replace(signature_key_id=signer)
     data = manifest.to_json()
     Manifest.from_json(data)  # nothing is written that would not be read
     signature = None if signing_key is None else sign(data, signing_key)

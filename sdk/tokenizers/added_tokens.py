@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from pocketquery.sdk.tokenizers.bert_unicode import WORD_CHARACTERS
@@ -16,7 +17,6 @@ from pocketquery.sdk.tokenizers.bert_unicode import WORD_CHARACTERS
 __all__ = ["AddedToken", "AddedTokens", "is_word_character"]
 
 _WHITESPACE = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
-_SPACES = re.compile(_WHITESPACE)
 
 
 class AddedToken(NamedTuple):
@@ -67,7 +67,7 @@ class AddedTokens:
             if token.lstrip:
                 start = max(_start_of_space(text, start), done)
             if token.rstrip:
-                stop = _SPACES.match(text, stop).end()  # type: ignore[union-attr]
+                stop = _spaces().match(text, stop).end()  # type: ignore[union-attr]
             if done < start:
                 yield text[done:start]
             yield token.id
@@ -76,8 +76,13 @@ class AddedTokens:
             yield text[done:]
 
 
+@cache
+def _spaces() -> re.Pattern[str]:
+    return re.compile(_WHITESPACE)  # when a text first needs it, which most starts do not
+
+
 def _start_of_space(text: str, end: int) -> int:
-    while end and _SPACES.fullmatch(text[end - 1]):
+    while end and _spaces().fullmatch(text[end - 1]):
         end -= 1
     return end
 

@@ -85,7 +85,7 @@ def _bare(value: object) -> str:
 
 def _parse(data: bytes) -> Mapping[str, Any]:
     try:
-        document = json.loads(data)
+        document = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise _broken(f"bytes that are not JSON ({error})", "a JSON object") from error
     if not isinstance(document, dict):

@@ -259,12 +259,12 @@ def test_a_statement_of_another_bundle_is_refused_and_bundles_do_not_mix(
 ) -> None:
     trusted = TrustedReleases(path, public_key=PUBLIC)
     trusted.follow(said(manifest, 5, "4"), manifest=manifest)
-    other = replace(manifest, space=Space("another", manifest.space.dimension))
+    other = manifest._replace(space=Space("another", manifest.space.dimension))
     with pytest.raises(SpaceMismatchError, match="another"):
         trusted.follow(said(other, 9, "5"), manifest=manifest)
     files = dict(manifest.files)
     files[ENCODER_FILE] = files[ENCODER_FILE]._replace(sha256="f" * 64)
-    newer = replace(manifest, files=files)
+    newer = manifest._replace(files=files)
     with pytest.raises(CorruptArtifactError, match="f" * 64):
         trusted.follow(said(newer, 9, "5"), manifest=manifest)
     trusted.follow(said(newer, 1, "2"), manifest=newer)  # the next encoder begins its own count

@@ -371,6 +371,27 @@ def test_a_student_may_stop_halfway(tmp_path: Path) -> None:
     assert product_codes(table, 8)[0].shape == (len(table), 8)
 
 
+def test_a_student_may_go_on_wider(tmp_path: Path) -> None:
+    shape = StudentConfig("2x64x32-pq8")
+    distill(bert_teacher(), sentences(), tmp_path / "first", student=shape, config=CONFIG)
+    start = SentenceEncoder.load(tmp_path / "first")
+    still = replace(CONFIG, steps=1, learning_rate=1e-12, weight_decay=0.0)
+    wider = tmp_path / "wider"
+    report = distill(bert_teacher(), sentences(), wider, start=start, feed_forward=96, config=still)
+    assert report.student == "2x64x96-pq8"
+    found = SentenceEncoder.load(wider)
+    assert found.backbone.encoder.layer[1].output.dense.weight.shape == (64, 96)
+    np.testing.assert_allclose(found.encode(sentences()), start.encode(sentences()), atol=1e-6)
+    distill(  # and from there once more, to units that are read
+        bert_teacher(), sentences(), tmp_path / "taught", start=found, config=CONFIG
+    )
+    taught = SentenceEncoder.load(tmp_path / "taught")
+    assert taught.backbone.encoder.layer[1].output.dense.weight[:, 32:].any()
+    for width in (96, 64, 992):
+        with pytest.raises(InvalidInputError, match=r"FFN is \d+ wide"):
+            distill(bert_teacher(), sentences(), tmp_path / "no", start=found, feed_forward=width)
+
+
 def test_what_cannot_be_learnt_on_from_is_refused(tmp_path: Path) -> None:
     run(tmp_path / "s", replace(CONFIG, steps=1))
     start = SentenceEncoder.load(tmp_path / "s")
@@ -384,6 +405,8 @@ def test_what_cannot_be_learnt_on_from_is_refused(tmp_path: Path) -> None:
     refused(start, "interpolation is 2, expected a number from 0 to 1", interpolation=2)
     with pytest.raises(InvalidInputError, match=r"interpolation is 0\.5 without start"):
         distill(bert_teacher(), sentences(), tmp_path / "t", interpolation=0.5)
+    with pytest.raises(InvalidInputError, match="feed_forward is 96 without start"):
+        distill(bert_teacher(), sentences(), tmp_path / "t", feed_forward=96)
     with pytest.raises(InvalidInputError, match="s holds s, which is only read"):
         distill(bert_teacher(), sentences(5), tmp_path / "s", start=start, config=CONFIG)
     strange = SentenceEncoder.load(tmp_path / "s")

@@ -77,6 +77,11 @@ def test_pruning_cuts_the_positions_to_the_maximum_length(tmp_path: Path) -> Non
         assert again.encode([long]).shape == (1, student.dimension)
 
 
+@pytest.mark.parametrize("text", ["3x384", "2x384x640-pq4", "1x128-linear-pq4", "3x384x768"])
+def test_a_shape_is_written_as_it_is_read(text: str) -> None:
+    assert str(StudentShape.parse(text)) == text
+
+
 @pytest.mark.parametrize("text", ["3", "x384", "3x100", "0x128", "3x384x2", "three"])
 def test_a_bad_shape_says_what_was_expected(text: str) -> None:
     with pytest.raises(InvalidInputError, match="expected LAYERSxWIDTH"):

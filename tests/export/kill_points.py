@@ -9,7 +9,6 @@ the new one, whole, and that publishing can be done again. Prints how many were 
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import sys
 from collections import Counter
@@ -64,7 +63,7 @@ def _publisher(output: Path) -> Callable[[str], None]:
     file = tokenizer_file(student.tokenizer)
 
     def publish_version(version: str) -> None:
-        manifest = dataclasses.replace(report.manifest, encoder_version=version)
+        manifest = report.manifest._replace(encoder_version=version)
         publish(output, manifest, file, model, ["castle rock"], None)
 
     return publish_version

@@ -36,6 +36,22 @@ def test_vectors_have_unit_length(float_model: onnx.ModelProto, token_ids: list[
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
+def test_nothing_is_divided_that_is_normalised_next(
+    student: SentenceEncoder, headed_student: SentenceEncoder
+) -> None:
+    for encoder, divisions in ((student, 1), (headed_student, 2)):
+        operators = [node.op_type for node in build_graph(encoder).graph.node]
+        assert operators.count("Div") == divisions
+
+
+def test_a_text_that_is_masked_whole_has_the_zero_vector(student: SentenceEncoder) -> None:
+    ids = np.array([[2, 7, 3], [2, 7, 3]], np.int64)
+    mask = np.array([[1, 1, 1], [0, 0, 0]], np.int64)
+    vectors = GraphSession(build_graph(student)).encode_batch(ids, mask)
+    assert np.isclose(np.linalg.norm(vectors[0]), 1)
+    assert not vectors[1].any()
+
+
 def test_the_same_student_gives_the_same_bytes(student: SentenceEncoder) -> None:
     first, second = (build_graph(student).SerializeToString(deterministic=True) for _ in range(2))
     assert first == second

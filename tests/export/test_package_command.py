@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +48,7 @@ def test_the_project_says_what_it_carries(tmp_path: Path) -> None:
     from pocketquery.export import write_package
 
     bundle = Bundle.open(write_tiny_bundle(tmp_path / "bundle"))
-    bundle = replace(bundle, manifest=replace(bundle.manifest, name="Suche \U0001f50d"))
+    bundle.manifest = bundle.manifest._replace(name="Suche \U0001f50d")
     write_package(bundle, tmp_path / "project", name="a-b", version="2.0rc1")
     project = tomllib.loads((tmp_path / "project" / "pyproject.toml").read_text())["project"]
     assert (project["name"], project["version"]) == ("a-b", "2.0rc1")
@@ -73,7 +72,7 @@ def test_a_licence_that_no_build_takes_is_left_to_the_page(
     from pocketquery.export import write_package
 
     bundle = Bundle.open(write_tiny_bundle(tmp_path / "bundle"))
-    bundle = replace(bundle, manifest=replace(bundle.manifest, license=license))
+    bundle.manifest = bundle.manifest._replace(license=license)
     write_package(bundle, tmp_path / "project", name="acme")
     project = tomllib.loads((tmp_path / "project" / "pyproject.toml").read_text())["project"]
     assert project.get("license") == written

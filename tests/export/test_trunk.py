@@ -74,6 +74,13 @@ def test_attention_is_fused_and_residuals_are_not() -> None:
     assert [value.name for value in model.graph.input] == ["input_ids", "attention_mask"]
 
 
+def test_the_length_is_asked_for_by_one_node() -> None:
+    torch.manual_seed(0)
+    operators = [node.op_type for node in export_trunk(BUILDERS["bert"]()).graph.node]
+    assert (operators.count("Shape"), operators.count("Unsqueeze")) == (1, 0)
+    assert operators.count("Gather") == 2  # words and positions
+
+
 def test_the_graph_does_not_depend_on_the_attention_implementation() -> None:
     torch.manual_seed(0)
     fast = BUILDERS["bert"]()

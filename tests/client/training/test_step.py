@@ -253,7 +253,7 @@ def rewritten(bundle: Path, folder: Path, files: dict[str, bytes], **changes: An
     """A copy of ``bundle`` with other ``files`` and a manifest that vouches for them."""
     opened = Bundle.open(bundle)
     content = {name: opened.read(name) for name in opened.manifest.files} | files
-    manifest = dataclasses.replace(opened.manifest, files=file_entries(content), **changes)
+    manifest = opened.manifest._replace(files=file_entries(content), **changes)
     write_bundle(folder, manifest, content)
     return folder
 

@@ -10,6 +10,7 @@ from pocketquery.distill.pruning.width_pruning import (
     copy_narrowed,
     identity_head,
     kept_dimensions,
+    widen_feed_forward,
 )
 from pocketquery.distill.student import StudentShape, alignment_head, build_student
 from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
@@ -80,3 +81,26 @@ def test_a_teacher_on_an_accelerator_gives_a_start() -> None:
 def test_a_narrow_student_may_have_more_layers_than_its_teacher() -> None:
     student = build_student(bert_teacher(), StudentShape(5, 32), max_length=48, seed=0)
     assert len(student.backbone.encoder.layer) == 5
+
+
+def test_a_wider_feed_forward_begins_with_the_units_that_were_left_out() -> None:
+    """Read as the teacher reads them, the units that are added make up the teacher again."""
+    teacher = bert_teacher(layers=2)
+    inner = teacher.backbone.config.intermediate_size
+    student = build_student(teacher, StudentShape(2, 64, intermediate=32), max_length=48, seed=0)
+    before = student.encode(sentences(8))
+    dimensions = kept_dimensions(teacher.backbone, [0, 1], 64)
+    widen_feed_forward(teacher.backbone, student.backbone, [0, 1], dimensions, inner)
+    np.testing.assert_allclose(student.encode(sentences(8)), before, atol=1e-6)
+    for ours, theirs in zip(
+        student.backbone.encoder.layer, teacher.backbone.encoder.layer, strict=True
+    ):
+        rows, wanted = ours.intermediate.dense.weight, theirs.intermediate.dense.weight
+        place = [int((wanted == row).all(dim=1).nonzero()) for row in rows]
+        assert sorted(place) == list(range(inner))
+        assert torch.equal(ours.intermediate.dense.bias, theirs.intermediate.dense.bias[place])
+        with torch.no_grad():
+            ours.output.dense.weight.copy_(theirs.output.dense.weight[:, place])
+    np.testing.assert_allclose(
+        student.encode(sentences(8)), teacher.encode(sentences(8)), atol=1e-5
+    )

@@ -48,7 +48,11 @@ def test_one_division_for_query_key_and_value(
 ) -> None:
     smoothed = smooth(float_model, activation_ranges(float_model, token_ids))
     extra = len(GraphEditor(smoothed).nodes("Mul")) - len(GraphEditor(float_model).nodes("Mul"))
-    assert extra == 2 * 4  # a layer: q/k/v together, attention output, and the two of the FFN
+    assert extra == 2 * 3  # a layer: q/k/v together and the two of the FFN
+    attended = {node.output[0] for node in GraphEditor(smoothed).nodes("MultiHeadAttention")}
+    read = {name for node in GraphEditor(smoothed).nodes("MatMul") for name in node.input}
+    assert len(attended) == 2
+    assert attended <= read  # what attention gives is not divided
 
 
 def test_ranges_are_the_largest_absolute_values(

@@ -128,7 +128,7 @@ def test_a_step_is_written_into_a_bundle_and_signed_anew(bundle: Path, tmp_path:
     folder, key = tmp_path / "signed", bytes(range(32))
     opened = Bundle.open(bundle)
     files = {n: opened.read(n) for n in opened.manifest.files if n != TRAINING_STEP_FILE}
-    manifest = replace(opened.manifest, files=file_entries(files))
+    manifest = opened.manifest._replace(files=file_entries(files))
     write_bundle(folder, manifest, files, signing_key=key)
     step = _step_of(bundle)
     with pytest.raises(InvalidInputError, match="give that signing key"):

@@ -222,6 +222,6 @@ def test_any_value_in_any_field_is_read_or_refused_by_name(name: str, value: obj
 
 def test_a_quality_report_that_json_cannot_hold_is_refused_when_written() -> None:
     manifest = parse(content())
-    broken = Manifest(**vars(manifest) | {"quality": {"ndcg": float("nan")}})
+    broken = Manifest(**manifest._asdict() | {"quality": {"ndcg": float("nan")}})
     with pytest.raises(CorruptArtifactError, match="quality"):
         broken.to_json()

@@ -215,7 +215,7 @@ def test_a_registry_of_another_bundle_is_named_with_both_ids(
         Registry.of_bundle(registry.folder, Bundle.open(elsewhere))
     files = dict(bundle.manifest.files)
     files[ENCODER_FILE] = files[ENCODER_FILE]._replace(sha256="0" * 64)
-    manifest = dataclasses.replace(bundle.manifest, files=files)
+    manifest = bundle.manifest._replace(files=files)
     expected = f"{bundle.manifest.files[ENCODER_FILE].sha256}.*{'0' * 64}"
     with pytest.raises(CorruptArtifactError, match=expected):
         registry.publish(trained_adapter(2), None, manifest=manifest, parent="1")
