@@ -59,6 +59,12 @@ def distill(subparsers: Any) -> None:
         help="with --start: how far to go from its weights to the trained ones (default: 1)",
     )
     add(
+        "--feed-forward",
+        type=Integer(whole()),
+        metavar="N",
+        help="with --start: widen the feed-forward part of its layers to N first",
+    )
+    add(
         "--max-length",
         type=Integer(whole(4)),
         help="tokens of a query (default: 128)",
@@ -108,6 +114,10 @@ def _run(arguments: argparse.Namespace) -> int:
     corpus = _corpus(arguments)
     texts = unique_texts([*_queries(arguments), *query_like_texts(corpus, arguments.seed)])
     if not texts:
+        given = [o for o in ("corpus", "queries", "texts") if getattr(arguments, o)]
+        if given:
+            files = ", ".join(f"{getattr(arguments, option)}" for option in given)
+            raise InvalidInputError(f"found no text in {files}, expected at least one to learn from")
         raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
     asked: dict[str, Any] = {
         "shape": arguments.student,
@@ -123,6 +133,7 @@ def _run(arguments: argparse.Namespace) -> int:
         documents=[content(document) for document in corpus],
         student=StudentConfig(**asked) if asked else None,
         start=None if arguments.start is None else SentenceEncoder.load(arguments.start),
+        feed_forward=arguments.feed_forward,
         interpolation=arguments.interpolation,
         config=TrainingConfig(
             steps=arguments.steps,

@@ -147,10 +147,10 @@ def _kept_units(
 
 def _by_importance(source: dict[str, torch.Tensor], layer: str) -> torch.Tensor:
     """int64, the intermediate units of a layer, those that matter most first."""
-    writes, reads = (
-        _weight(source, f"{layer}{name}") for name in ("intermediate.dense", "output.dense")
-    )
-    return (writes.norm(dim=1) * reads.norm(dim=0)).argsort(descending=True, stable=True)
+    writes = _weight(source, f"{layer}intermediate.dense").norm(dim=1)
+    reads = _weight(source, f"{layer}output.dense").norm(dim=0)
+    order: torch.Tensor = (writes * reads).argsort(descending=True, stable=True)
+    return order
 
 
 def _weight(source: dict[str, torch.Tensor], name: str) -> torch.Tensor:
