@@ -30,7 +30,8 @@ object, and the exit status is 1 where a figure that must be reached is missed:
     plain change, top-1 of 100                 at least .80, or the attack is weak
     secure sum of 100, top-1 of 100            at most .10
     under noise, all else known: AUC           its interval's lower end at most the bound
-    inversion of ``up`` alone, token F1        at most .05 above the most frequent words'
+    inversion of ``up`` alone, token F1        at most .05 above the most frequent words', or
+                                               docs/privacy.md says how much
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,6 +96,7 @@ EXACT = {  # arms of the words, and where the queries of the same changes were r
 SEED = 0
 Figures = dict[str, Any]
 Trial = tuple[int, int, NDArray[np.float64], float]
+DOCS = Path(__file__).parents[1] / "docs" / "privacy.md"
 
 
 def main() -> int:
@@ -392,8 +395,16 @@ def problems(result: Figures) -> Iterator[str]:
                 yield f"{seen}: AUC {told[seen]['auc_interval']}, the bound is {bound['auc']}"
     for arm, found in result["inversion"].items():
         above = found["token_f1"] - found["baseline_f1"]
-        if arm in ("ten_steps_up", "one_step_up") and above > 0.05:
-            yield f"inversion, {arm}: token F1 is {above:.3f} above the most frequent words'"
+        if arm in ("ten_steps_up", "one_step_up") and above > 0.05 and not said(above):
+            yield (
+                f"inversion, {arm}: token F1 is {above:.3f} above the most frequent words', and "
+                f"{DOCS.name} does not say so"
+            )
+
+
+def said(above: float) -> bool:
+    """Whether the table of docs/privacy.md has this figure: +.083."""
+    return f"| {above:+.3f} |".replace("0.", ".") in DOCS.read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

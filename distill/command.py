@@ -117,7 +117,9 @@ def _run(arguments: argparse.Namespace) -> int:
         given = [o for o in ("corpus", "queries", "texts") if getattr(arguments, o)]
         if given:
             files = ", ".join(f"{getattr(arguments, option)}" for option in given)
-            raise InvalidInputError(f"found no text in {files}, expected at least one to learn from")
+            raise InvalidInputError(
+                f"found no text in {files}, expected at least one to learn from"
+            )
         raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
     asked: dict[str, Any] = {
         "shape": arguments.student,

@@ -20,6 +20,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "queries.tsv").write_text("q1\twhat is a castle\n", encoding="utf-8")
     (folder / "log.txt.gz").write_bytes(gzip.compress(b"king of the rock\n\nplant sugar\n"))
     (folder / "latin.txt").write_bytes(b"caf\xe9\n")
+    (folder / "empty.txt").write_bytes(b"\n")
     return folder
 
 
@@ -61,10 +62,23 @@ def test_a_student_learns_on_and_stops_halfway(
     assert "interpolation is 0.5 without start" in capsys.readouterr().err
 
 
+def test_a_student_learns_on_wider(files: Path, tmp_path: Path) -> None:
+    texts = ["--texts", str(files / "log.txt.gz")]
+    assert distil(files, tmp_path / "first", *texts, "--student", "1x32x64") == 0
+    on = ["distill", "--teacher", str(files / "teacher"), "--start", str(tmp_path / "first"),
+          "--steps", "3", "--batch-size", "2", *texts]  # fmt: skip
+    assert main([*on, "--feed-forward", "96", "--output", str(tmp_path / "wide")]) == 0
+    wide = SentenceEncoder.load(tmp_path / "wide")
+    assert wide.space["distillation"]["student"] == "1x32x96"
+    assert wide.backbone.config.intermediate_size == 96
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         ([], "nothing to learn from"),
+        (["--texts", "empty.txt"], "found no text in"),
+        (["--texts", "log.txt.gz", "--feed-forward", "64"], "feed_forward is 64 without start"),
         (["--texts", "missing.txt"], "missing.txt: there is no such file"),
         (["--texts", "latin.txt"], "latin.txt, line 1: bytes that are not UTF-8"),
         (["--texts", "log.txt.gz", "--student", "2x96"], "is 96 wide and its teacher 64"),

@@ -19,7 +19,10 @@ ARGUMENTS = ["--preset", "1mb", "--vocabulary", "400", "--budget", "second"]
 def test_a_student_goes_on_from_another_budgets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    second = replace(SMALL, steps=3, typo_share=0.4, seed=27, start="first", interpolation=0.5)
+    second = replace(
+        SMALL, steps=3, typo_share=0.4, seed=27, texts_seed=5, start="first", feed_forward=544,
+        interpolation=0.5,
+    )  # fmt: skip
     monkeypatch.setattr(recipe, "BUDGETS", {"first": SMALL, "second": second})
     data, output = data_folder(tmp_path / "data"), tmp_path / "presets"
     places = ["--data", str(data), "--output", str(output)]
@@ -34,7 +37,9 @@ def test_a_student_goes_on_from_another_budgets(
     assert encoder.encode("who wrote it").shape == (384,)
     card = (made / "bundle" / "README.md").read_text()
     assert "2 steps of 8 texts, 30% of them mistyped, seed 26; then 3 steps of 8 texts, 40%" in card
-    assert "seed 27, 50% of the way |" in card
+    assert "seed 27, 544 wide within, 50% of the way |" in card
+    assert "`1x128x544-linear-pq4`" in card
+    assert last.space["distillation"]["texts"] != first.space["distillation"]["texts"]
     assert "{" not in card
     capsys.readouterr()
     before = last.content_id  # what is done is not done again
