@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from pocketquery.client.adaptation.acceptance import (
     LARGEST_DRIFT,
@@ -234,21 +233,20 @@ def _targets(
 ) -> Targets:
     """The hybrid's ranking of the index's documents for each text."""
     vectors = teacher.encode_query(texts)
-    found = hybrid_rankings(index, texts, vectors, config.training.nearest, config.sharpness)
+    found = hybrid_rankings(
+        index,
+        texts,
+        vectors,
+        config.training.nearest,
+        config.sharpness,
+        temperature=config.training.temperature if config.ranked_by == "both" else None,
+    )
     # Every text finds as many documents, all where there are fewer than were asked for.
     documents = found.documents.vectors(np.arange(len(found.documents)))
     ranked = np.array(found.ranked, np.int64)
     if config.ranked_by == "teacher":
         return Targets(vectors, documents, ranked)
-    shares = np.array(found.shares, np.float32)
-    if config.ranked_by == "both":
-        cosines = np.array(
-            [documents[rows] @ vector for rows, vector in zip(ranked, vectors, strict=True)]
-        )
-        logits = torch.from_numpy(cosines) / config.training.temperature
-        meaning = torch.softmax(logits, dim=1).numpy()
-        shares = (shares + meaning) / 2
-    return Targets(vectors, documents, ranked, shares)
+    return Targets(vectors, documents, ranked, np.array(found.shares, np.float32))
 
 
 def _plain(config: StudentAdaptationConfig) -> dict[str, Any]:

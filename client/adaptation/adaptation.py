@@ -14,7 +14,7 @@ leaves it; on a server the adapter ships like a release, with the index it was m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import train_steps
+from pocketquery.sdk.arrays import Encode
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
@@ -127,6 +128,7 @@ def adapt(
     config: AdaptationConfig | None = None,
     *,
     adapter: Mapping[str, NDArray[np.float32]] | None = None,
+    teacher: Encode | None = None,
     num_threads: int = 1,
     may_continue: Callable[[], str | None] = lambda: None,
     show: Callable[[int, float], None] = lambda step, loss: None,
@@ -139,6 +141,9 @@ def adapt(
         index: its documents are learnt from.
         config: how.
         adapter: to start from, a release's tensors; by default the bundle's own.
+        teacher: the encoder of the index's documents, texts to their vectors as queries, where it
+            is at hand, which is not on a device: its meaning ranks in the encoder's place, half of
+            what is taught is its ranking alone, and its vectors are what the encoder is held to.
         num_threads: of the training step.
         may_continue: asked before every step; returns None, or why not.
         show: told of each step's number, from 0, and of the learning rate's share.
@@ -165,11 +170,17 @@ def adapt(
         encoder.encode_query, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
     )
     texts = [query.text for query in taught]
-    training = config.training()
+    training, anchors = config.training(), None
+    if teacher is not None:
+        anchors = teacher(texts)
+        # How far the encoder is from its teacher is no harm that the training does.
+        training = replace(training, limits=replace(training.limits, drift=2.0))
+    examples = [Example(text) for text in texts]
     batches = HybridBatches(
-        Batches(encoder, step.description, [Example(t) for t in texts], index, training),
+        Batches(encoder, step.description, examples, index, training, anchors=anchors),
         index,
         training,
+        by_meaning=teacher is not None,
     )
     given = step.initial_state(encoder.adapter)
 

@@ -46,7 +46,13 @@ class HybridRankings:
 
 
 def hybrid_rankings(
-    index: Index, queries: Sequence[str], vectors: Floats, candidates: int, sharpness: float
+    index: Index,
+    queries: Sequence[str],
+    vectors: Floats,
+    candidates: int,
+    sharpness: float,
+    *,
+    temperature: float | None = None,
 ) -> HybridRankings:
     """What ``index`` finds by words and meaning together.
 
@@ -56,6 +62,8 @@ def hybrid_rankings(
         vectors: float32 (n, dimension), what they mean.
         candidates: documents for each.
         sharpness: the temperature of the scores, which lie in 0..1.
+        temperature: of the cosines, where ``vectors`` are those of a better encoder: half of each
+            share is then the softmax of what the same documents mean.
 
     Raises:
         InvalidInputError: the index finds nothing for a query, so it is empty.
@@ -69,11 +77,13 @@ def hybrid_rankings(
             f"the index at {index.path} holds no document; add some before adapting to it"
         )
     documents = index.vectors(sorted({hit.id for hits in found for hit in hits}))
-    return HybridRankings(
-        documents,
-        [np.array([documents.row_of[hit.id] for hit in hits], np.intp) for hits in found],
-        [_softmax(np.array([hit.score for hit in hits]), sharpness) for hits in found],
-    )
+    ranked = [np.array([documents.row_of[hit.id] for hit in hits], np.intp) for hits in found]
+    shares = [_softmax(np.array([hit.score for hit in hits]), sharpness) for hits in found]
+    if temperature is not None:
+        cosines = (documents.vectors(rows) @ one for rows, one in zip(ranked, vectors, strict=True))
+        meant = (_softmax(cosine.astype(np.float64), temperature) for cosine in cosines)
+        shares = [(share + meaning) / 2 for share, meaning in zip(shares, meant, strict=True)]
+    return HybridRankings(documents, ranked, shares)
 
 
 class HybridBatches:
@@ -84,16 +94,25 @@ class HybridBatches:
         index: is searched once for each query, by its text and its anchor.
         config: how many documents are shown, how sharply they are ranked, and of which share of the
             queries the second view is taught in the place of the first and the anchor left out.
+        by_meaning: whether half of the ranking is by the anchors alone; of use where they are a
+            better encoder's.
 
     Raises:
         InvalidInputError: the index finds nothing for a query, so it is empty.
     """
 
-    def __init__(self, batches: Batches, index: Index, config: LocalConfig) -> None:
+    def __init__(
+        self, batches: Batches, index: Index, config: LocalConfig, *, by_meaning: bool = False
+    ) -> None:
         self._batches = batches
         self._random = config.hybrid_candidates
         found = hybrid_rankings(
-            index, batches.texts, batches.anchors, self._random, config.hybrid_sharpness
+            index,
+            batches.texts,
+            batches.anchors,
+            self._random,
+            config.hybrid_sharpness,
+            temperature=config.temperature if by_meaning else None,
         )
         self._documents, self._ranked = found.documents, found.ranked
         self._up_to = [np.cumsum(shares) for shares in found.shares]
