@@ -33,7 +33,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.errors import ArtifactError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.index.index import Index
 from pocketquery.sdk.validation import check_fields, number, whole
 
@@ -150,7 +150,8 @@ def adapt(
 
     Raises:
         ArtifactNotFoundError: the bundle has no training step.
-        InvalidInputError: the index has too few documents with text to learn from and be judged by.
+        InvalidInputError: the index has too few documents with text to learn from and be judged by;
+            the teacher's vectors are not one a text, of the space's dimension.
         SpaceMismatchError: index and bundle are not of one space.
         ArtifactError: the training was stopped, by ``may_continue`` or its monitors; says why.
     """
@@ -173,6 +174,11 @@ def adapt(
     training, anchors = config.training(), None
     if teacher is not None:
         anchors = teacher(texts)
+        if anchors.shape != (len(texts), encoder.dimension):
+            raise InvalidInputError(
+                f"the teacher gave {anchors.dtype} {anchors.shape}, expected float32 "
+                f"{(len(texts), encoder.dimension)}; take the encoder of the index's documents"
+            )
         # How far the encoder is from its teacher is no harm that the training does.
         training = replace(training, limits=replace(training.limits, drift=2.0))
     examples = [Example(text) for text in texts]
