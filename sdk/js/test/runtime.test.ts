@@ -187,6 +187,11 @@ test("what no export has is refused, or right", async () => {
   await assert.rejects(run(model(cast, node("Gelu", ["x"], ["y"]))), /Gelu: input 0 is of ONNX's type 7, expected float32/);
   const axes = constant("a", 7, [0], new BigInt64Array());
   assert.deepEqual(await run(model(cast, axes, node("ReduceSum", ["f", "a"], ["y"]))), [10]);
+  for (const [start, end, sizes] of [[1, 2, [4]], [-1, 9, [5]], [-9, -1, [1, 4]], [2, 1, []]] as const) {
+    const asked = node("Shape", ["x"], ["s"], integer("start", start), integer("end", end));
+    const values = Array.from({ length: 20 }, () => 0);
+    assert.deepEqual(await run(model(asked, node("Cast", ["s"], ["y"], integer("to", 1))), values, [1, 4, 5]), sizes);
+  }
   const odd = model(cast, node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"]), constant("w", 2, [4, 1], Uint8Array.of(255, 0, 1, 128)), constant("zero", 2, [], Uint8Array.of(3)), node("MatMulInteger", ["q", "w", "z", "zero"], ["p"]), node("Cast", ["p"], ["y"], integer("to", 1)));
   assert.deepEqual(await run(odd, [1, 2, 3, 5]), [51 * 252 - 102 * 3 - 153 * 2 + 255 * 125]); // with these codes
 });

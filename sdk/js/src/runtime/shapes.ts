@@ -5,10 +5,10 @@ import { type Inputs, listOf, needed, numberOf, type Operator, reshaped } from "
 import { unsupported } from "./unsupported.js";
 
 const shape: Operator = (node, { memory }) => {
-  if (node.attributes.size > 0) throw unsupported("a Shape of some axes");
+  const [start, end] = [numberOf(node, "start", 0), numberOf(node, "end", Infinity)];
   return (inputs) => {
-    const whole = needed(inputs, 0).shape;
-    return memory.store(INT64, [whole.length], whole);
+    const sizes = needed(inputs, 0).shape.slice(start, end); // which counts and cuts as ONNX does
+    return memory.store(INT64, [sizes.length], sizes);
   };
 };
 
