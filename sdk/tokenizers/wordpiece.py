@@ -52,7 +52,7 @@ class WordPieceTokenizer:
         self._literals = AddedTokens(t for t in file.added_tokens if not t.normalized)
         self._normal_literals = _normalized_literals(file.added_tokens, file.normalizer)
         self._file = file
-        self._initial = file.vocabulary
+        self._vocabulary = file.vocabulary
         self._max_word_length = file.max_word_length
         self._unknown = (file.vocabulary[file.unknown_token],)
         self._remembered: dict[str, tuple[int, ...]] = {}
@@ -62,25 +62,12 @@ class WordPieceTokenizer:
     # Of use to some texts only, and a cold start would feel them: made when first asked for.
 
     @cached_property
-    def _initial_reach(self) -> dict[str, int]:
-        return _longest_by_first_character(self._initial)
-
-    @cached_property
-    def _inner(self) -> dict[str, int]:
-        prefix = self._file.prefix
-        return {
-            piece[len(prefix) :]: number
-            for piece, number in self._initial.items()
-            if piece.startswith(prefix)
-        }
-
-    @cached_property
-    def _inner_reach(self) -> dict[str, int]:
-        return _longest_by_first_character(self._inner)
+    def _longest(self) -> int:
+        return max(map(len, self._vocabulary))
 
     @cached_property
     def _tokens(self) -> dict[int, str]:
-        tokens = {number: piece for piece, number in self._initial.items()}
+        tokens = {number: piece for piece, number in self._vocabulary.items()}
         tokens.update((token.id, token.content) for token in self._file.added_tokens)
         return tokens
 
@@ -122,7 +109,7 @@ class WordPieceTokenizer:
         """The ids of the pieces of one normalised word."""
         if len(word) > self._max_word_length:
             return self._unknown
-        whole = self._initial.get(word)
+        whole = self._vocabulary.get(word)
         return self._cut(word) if whole is None else (whole,)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -172,27 +159,18 @@ class WordPieceTokenizer:
     def _cut(self, word: str) -> tuple[int, ...]:
         """Longest match first, from the left."""
         pieces: list[int] = []
-        vocabulary, reach, start, end = self._initial, self._initial_reach, 0, len(word)
+        known, before, start, end = self._vocabulary, "", 0, len(word)
         while start < end:
-            furthest = start + reach.get(word[start], 0)
+            furthest = start + self._longest - len(before)
             for stop in range(furthest if furthest < end else end, start, -1):
-                number = vocabulary.get(word[start:stop])
+                number = known.get(before + word[start:stop])
                 if number is not None:
                     break
             else:
                 return self._unknown
             pieces.append(number)
-            vocabulary, reach, start = self._inner, self._inner_reach, stop
+            before, start = self._file.prefix, stop
         return tuple(pieces)
-
-
-def _longest_by_first_character(pieces: Iterable[str]) -> dict[str, int]:
-    """The length of the longest piece that begins with each character."""
-    longest: dict[str, int] = {}
-    for piece in pieces:
-        if len(piece) > longest.get(piece[:1], 0):
-            longest[piece[:1]] = len(piece)
-    return longest
 
 
 def _normalized_literals(
