@@ -88,8 +88,8 @@ def main() -> int:
     data = data_folder(arguments.data)
     path = Path(arguments.bundle)
     bundle = Bundle.open(path)
-    learn = functools.partial(teach_adapter, bundle, arguments.seed, arguments.teacher)
-    arm = "adapter-teacher" if arguments.teacher else "adapter"
+    learn = functools.partial(teach_adapter, bundle, arguments.seed)
+    arm = "adapter"
     if arguments.student:
         ways = tuple(arguments.interpolation)
         config = StudentAdaptationConfig(
@@ -121,7 +121,6 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     default = StudentAdaptationConfig()
     parser.add_argument("--bundle", default="trainable", help="with a training step")
-    parser.add_argument("--teacher", action="store_true", help="of the adapter, the demo's, too")
     parser.add_argument("--student", help="adapt this student, not the bundle's adapter")
     parser.add_argument("--rank", choices=("hybrid", "teacher", "both"), default=default.ranked_by)
     parser.add_argument("--steps", type=int, default=default.training.steps)
@@ -167,11 +166,10 @@ def measure(
     }
 
 
-def teach_adapter(bundle: Bundle, seed: int, with_teacher: bool, index: Index) -> Learnt:
+def teach_adapter(bundle: Bundle, seed: int, index: Index) -> Learnt:
     """What ``pocketquery adapt`` does."""
     encoder = Encoder.of_bundle(bundle)
-    teacher = SentenceEncoder.load("demo").encode_query if with_teacher else None
-    found = adapt(bundle, index, AdaptationConfig(seed=seed), teacher=teacher)
+    found = adapt(bundle, index, AdaptationConfig(seed=seed))
     encoder.swap_adapter({n: v.astype(np.float16) for n, v in found.adapter.items()})
     return Learnt({1.0: encoder}, found.verdict, found.queries)
 

@@ -14,7 +14,7 @@ leaves it; on a server the adapter ships like a release, with the index it was m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,11 @@ from pocketquery.client.training.hybrid_teacher import HybridBatches
 from pocketquery.client.training.monitors import measure
 from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import train_steps
-from pocketquery.sdk.arrays import Encode
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.index.index import Index
 from pocketquery.sdk.validation import check_fields, number, whole
 
@@ -128,7 +127,6 @@ def adapt(
     config: AdaptationConfig | None = None,
     *,
     adapter: Mapping[str, NDArray[np.float32]] | None = None,
-    teacher: Encode | None = None,
     num_threads: int = 1,
     may_continue: Callable[[], str | None] = lambda: None,
     show: Callable[[int, float], None] = lambda step, loss: None,
@@ -141,17 +139,13 @@ def adapt(
         index: its documents are learnt from.
         config: how.
         adapter: to start from, a release's tensors; by default the bundle's own.
-        teacher: the encoder of the index's documents, texts to their vectors as queries, where it
-            is at hand, which is not on a device: its meaning ranks in the encoder's place, half of
-            what is taught is its ranking alone, and its vectors are what the encoder is held to.
         num_threads: of the training step.
         may_continue: asked before every step; returns None, or why not.
         show: told of each step's number, from 0, and of the learning rate's share.
 
     Raises:
         ArtifactNotFoundError: the bundle has no training step.
-        InvalidInputError: the index has too few documents with text to learn from and be judged by;
-            the teacher's vectors are not one a text, of the space's dimension.
+        InvalidInputError: the index has too few documents with text to learn from and be judged by.
         SpaceMismatchError: index and bundle are not of one space.
         ArtifactError: the training was stopped, by ``may_continue`` or its monitors; says why.
     """
@@ -171,22 +165,11 @@ def adapt(
         encoder.encode_query, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed
     )
     texts = [query.text for query in taught]
-    training, anchors = config.training(), None
-    if teacher is not None:
-        anchors = teacher(texts)
-        if anchors.shape != (len(texts), encoder.dimension):
-            raise InvalidInputError(
-                f"the teacher gave {anchors.dtype} {anchors.shape}, expected float32 "
-                f"{(len(texts), encoder.dimension)}; take the encoder of the index's documents"
-            )
-        # How far the encoder is from its teacher is no harm that the training does.
-        training = replace(training, limits=replace(training.limits, drift=2.0))
-    examples = [Example(text) for text in texts]
+    training = config.training()
     batches = HybridBatches(
-        Batches(encoder, step.description, examples, index, training, anchors=anchors),
+        Batches(encoder, step.description, [Example(t) for t in texts], index, training),
         index,
         training,
-        by_meaning=teacher is not None,
     )
     given = step.initial_state(encoder.adapter)
 

@@ -29,8 +29,8 @@ _PADDING = 0  # any id: the mask hides it
 
 
 class Batches:
-    """Batches over ``examples``: ``texts`` are the queries, ``anchors`` the vectors that they are
-    held to, float32 (n, d); ``uses_opened`` says whether opened results count.
+    """Batches over ``examples``: ``texts`` are the queries, ``anchors`` the shipped encoder's
+    vectors of them, float32 (n, d); ``uses_opened`` says whether opened results count.
 
     Args:
         encoder: the shipped encoder.
@@ -40,7 +40,6 @@ class Batches:
         config: the round's settings.
         plan: how views are made, say with a plug-in of the device; by default as ``config`` says.
         least_opened: with fewer examples whose opened result can be learnt from, none counts.
-        anchors: of the examples; by default the shipped encoder's vectors.
 
     Raises:
         InvalidInputError: a query that is no text; a plan for another number of views than the
@@ -57,7 +56,6 @@ class Batches:
         config: LocalConfig,
         plan: ViewPlan | None = None,
         least_opened: int = 0,
-        anchors: Floats | None = None,
     ) -> None:
         self._plan = plan or config.view_plan(step.views)
         if self._plan.views != step.views:
@@ -76,7 +74,7 @@ class Batches:
         found = [_rows(example, self._documents.row_of) if asked else [] for example in examples]
         self.uses_opened = asked and sum(map(bool, found)) >= least_opened
         self._choices = found if self.uses_opened else [[] for _ in examples]
-        self.anchors = encoder.encode_query(self.texts) if anchors is None else anchors
+        self.anchors: Floats = encoder.encode_query(self.texts)
         self._nearest = self._documents.nearest(self.anchors, config.nearest_prototypes)
 
     def make(self, rows: Rows, rng: np.random.Generator, *, noisy: bool = True) -> StepBatch:

@@ -94,25 +94,16 @@ class HybridBatches:
         index: is searched once for each query, by its text and its anchor.
         config: how many documents are shown, how sharply they are ranked, and of which share of the
             queries the second view is taught in the place of the first and the anchor left out.
-        by_meaning: whether half of the ranking is by the anchors alone; of use where they are a
-            better encoder's.
 
     Raises:
         InvalidInputError: the index finds nothing for a query, so it is empty.
     """
 
-    def __init__(
-        self, batches: Batches, index: Index, config: LocalConfig, *, by_meaning: bool = False
-    ) -> None:
+    def __init__(self, batches: Batches, index: Index, config: LocalConfig) -> None:
         self._batches = batches
         self._random = config.hybrid_candidates
         found = hybrid_rankings(
-            index,
-            batches.texts,
-            batches.anchors,
-            self._random,
-            config.hybrid_sharpness,
-            temperature=config.temperature if by_meaning else None,
+            index, batches.texts, batches.anchors, self._random, config.hybrid_sharpness
         )
         self._documents, self._ranked = found.documents, found.ranked
         self._up_to = [np.cumsum(shares) for shares in found.shares]

@@ -115,16 +115,16 @@ class Budget:
 BUDGETS = {
     "accelerator": Budget(2_000_000, 500_000, 60_000, 4, None, 6_000, 1024),  # of 10mb
     "brief": Budget(900_000, 250_000, 30_000, 2, None, 3_700, 1024),  # a minute of one
-    # Of the encoder that comes along: then an hour of two cores, with more that is mistyped.
-    "default": Budget(
+    # Then an hour of two cores, with more that is mistyped.
+    "narrower": Budget(
         400_000, 150_000, 16_000, 1, 30_000, 1_200, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 1, start="brief", interpolation=0.5,
     ),
-    # The same an hour longer, wider: what is shipped (from the 8-bit file of the stage before).
-    "wider": Budget(
+    # Another hour, wider: the encoder that comes along (from the stage before's 8-bit file).
+    "default": Budget(
         500_000, 250_000, 24_000, 1, 30_000, 1_200, 1024, 0.5,
-        typo_share=0.4, seed=_CONFIG.seed + 3, texts_seed=_CONFIG.seed + 1, start="default",
-        feed_forward=704,
+        typo_share=0.4, seed=_CONFIG.seed + 3, texts_seed=_CONFIG.seed + 1, start="narrower",
+        feed_forward=704, interpolation=0.5,
     ),
     # Of the table's 3mb and 1mb, with --steps 2000 and 4000; 6mb of it was not taken (LOG.md).
     "pages": Budget(

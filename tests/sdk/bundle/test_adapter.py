@@ -159,7 +159,7 @@ def test_another_space_is_named_with_both_ids() -> None:
 
 def test_another_encoder_is_named_with_both_ids() -> None:
     manifest = Manifest(
-        **vars(MANIFEST) | {"files": dict(MANIFEST.files) | {ENCODER_FILE: FileEntry("0" * 64, 1)}}
+        **MANIFEST._asdict() | {"files": dict(MANIFEST.files) | {ENCODER_FILE: FileEntry("0" * 64, 1)}}
     )
     expected = f"{MANIFEST.files[ENCODER_FILE].sha256}.*{'0' * 64}"
     with pytest.raises(CorruptArtifactError, match=expected):

@@ -44,7 +44,7 @@ const connection = new GatewayConnection(settings.gateway, await place.signer(),
     if (settings.dies === "after the update" && died(init, address)) process.kill(process.pid, "SIGKILL");
     return response;
   },
-  ...(settings.private && { sleep: () => new Promise((done) => setTimeout(done, 50)) }),
+  ...(settings.private && { sleep: () => new Promise((done) => setTimeout(done, 50)), attempts: 200 }),
 });
 const releases = await TrustedReleases.open(place, { publicKey });
 const participation = new Participation(connection, place);

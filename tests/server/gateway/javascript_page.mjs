@@ -48,7 +48,7 @@ const PAGE = `<!doctype html><meta charset="utf-8" /><script type="module">
       device, store, place, certificate: fromHex(certificate), authority, rules, clock: () => now,
     });
     const sleep = () => new Promise((done) => setTimeout(done, 50));
-    const participation = new Participation(new GatewayConnection(gateway, await place.signer(), { sleep }), place);
+    const participation = new Participation(new GatewayConnection(gateway, await place.signer(), { sleep, attempts: 200 }), place);
     let outcome = await participation.takePart(participant);
     for (; outcome.what === "idle"; await sleep()) outcome = await participation.takePart(participant);
     return outcome;
