@@ -158,9 +158,8 @@ def test_another_space_is_named_with_both_ids() -> None:
 
 
 def test_another_encoder_is_named_with_both_ids() -> None:
-    manifest = Manifest(
-        **MANIFEST._asdict() | {"files": dict(MANIFEST.files) | {ENCODER_FILE: FileEntry("0" * 64, 1)}}
-    )
+    files = dict(MANIFEST.files) | {ENCODER_FILE: FileEntry("0" * 64, 1)}
+    manifest = MANIFEST._replace(files=files)
     expected = f"{MANIFEST.files[ENCODER_FILE].sha256}.*{'0' * 64}"
     with pytest.raises(CorruptArtifactError, match=expected):
         read_adapter(PLAIN, manifest=manifest)
