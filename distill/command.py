@@ -116,7 +116,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not texts:
         given = [o for o in ("corpus", "queries", "texts") if getattr(arguments, o)]
         if given:
-            files = ", ".join(f"{getattr(arguments, option)}" for option in given)
+            files = ", ".join(getattr(arguments, option) for option in given)
             raise InvalidInputError(
                 f"found no text in {files}, expected at least one to learn from"
             )

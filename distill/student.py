@@ -212,7 +212,7 @@ def widen_student(
         InvalidInputError: an FFN no wider than the student's, or wider than the teacher's.
     """
     had = student.backbone.config.intermediate_size
-    if (shape.intermediate or 0) <= had:
+    if shape.intermediate is None or shape.intermediate <= had:
         raise InvalidInputError(
             f"the student's FFN is {had} wide already; expected one wider than that, and got "
             f"{shape.intermediate}"
@@ -220,7 +220,6 @@ def widen_student(
     _check_shape(teacher, shape)
     kept = _checked_layers(teacher, shape, layers)
     dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
-    assert shape.intermediate is not None
     widen_feed_forward(teacher.backbone, student.backbone, kept, dimensions, shape.intermediate)
 
 
