@@ -110,9 +110,10 @@ def widen_feed_forward(
         writes, reads = _feed_forward(student, place)
         taught, _ = _feed_forward(teacher, layer)
         with torch.no_grad():
-            added = taught.weight[units][:, dimensions]
+            device = writes.weight.device  # the teacher may be on another
+            added = taught.weight[units][:, dimensions].to(device)
             writes.weight = nn.Parameter(torch.cat([writes.weight, added]))
-            writes.bias = nn.Parameter(torch.cat([writes.bias, taught.bias[units]]))
+            writes.bias = nn.Parameter(torch.cat([writes.bias, taught.bias[units].to(device)]))
             unread = reads.weight.new_zeros(len(reads.weight), len(units))
             reads.weight = nn.Parameter(torch.cat([reads.weight, unread], dim=1))
         writes.out_features = reads.in_features = width
