@@ -96,6 +96,7 @@ def main() -> int:
         kept = options.output / f"{arm.replace(' ', '-')}.scores.json"
         if not kept.is_file():
             encoder = SentenceEncoder.load("demo") if arm == OTHER else made.encoder(arm)
+            to_device(encoder, options.device)
             write_atomic(kept, json.dumps(scored(encoder, collections)))
         found = json.loads(kept.read_text("utf-8"))
         scores |= {arm: found["teacher"], f"{arm} + bm25": found["hybrid"], "bm25": found["bm25"]}
@@ -132,7 +133,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--start", choices=start_names(), default="english")
     parser.add_argument("--steps", type=int, default=PRETRAINING.steps, help="of the cloze task")
     parser.add_argument("--batch-size", type=int, default=PRETRAINING.batch_size, help="likewise")
-    parser.add_argument("--device", default="cpu", help="to train on (default: cpu)")
+    parser.add_argument("--device", default="cpu", help="to compute on (default: cpu)")
     parser.add_argument("--workers", type=int, default=0, help="processes that prepare batches")
     parser.add_argument("--output", type=Path, default=root / "runs" / "document_encoder")
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")

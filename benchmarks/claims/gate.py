@@ -28,6 +28,7 @@ from pocketquery.server.corpus.readers.labelled_texts import LabelledTexts, read
 from pocketquery.server.evaluation.classification import few_shot
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import load_mlm_heads
+from pocketquery.server.modeling.sentence_encoder import to_device
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import PretrainingConfig
 
@@ -37,15 +38,20 @@ _HELD_OUT = 1000  # texts that the loss is measured on
 _BATCH = 32
 
 
-def judge(start: Start, data: Path) -> dict[str, Any]:
+def judge(start: Start, data: Path, device: str = "cpu") -> dict[str, Any]:
     """Measure the finished legs in order until one passes; what is measured is kept.
+
+    Args:
+        start: whose legs are measured.
+        data: folder of the public sets.
+        device: torch device to compute on.
 
     Returns:
         ``passed``, and of every leg that was looked at its figures.
     """
     looked_at: dict[str, Any] = {}
     for leg in range(1, start.finished() + 1):
-        figures = looked_at[f"leg {leg}"] = _measured(start, leg, data)
+        figures = looked_at[f"leg {leg}"] = _measured(start, leg, data, device)
         print(f"{start.name}, leg {leg}: {_shown(figures)}", flush=True)
         if _passes(start, figures):
             return {"start": start.name, "passed": True, "leg": leg, **looked_at}
@@ -102,11 +108,12 @@ def masked_loss(
     objective = build_objective("mlm", encoder, {"max_length": max_length})
     if head is not None:
         load_mlm_heads(head, [objective])
-    objective.eval()
+    objective.to(encoder.device).eval()
     encoder.eval()
     total, count = 0.0, 0
     for first in range(0, len(texts), _BATCH):
         batch = objective.collate(texts[first : first + _BATCH], np.random.default_rng(first))
+        batch = {name: tensor.to(encoder.device) for name, tensor in batch.items()}
         with torch.no_grad():
             masked = int((batch["labels"] >= 0).sum())
             total += float(objective.loss(encoder, batch).total) * masked
@@ -139,12 +146,12 @@ def intents(data: Path) -> tuple[LabelledTexts, LabelledTexts]:
     return train, test
 
 
-def _measured(start: Start, leg: int, data: Path) -> dict[str, Any]:
+def _measured(start: Start, leg: int, data: Path, device: str) -> dict[str, Any]:
     measures = {"loss": _loss, "probe": _probe, "retrieval": _retrieval}
     figures = _kept(start, leg)
     for part in start.settings["gate"]:
         if part not in figures:
-            figures[part] = measures[part](start, leg, data)
+            figures[part] = measures[part](start, leg, data, device)
             write_atomic(_path(start, leg), json.dumps(figures, indent=1))
     return figures
 
@@ -160,23 +167,24 @@ def _kept(start: Start, leg: int) -> dict[str, Any]:
     return found
 
 
-def _loss(start: Start, leg: int, data: Path) -> dict[str, float]:
+def _loss(start: Start, leg: int, data: Path, device: str) -> dict[str, float]:
     _, held_out = start_texts(start.name, data)
     texts = held_out[:: max(1, len(held_out) // _HELD_OUT)]
     length = int(start.settings["max_length"])
-    loss = masked_loss(start.trained(leg), start.leg_folder(leg), texts, length)
+    trained = to_device(start.trained(leg), device)
+    loss = masked_loss(trained, start.leg_folder(leg), texts, length)
     entropy = unigram_entropy(start.tokenizer(), texts, length)
     return {"masked": loss, "unigram_entropy": entropy, "share": loss / entropy}
 
 
-def _probe(start: Start, leg: int, data: Path) -> dict[str, Any]:
+def _probe(start: Start, leg: int, data: Path, device: str) -> dict[str, Any]:
     asked = declared("gate")["probe"]
     train, test = intents(data)
     better, drawn = (
         np.stack([_probed(encoder, train, test, asked["shots"], draw) for draw, encoder in arms])
         for arms in (
-            [(draw, start.trained(leg)) for draw in range(asked["drawings"])],
-            ((draw, start.drawn(draw)) for draw in range(asked["drawings"])),
+            [(draw, to_device(start.trained(leg), device)) for draw in range(asked["drawings"])],
+            ((draw, to_device(start.drawn(draw), device)) for draw in range(asked["drawings"])),
         )
     )
     return _compared(better, drawn)
@@ -190,7 +198,7 @@ def _probed(
     return found.right.astype(np.float64)
 
 
-def _retrieval(start: Start, leg: int, data: Path) -> dict[str, Any]:
+def _retrieval(start: Start, leg: int, data: Path, device: str) -> dict[str, Any]:
     asked = declared("gate")["retrieval"]
     _, test = passage_test("squad", data)
     right = [row for _, row in test.test]
@@ -206,7 +214,7 @@ def _retrieval(start: Start, leg: int, data: Path) -> dict[str, Any]:
         )
         options = {"negatives": asked["negatives"], "query_length": 32, "max_length": 96}
         for name, encoder in (("start", start.trained(leg)), ("drawn", start.drawn(seed))):
-            tuned = fine_tuned(encoder, triples, config, options)
+            tuned = fine_tuned(to_device(encoder, device), triples, config, options)
             questions = tuned.encode([text for text, _ in test.test])
             ranks = dense_ranks(questions, tuned.encode(test.passages), right)
             scores[name].append(rank_scores(ranks)["recall@10"])

@@ -39,14 +39,14 @@ def main() -> int:
     parser.add_argument("--start", choices=start_names(), default="english")
     parser.add_argument("--legs", type=int, default=1, help="train so many of them (default: 1)")
     parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so many")
-    parser.add_argument("--device", default="cpu", help="to train on (default: cpu)")
+    parser.add_argument("--device", default="cpu", help="to compute on (default: cpu)")
     parser.add_argument("--workers", type=int, default=0, help="processes that prepare batches")
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     options = parser.parse_args()
     start = Start(options.start)
     data = data_folder(options.data)
     if options.command == "gate":
-        found = judge(start, data)
+        found = judge(start, data, options.device)
         if not found["passed"]:
             print(why_not(start), file=sys.stderr)
         print(json.dumps(found))
