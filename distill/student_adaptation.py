@@ -16,6 +16,7 @@ the space stay as they are. ``client/adaptation`` does the first to an adapter, 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -42,7 +43,7 @@ from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
-from pocketquery.server.training.checkpoints import clear_work
+from pocketquery.server.training.checkpoints import clear_work, work_folder
 
 __all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student"]
 
@@ -195,7 +196,8 @@ def adapt_student(
     before = known_item_scores(student.encode_query, index, kept_aside, **options)
     general = student.encode(DIVERSE_TEXTS)
     start = {name: value.clone() for name, value in student.state_dict().items()}
-    work = output.with_name(output.name + ".work")
+    work = work_folder(output)
+    new_folders = [folder for folder in work.parents if not folder.exists()]
     work.mkdir(parents=True, exist_ok=True)
     train(
         student,
@@ -218,6 +220,10 @@ def adapt_student(
         student.space |= {"adaptation": identity | {"interpolation": way}}
         student.save(output)
     clear_work(work)
+    if not verdict.accepted:  # nothing was written, so nothing is left
+        for folder in new_folders:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
     return StudentAdaptation(
         output if verdict.accepted else None, verdict, len(taught), len(kept_aside), way
     )

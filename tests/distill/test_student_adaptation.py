@@ -169,10 +169,10 @@ def test_what_finds_more_is_saved_with_its_space_and_what_does_not_is_not(
 ) -> None:
     training = replace(SMALL.training, learning_rate=0.5)
     diverging = replace(SMALL, training=training, interpolation=1.0)
-    _, refused = adapted(folder, tmp_path / "t", diverging)
+    _, refused = adapted(folder, tmp_path / "new" / "folders" / "t", diverging)
     assert refused.path is None
     assert not refused.verdict.accepted
-    assert not (tmp_path / "t").exists()
+    assert not (tmp_path / "new").exists()
     # Of a model drawn at random all texts move with any of them.
     longer = replace(
         SMALL,
