@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 
 import pytest
 from hypothesis import given
@@ -47,7 +46,6 @@ def test_nothing_but_white_space_is_lost(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", [".", " ", "\n", "。", '"', "a\n", "A. ", ". ", "\n "])
-def test_time_grows_with_the_length_only(unit: str) -> None:
-    started = time.process_time()
-    split_sentences(unit * (200_000 // len(unit)))
-    assert time.process_time() - started < 20
+def test_a_million_characters_of_one_kind_are_cut_too(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))  # quadratic in these, it would not end today
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
