@@ -180,10 +180,11 @@ def _loss(start: Start, leg: int, data: Path, device: str) -> dict[str, float]:
 def _probe(start: Start, leg: int, data: Path, device: str) -> dict[str, Any]:
     asked = declared("gate")["probe"]
     train, test = intents(data)
+    trained = to_device(start.trained(leg), device)
     better, drawn = (
         np.stack([_probed(encoder, train, test, asked["shots"], draw) for draw, encoder in arms])
         for arms in (
-            [(draw, to_device(start.trained(leg), device)) for draw in range(asked["drawings"])],
+            ((draw, trained) for draw in range(asked["drawings"])),
             ((draw, to_device(start.drawn(draw), device)) for draw in range(asked["drawings"])),
         )
     )
@@ -202,6 +203,7 @@ def _retrieval(start: Start, leg: int, data: Path, device: str) -> dict[str, Any
     asked = declared("gate")["retrieval"]
     _, test = passage_test("squad", data)
     right = [row for _, row in test.test]
+    trained = to_device(start.trained(leg), device)
     scores: dict[str, list[NDArray[np.float64]]] = {"start": [], "drawn": []}
     for seed in asked["seeds"]:
         triples = first_triples(triples_of(test, seed, asked["negatives"]), asked["questions"])
@@ -213,8 +215,9 @@ def _retrieval(start: Start, leg: int, data: Path, device: str) -> dict[str, Any
             diagnose_every=0,
         )
         options = {"negatives": asked["negatives"], "query_length": 32, "max_length": 96}
-        for name, encoder in (("start", start.trained(leg)), ("drawn", start.drawn(seed))):
-            tuned = fine_tuned(to_device(encoder, device), triples, config, options)
+        drawn = to_device(start.drawn(seed), device)
+        for name, encoder in (("start", trained), ("drawn", drawn)):
+            tuned = fine_tuned(encoder, triples, config, options)
             questions = tuned.encode([text for text, _ in test.test])
             ranks = dense_ranks(questions, tuned.encode(test.passages), right)
             scores[name].append(rank_scores(ranks)["recall@10"])

@@ -135,15 +135,20 @@ def few_shot(
             "of the test; expected the same (read the test with names=train.names)"
         )
     count = len(train.names)
+    samples = [
+        sample_rows(train.classes, per_class, np.random.default_rng([seed, number]))
+        for number in range(samplings or (5 if per_class <= 10 else 3))
+    ]
     encoded = None
     if head == "probe":
-        encoded = encoder.encode(train.texts), encoder.encode(test.texts)
+        used = np.unique(np.concatenate(samples))  # few of the texts, mostly
+        encoded = encoder.encode([train.texts[row] for row in used]), encoder.encode(test.texts)
     scores = []
-    for number in range(samplings or (5 if per_class <= 10 else 3)):
-        rows = sample_rows(train.classes, per_class, np.random.default_rng([seed, number]))
+    for rows in samples:
         seen = train.classes[rows]
         if encoded is not None:
-            found = linear_probe(encoded[0][rows], seen, encoded[1], count=count)
+            vectors = encoded[0][np.searchsorted(used, rows)]
+            found = linear_probe(vectors, seen, encoded[1], count=count)
         else:
             texts = [train.texts[row] for row in rows]
             found = fine_tuned_classes(encoder, texts, seen, test.texts, count=count, config=config)
