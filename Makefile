@@ -65,6 +65,7 @@ format: .stamps/dev
 # All benchmarks, 45 minutes on two quiet cores: docs/results.md. One alone: benchmarks/run_all.py NAME. What they
 # need is made first where it is missing, but for the public sets in data/ or $$POCKETQUERY_DATA (benchmarks/README.md).
 bench: .stamps/dev demo/bundle/manifest.json sdk/js/dist/node.js benchmarks/transformers_js/node_modules
+	$(BIN)/python benchmarks/rivals/environment.py
 	$(BIN)/python benchmarks/run_all.py
 
 demo/bundle/manifest.json: | .stamps/demo

@@ -20,7 +20,7 @@ from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.progress import Progress
 from pocketquery.sdk.validation import SEED, check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.training.autocast import bfloat16_products
+from pocketquery.server.modeling.autocast import bfloat16_products
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
 from pocketquery.server.training.log import Meter, append_line
 from pocketquery.server.training.optimizer import (

@@ -19,7 +19,7 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray, Tensors
 from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
+from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.graph import Graph
@@ -110,7 +110,7 @@ class Encoder:
             manifest.tokenizer.options,
         )
         graph = Graph(
-            bundle.read(ENCODER_FILE, verify_hash=verify_hashes),
+            bundle.model(verify_hash=verify_hashes),
             adapter=chosen.tensors,
             dimension=manifest.space.dimension,
             max_length=manifest.max_length,

@@ -7,7 +7,7 @@ Decisions, all measured:
 - The adapter's tensors are bound when the session is made (``add_initializer``), so they cost a
   call nothing; feeding them as inputs would add a copy and a dictionary entry for each. Another
   adapter is therefore another session, made beside this one.
-- The model's bytes are kept for that: onnxruntime's session keeps the same object anyway.
+- The model is kept for that: onnxruntime's session keeps its bytes anyway.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
+from pocketquery.sdk.bundle.anonymous_file import AnonymousFile
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.onnx_model import open_session
@@ -37,7 +38,7 @@ class Graph:
     """A session over ``encoder.onnx``. Calls may run in parallel threads.
 
     Args:
-        model: the bytes of the ONNX file.
+        model: the ONNX file.
         adapter: values for overridable initialisers by name, float16 or float32; those not named
             keep the graph's defaults.
         dimension: the dimension the output must have.
@@ -53,7 +54,7 @@ class Graph:
 
     def __init__(
         self,
-        model: bytes,
+        model: bytes | AnonymousFile,
         *,
         adapter: Mapping[str, NDArray[Any]],
         dimension: int,
@@ -129,7 +130,10 @@ class Graph:
 
 
 def _open(
-    model: bytes, adapter: Mapping[str, onnxruntime.OrtValue], num_threads: int, source: str
+    model: bytes | AnonymousFile,
+    adapter: Mapping[str, onnxruntime.OrtValue],
+    num_threads: int,
+    source: str,
 ) -> onnxruntime.InferenceSession:
     try:
         session = open_session(model, _options(adapter, num_threads), f"{source}: {ENCODER_FILE}")

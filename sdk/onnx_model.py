@@ -19,7 +19,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from pocketquery.sdk.errors import CorruptArtifactError
 
 if TYPE_CHECKING:
+    import mmap
+
     import onnxruntime
+
+    from pocketquery.sdk.bundle.anonymous_file import AnonymousFile
 
 __all__ = ["check_self_contained", "open_session"]
 
@@ -50,12 +54,12 @@ _PROVIDERS = ["CPUExecutionProvider"]
 
 
 def open_session(
-    model: bytes, options: onnxruntime.SessionOptions, source: str
+    model: bytes | AnonymousFile, options: onnxruntime.SessionOptions, source: str
 ) -> onnxruntime.InferenceSession:
     """A session over ``model``, which may not read anything beside its own bytes.
 
     Args:
-        model: the bytes of an ONNX file.
+        model: an ONNX file: its bytes, or a file that nobody else can change.
         options: the session's; the model's format is set in it, and threads beyond the machine's
             cores, which would wait for one another, are taken out.
         source: how to call the model in an error, say "the bundle's encoder.onnx".
@@ -65,12 +69,17 @@ def open_session(
     """
     import onnxruntime  # here: it takes 25 ms, and help or a wrong path need none of it
 
-    check_self_contained(model, source)
+    if isinstance(model, bytes):
+        check_self_contained(model, source)
+        opened: bytes | str = model
+    else:
+        check_self_contained(model.view(), source)
+        opened = model.path
     # onnxruntime's own format, which it else guesses from the bytes, was not looked through.
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.intra_op_num_threads = min(options.intra_op_num_threads, os.cpu_count() or 1)
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=_PROVIDERS)
+        session = onnxruntime.InferenceSession(opened, options, providers=_PROVIDERS)
         _ask_names(session)
         return session
     except Exception as error:  # onnxruntime's exceptions share no base class
@@ -85,7 +94,7 @@ def _ask_names(session: onnxruntime.InferenceSession) -> None:
     _ = session.get_modelmeta().custom_metadata_map
 
 
-def check_self_contained(model: bytes, source: str) -> None:
+def check_self_contained(model: bytes | mmap.mmap, source: str) -> None:
     """Return where every tensor of ``model`` has its values in it.
 
     Raises:
@@ -113,7 +122,9 @@ def check_self_contained(model: bytes, source: str) -> None:
             ) from error
 
 
-def _fields(data: bytes, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+def _fields(
+    data: bytes | mmap.mmap, position: int, stop: int
+) -> Iterator[tuple[int, int, int, int]]:
     """Each field of a message: its number, where its bytes lie, and the value of an integer."""
     while position < stop:
         tag, position = _varint(data, position)
@@ -133,7 +144,7 @@ def _fields(data: bytes, position: int, stop: int) -> Iterator[tuple[int, int, i
         yield number, begin, position, value
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(data: bytes | mmap.mmap, position: int) -> tuple[int, int]:
     byte = data[position]
     if byte < 0x80:
         return byte, position + 1

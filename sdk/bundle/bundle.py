@@ -14,13 +14,16 @@ name are ignored and never read.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.arrays import NDArray
+from pocketquery.sdk.bundle.anonymous_file import AnonymousFile
 from pocketquery.sdk.bundle.manifest import (
     ADAPTER_FILE,
     BUNDLE_FOLDER,
+    ENCODER_FILE,
     MANIFEST_FILE,
     MOST_MANIFEST_BYTES,
     SIGNATURE_FILE,
@@ -38,6 +41,7 @@ from pocketquery.sdk.bundle.signature import (
 )
 from pocketquery.sdk.bundle.storage import Storage, open_storage, pack
 from pocketquery.sdk.errors import (
+    ArtifactError,
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
@@ -132,6 +136,34 @@ class Bundle:
             ArtifactNotFoundError: the file is not there.
             CorruptArtifactError: its size or hash differs from the manifest's.
         """
+        entry = self._entry(name)
+        data = self.storage.read(name, entry.bytes + 1)
+        self._check(name, entry, len(data), sha256_bytes(data) if verify_hash else None)
+        return data
+
+    def model(self, *, verify_hash: bool = True) -> bytes | AnonymousFile:
+        """encoder.onnx as :func:`pocketquery.sdk.onnx_model.open_session` takes it soonest.
+
+        Where the system has anonymous files it is one, else bytes. Argument and errors as
+        :meth:`read`.
+        """
+        entry = self._entry(ENCODER_FILE)
+        try:
+            model = AnonymousFile(ENCODER_FILE)
+            digest = hashlib.sha256()
+            for piece in self.storage.pieces(ENCODER_FILE, entry.bytes + 1):
+                if verify_hash:
+                    digest.update(piece)
+                model.write(piece)
+        except ArtifactError:  # some are an OSError too
+            raise
+        except OSError:
+            return self.read(ENCODER_FILE, verify_hash=verify_hash)
+        self._check(ENCODER_FILE, entry, len(model), digest.hexdigest() if verify_hash else None)
+        return model
+
+    def _entry(self, name: str) -> FileEntry:
+        """What the manifest says of a file that is there, and of that size."""
         entry = self.manifest.files.get(name)
         if entry is None:
             known = ", ".join(sorted(self.manifest.files))
@@ -143,18 +175,21 @@ class Bundle:
             raise ArtifactNotFoundError(
                 f"{self.path}: {name} is missing; fetch or export the bundle again"
             )
-        data = self.storage.read(name, entry.bytes + 1) if size == entry.bytes else b""
-        if size != entry.bytes or len(data) != entry.bytes:
+        self._check(name, entry, size, None)
+        return entry
+
+    def _check(self, name: str, entry: FileEntry, size: int, sha256: str | None) -> None:
+        """Compare what was found with the manifest's, by size and, unless None, by hash."""
+        if size != entry.bytes:
             raise CorruptArtifactError(
                 f"{self.path}: {name} has {size} bytes, the manifest says {entry.bytes}; it is "
                 "truncated or was changed. Fetch or export the bundle again"
             )
-        if verify_hash and sha256_bytes(data) != entry.sha256:
+        if sha256 not in (None, entry.sha256):
             raise CorruptArtifactError(
-                f"{self.path}: {name} has SHA-256 {sha256_bytes(data)}, the manifest says "
-                f"{entry.sha256}; it was changed. Fetch or export the bundle again"
+                f"{self.path}: {name} has SHA-256 {sha256}, the manifest says {entry.sha256}; it "
+                "was changed. Fetch or export the bundle again"
             )
-        return data
 
     def adapter(
         self, *, verify_hash: bool = True, required: bool = False

@@ -13,6 +13,7 @@ import torch
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.progress import Progress
+from pocketquery.server.modeling.autocast import bfloat16_products
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 
 __all__ = ["cached_vectors", "texts_sha256"]
@@ -61,7 +62,7 @@ def cached_vectors(
             path = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npy"
             found = _read(path, (len(part), encoder.dimension))
             if found is None:
-                with torch.autocast(encoder.device.type, torch.bfloat16, enabled=bfloat16):
+                with torch.no_grad(), bfloat16_products(encoder.device, bfloat16):
                     found = encoder.encode(part, prompt_name=prompt, batch_size=batch_size)
                 buffer = io.BytesIO()
                 np.save(buffer, found, allow_pickle=False)

@@ -30,6 +30,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus import Passages
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.autocast import bfloat16_products
 from pocketquery.server.objectives.objective import LossParts, Objective
 from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.config import PretrainingConfig
@@ -46,7 +47,6 @@ from pocketquery.server.pretraining.mixture import (
 )
 from pocketquery.server.pretraining.not_finite import check_finite
 from pocketquery.server.pretraining.run_state import RunState, run_identity
-from pocketquery.server.training.autocast import bfloat16_products
 from pocketquery.server.training.log import Meter, append_line
 from pocketquery.server.training.optimizer import (
     make_optimizer,

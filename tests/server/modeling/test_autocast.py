@@ -1,0 +1,52 @@
+"""Products in bfloat16, and which kernels compute attention under them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from pocketquery.server.modeling.autocast import bfloat16_products
+
+CPU = torch.device("cpu")
+
+
+def enabled() -> dict[str, bool]:
+    """What of scaled_dot_product_attention's kernels may be taken now."""
+    cuda: Any = torch.backends.cuda
+    return {
+        "cudnn": cuda.cudnn_sdp_enabled(),
+        "flash": cuda.flash_sdp_enabled(),
+        "efficient": cuda.mem_efficient_sdp_enabled(),
+        "math": cuda.math_sdp_enabled(),
+    }
+
+
+def test_products_are_in_bfloat16_where_that_is_asked_for() -> None:
+    left, right = torch.rand(3, 4), torch.rand(4, 2)
+    with bfloat16_products(CPU):
+        assert (left @ right).dtype == torch.bfloat16
+    with bfloat16_products(CPU, enabled=False):
+        assert (left @ right).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("device", "gradients", "fused"),
+    [("cuda", True, True), ("cuda", False, True), ("cpu", True, False), ("cpu", False, True)],
+)
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_cudnn_is_never_asked_and_a_processors_backward_never_fused(
+    device: str, gradients: bool, fused: bool
+) -> None:
+    before = enabled()
+    with torch.set_grad_enabled(gradients), bfloat16_products(torch.device(device)):
+        assert enabled() == {"cudnn": False, "flash": fused, "efficient": fused, "math": True}
+    assert enabled() == before
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_nothing_changes_where_it_is_not_enabled(device: str) -> None:
+    before = enabled()
+    with bfloat16_products(torch.device(device), enabled=False):
+        assert enabled() == before
