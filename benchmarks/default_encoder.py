@@ -134,7 +134,7 @@ def first_vector(bundle: str) -> dict[str, float]:
             "ours": [python, FIRST_VECTOR + cold_start.PRINT, cold_start.QUERY],
             "fastembed": cold_start.in_fastembed(folder, dimension),
         }
-        cpu = cold_start.measure(commands, {}, 11)
+        cpu = cold_start.measure(commands, {}, 25)
         peak = cold_start.run([python, FIRST_VECTOR + PEAK + cold_start.PRINT, cold_start.QUERY])
     return {
         "over_fastembed": cold_start.ratio(cpu["ours"], cpu["fastembed"]),

@@ -23,6 +23,7 @@ from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.graph import Graph
+from pocketquery.sdk.lazy import collection_paused
 from pocketquery.sdk.progress import progress
 from pocketquery.sdk.texts import check_text, check_texts
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
@@ -84,6 +85,7 @@ class Encoder:
         self._swapping = allocate_lock()
 
     @classmethod
+    @collection_paused()
     def of_bundle(
         cls,
         bundle: Bundle,

@@ -6,11 +6,13 @@ command line can show every command's help without loading torch.
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 
-__all__ = ["lazy_names"]
+__all__ = ["collection_paused", "lazy_names"]
 
 
 def lazy_names(
@@ -27,7 +29,8 @@ def lazy_names(
     def get(name: str) -> object:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(f"{package}.{home[name]}"), name)
+        with collection_paused():
+            value: object = getattr(import_module(f"{package}.{home[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -35,3 +38,20 @@ def lazy_names(
         return sorted([*vars(sys.modules[package]), *home])
 
     return get, names
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Within, no garbage is looked for.
+
+    Importing numpy and opening an encoder make many objects that stay and hardly any garbage; to
+    look through them again and again takes 2 % of a first vector's time. What other threads leave
+    meanwhile is found afterwards.
+    """
+    looked = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looked:
+            gc.enable()
