@@ -287,23 +287,19 @@ def best_of_blocks(
     Returns:
         Their positions, rising, and the scores.
     """
-    positions: NDArray[np.intp] = np.zeros(0, np.intp)
-    highest: NDArray[np.float64] = np.zeros(0)
+    positions, highest = np.zeros(0, np.intp), np.zeros(0)
     for first, scores in blocks:
-        if len(positions) == most:
-            above = highest.min()  # of equal ones the first stay
-        # Until there are enough, a whole block would be sorted.
+        # Of equal ones the first stay. Until there are enough, a whole block would be sorted.
         reached = _reached(scores, most) if len(positions) < most else above
         found = np.flatnonzero(scores >= reached if reached > above else scores > above)
         if not len(found):
             continue
-        if not len(positions):
-            positions, highest = found + first, scores[found].astype(np.float64)
-        else:
-            positions = np.concatenate([positions, found + first])
-            highest = np.concatenate([highest, scores[found]])
+        positions = np.concatenate([positions, found + first])
+        highest = np.concatenate([highest, scores[found]])
         kept = best(highest, most)
         positions, highest = positions[kept], highest[kept]
+        if len(positions) == most:
+            above = highest.min()
     return positions, highest
 
 
