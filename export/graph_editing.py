@@ -38,6 +38,21 @@ class GraphEditor:
         """The node that writes ``tensor``; None for inputs and initialisers."""
         return next((node for node in self.graph.node if tensor in node.output), None)
 
+    def writer(self, tensor: str) -> Any:
+        """The node that writes ``tensor``.
+
+        Raises:
+            KeyError: none does.
+        """
+        node = self.producer(tensor)
+        if node is None:
+            raise KeyError(tensor)
+        return node
+
+    def readers(self, tensor: str) -> list[Any]:
+        """The nodes that read ``tensor``, in graph order."""
+        return [node for node in self.graph.node if tensor in node.input]
+
     def has_initialiser(self, name: str) -> bool:
         """Whether ``name`` is a stored tensor."""
         return name in self._initialisers

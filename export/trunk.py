@@ -5,7 +5,8 @@ not), then onnxruntime's transformer optimiser. The fusions are chosen for int8 
 on 3 layers of width 384 and 13 tokens, one thread:
 
 * attention becomes ``MultiHeadAttention``, not ``Attention``: the query and value projections stay
-  separate MatMuls, so a low-rank adapter can be added to their outputs, at the same speed;
+  separate MatMuls, so a low-rank adapter can be added to their outputs (as integers they are
+  joined and split again, ``quantization/fusing.py``);
 * biases stay beside their MatMul, because onnxruntime folds them into its int8 MatMul;
 * residual sums stay outside the layer norm (as ``Sum``, which onnxruntime does not fuse again):
   its ``SkipLayerNormalization`` takes 36 microseconds where ``Sum`` and ``LayerNormalization``

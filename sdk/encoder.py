@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, Unpack
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray, Tensors
-from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.lazy import collection_paused
-from pocketquery.sdk.progress import progress
 from pocketquery.sdk.texts import check_text, check_texts
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from pocketquery.sdk.validation import check_count
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pocketquery.sdk.bundle.adapter import AdapterRelease
 
 __all__ = ["AdapterSource", "EncodeOptions", "Encoder"]
 
@@ -247,6 +247,8 @@ class Encoder:
         if isinstance(sentences, str):
             vector = self._embed(graph, before + check_text(sentences))
             return vector if truncate_dim is None else _cut(vector, dimension, normalize_embeddings)
+        from pocketquery.sdk.progress import progress  # here: a first query needs none
+
         texts = check_texts(sentences)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(progress(texts, "encode", show=show_progress_bar)):
@@ -311,6 +313,9 @@ class Encoder:
 def _resolved(adapter: AdapterSource, manifest: Manifest, public_key: Key | None) -> _Adapter:
     if isinstance(adapter, Mapping):
         return _Adapter(adapter, f"{manifest.encoder_version}+local")
+    # Here: half a millisecond, which a bundle without a release starts sooner.
+    from pocketquery.sdk.bundle.adapter import AdapterRelease, read_adapter
+
     if isinstance(adapter, AdapterRelease):
         name = f"release {adapter.version}"
         adapter.check_belongs(manifest, name, "fetch the adapter of this bundle")

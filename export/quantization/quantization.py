@@ -15,6 +15,7 @@ from pathlib import Path
 import onnx
 
 from pocketquery.export.graph_editing import GraphEditor
+from pocketquery.export.quantization.fusing import fuse_products
 
 __all__ = ["QuantizationOptions", "quantizable_matmuls", "quantize"]
 
@@ -74,6 +75,5 @@ def quantize(
             extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
         )
         quantized: onnx.ModelProto = onnx.load(path)
-    del quantized.graph.value_info[:]
     del quantized.metadata_props[:]
-    return quantized
+    return fuse_products(quantized)

@@ -200,6 +200,8 @@ def open_storage(path: Path | str) -> Storage:
     with _explained(path):
         if path == DEFAULT and not is_present(path):
             return FolderStorage(DEFAULT_BUNDLE)
+        if isinstance(path, str) and os.path.isdir(path):  # what needs no pathlib, as the default
+            return FolderStorage(path)
         path = checked_path(path, "the bundle")
         if not path.exists():
             path = present_folder(path)  # a writer killed between its renames leaves it beside

@@ -58,12 +58,14 @@ def test_the_help_of_the_command_line_loads_neither_numpy_nor_any_room() -> None
     assert not loaded & (HEAVY | {"numpy", "onnxruntime"})
 
 
-def test_the_first_vector_does_without_what_takes_milliseconds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encode", ["sdk.encode('x')", "sdk.load(sdk_default).encode('x')"])
+def test_the_first_vector_does_without_what_takes_milliseconds(encode: str, tmp_path: Path) -> None:
     (tmp_path / "pocketquery").mkdir()
     (tmp_path / "pocketquery" / "sdk").symlink_to(Path(sdk_folder).parent)
     # Without site: an editable install's finder imports pathlib itself.
     code = f"import sys; sys.path[:0] = {[str(tmp_path), *site.getsitepackages()]}\n"
-    code += "from pocketquery import sdk; sdk.encode('x')"
+    code += f"sdk_default = {str(Path(sdk_folder).parent / 'default')!r}\n"
+    code += f"from pocketquery import sdk; {encode}"
     assert not loaded_by(code, "-S") & {"pathlib", "threading", "glob", "urllib"}
 
 

@@ -173,6 +173,10 @@ test("what no export has is refused, or right", async () => {
     ["order", model(cast, node("com.microsoft.MultiHeadAttention", ["f", "f", "f"], ["y"], integer("num_heads", 1), integer("unidirectional", 1))), /of what came before alone/],
     ["a zero point", model(cast, node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"]), constant("w", 3, [4, 2], new Int8Array(8)), node("MatMulInteger", ["q", "w", "z", "z"], ["p"]), node("Cast", ["p"], ["y"], integer("to", 1))), /a MatMulInteger with 0 zero points for 2 columns/],
   ];
+  refused.push(
+    ["zero points of a product", model(cast, constant("w", 3, [4, 2], new Int8Array(8)), constant("s", 1, [], Float32Array.of(1)), node("com.microsoft.DynamicQuantizeMatMul", ["f", "w", "s", "f"], ["y"])), /a com.microsoft.DynamicQuantizeMatMul with 0 zero points for 2 columns/],
+    ["parts of a size that is not said", model(cast, node("Split", ["f"], ["y", "z"], integer("axis", 1))), /a Split without sizes/],
+  );
   for (const [name, bytes, reason] of refused) {
     await assert.rejects(run(bytes), (error: Error) => {
       assert.ok(error instanceof MissingExtraError, `${name}: ${error}`);
@@ -194,6 +198,33 @@ test("what no export has is refused, or right", async () => {
   }
   const odd = model(cast, node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"]), constant("w", 2, [4, 1], Uint8Array.of(255, 0, 1, 128)), constant("zero", 2, [], Uint8Array.of(3)), node("MatMulInteger", ["q", "w", "z", "zero"], ["p"]), node("Cast", ["p"], ["y"], integer("to", 1)));
   assert.deepEqual(await run(odd, [1, 2, 3, 5]), [51 * 252 - 102 * 3 - 153 * 2 + 255 * 125]); // with these codes
+});
+
+test("a product in one node is what its parts give, and parts of a Split are where they were", async () => {
+  const weights = constant("w", 3, [4, 3], Int8Array.of(1, -2, 3, 40, 5, -60, 7, 8, 9, -10, 11, 12));
+  const [one, each] = [constant("s", 1, [], Float32Array.of(0.03)), constant("s", 1, [3], Float32Array.of(0.03, 0.5, 0.007))];
+  const points = constant("p", 3, [3], Int8Array.of(1, 2, -3));
+  const bias = constant("b", 1, [3], Float32Array.of(0.1, -7, 3));
+  const parts = [
+    node("DynamicQuantizeLinear", ["f"], ["q", "scale", "z"]), node("Cast", ["i"], ["n"], integer("to", 1)),
+    node("Mul", ["scale", "s"], ["factors"]), node("Mul", ["n", "factors"], ["scaled"]),
+  ] as const;
+  const [codes, numbers, factors, scaled] = parts;
+  for (const scale of [one, each]) {
+    for (const zeros of ["", "p"]) {
+      const expected = await run(model(cast, weights, scale, points, bias, codes, node("MatMulInteger", zeros ? ["q", "w", "z", zeros] : ["q", "w", "z"], ["i"]), numbers, factors, scaled, node("Add", ["scaled", "b"], ["y"])), [1, 2, -3, 4, 5, 6, 7, 9], [2, 4]);
+      const whole = node("com.microsoft.DynamicQuantizeMatMul", ["f", "w", "s", zeros, "b"], ["y"]);
+      assert.deepEqual(await run(model(cast, weights, scale, points, bias, whole), [1, 2, -3, 4, 5, 6, 7, 9], [2, 4]), expected);
+    }
+  }
+  const short = constant("b", 1, [2], new Float32Array(2));
+  await assert.rejects(run(model(cast, weights, one, short, node("com.microsoft.DynamicQuantizeMatMul", ["f", "w", "s", "", "b"], ["y"]))), /a bias of \(2\) for 3 columns/);
+  const sizes = constant("sizes", 7, [3], BigInt64Array.of(1n, 0n, 3n));
+  for (const [axis, values, shape] of [[-1, [2, 3, 4, 6, 7, 8], [2, 4]], [0, [3, 4, 5, 6, 7, 8], [4, 2]]] as const) {
+    const cut = node("Split", ["f", "sizes"], ["a", "b", "y"], integer("axis", axis));
+    assert.deepEqual(await run(model(cast, sizes, cut), [1, 2, 3, 4, 5, 6, 7, 8], [...shape]), [...values]);
+  }
+  await assert.rejects(run(model(cast, sizes, node("Split", ["f", "sizes"], ["a", "y"], integer("axis", 1)))), /2 parts of sizes \(1, 0, 3\) of an axis of 4/);
 });
 
 test("feeds are checked, and a released session says so", async () => {

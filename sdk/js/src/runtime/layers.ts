@@ -1,18 +1,20 @@
 /** What an encoder is made of: products with weights, attention, and what puts vectors on one scale. */
 
 import { axisOf, FLOAT, INT32, INT8, type Memory, type NdArray, shown, sizeOf, UINT8 } from "./memory.js";
-import type { Constant } from "./onnx_graph.js";
-import { floats, type Inputs, needed, numberOf, type Operator } from "./operator.js";
+import type { Constant, GraphNode } from "./onnx_graph.js";
+import { floats, type Inputs, needed, numberOf, type Operator, type Preparation } from "./operator.js";
 import { unsupported } from "./unsupported.js";
 
-const dynamicQuantizeLinear: Operator = (_, { memory }) => (inputs) => {
-  const array = floats(inputs, 0);
+/** Codes of a byte, with their scale and zero point. */
+function quantized(memory: Memory, array: NdArray): [codes: NdArray, scale: NdArray, zeroPoint: NdArray] {
   const codes = memory.allocate(UINT8, array.shape);
   const scale = memory.allocate(FLOAT, []);
   const zeroPoint = memory.allocate(UINT8, []);
   memory.kernels.quantize(array.address, sizeOf(array.shape), codes.address, scale.address, zeroPoint.address);
   return [codes, scale, zeroPoint];
-};
+}
+
+const dynamicQuantizeLinear: Operator = (_, { memory }) => (inputs) => quantized(memory, floats(inputs, 0));
 
 const dequantizeLinear: Operator = (_, { memory }) => (inputs) => {
   const codes = needed(inputs, 0);
@@ -27,14 +29,15 @@ const dequantizeLinear: Operator = (_, { memory }) => (inputs) => {
 const AT_ONCE = 4; // rows that the kernel multiplies at once
 const BLOCK = 16; // of the depth
 
-const matMulInteger: Operator = (node, { memory, take }) => {
+/** What multiplies codes above their zero point with a node's weights, its inputs 1 and 3: int32. */
+function byWeights(node: GraphNode, { memory, take }: Preparation): (codes: NdArray, zeroPoint: number) => NdArray {
   const [weights, zeroPoints] = [take(1), take(3)];
   if (weights?.shape.length !== 2 || sizeOf(weights.shape) === 0 || (weights.type !== INT8 && weights.type !== UINT8)) {
-    throw unsupported("a MatMulInteger without a matrix of weights");
+    throw unsupported(`a ${node.operator} without a matrix of weights`);
   }
   const [depth, columns] = weights.shape as [number, number];
   const known = zeroPoints ? zeroPoints.numbers.length : node.inputs[3] ? 0 : 1;
-  if (known !== 1 && known !== columns) throw unsupported(`a MatMulInteger with ${known} zero points for ${columns} columns`);
+  if (known !== 1 && known !== columns) throw unsupported(`a ${node.operator} with ${known} zero points for ${columns} columns`);
   const asked = shown(weights.shape); // the weights themselves are not kept
   const padded = Math.ceil(depth / BLOCK) * BLOCK;
   const even = columns + (columns % 2);
@@ -44,8 +47,7 @@ const matMulInteger: Operator = (node, { memory, take }) => {
     (zeroPoints ? zeroPoints.numbers[zeroPoints.numbers.length > 1 ? column : 0]! : 0) - sign;
   const points = memory.store(INT32, [even], Int32Array.from({ length: columns }, (_, i) => zeroPointOf(i)));
   if (even > columns) memory.view(points)[columns] = 0;
-  return (inputs) => {
-    const codes = needed(inputs, 0);
+  return (codes, zeroPoint) => {
     if (codes.type !== UINT8 || codes.shape.at(-1) !== depth) {
       throw new RangeError(`codes of shape ${shown(codes.shape)} for weights of ${asked}`);
     }
@@ -53,7 +55,6 @@ const matMulInteger: Operator = (node, { memory, take }) => {
     const centred = memory.allocate(INT32, [AT_ONCE, padded / 2]); // two int16 in the place of each
     const sums = memory.allocate(INT32, [AT_ONCE]);
     const out = memory.allocate(INT32, [...codes.shape.slice(0, -1), even]);
-    const zeroPoint = inputs[2] ? memory.view(inputs[2])[0]! : 0;
     memory.kernels.integerProducts(
       codes.address, zeroPoint, rows, depth, kept.address, points.address, even, padded,
       centred.address, sums.address, out.address,
@@ -61,6 +62,42 @@ const matMulInteger: Operator = (node, { memory, take }) => {
     memory.release(centred);
     memory.release(sums);
     return even === columns ? out : narrowed(memory, out, columns);
+  };
+}
+
+const matMulInteger: Operator = (node, preparation) => {
+  const multiply = byWeights(node, preparation);
+  return (inputs) => multiply(needed(inputs, 0), inputs[2] ? preparation.memory.view(inputs[2])[0]! : 0);
+};
+
+/**
+ * The product of float32 with integer weights and their scales (input 2), plus a bias (input 4):
+ * DynamicQuantizeLinear, MatMulInteger and what makes float32 of its sums, in one.
+ *
+ * Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+ */
+const dynamicQuantizeMatMul: Operator = (node, preparation) => {
+  const { memory } = preparation;
+  const multiply = byWeights(node, preparation);
+  return (inputs) => {
+    const [array, scales, bias] = [floats(inputs, 0), floats(inputs, 2), inputs[4] && floats(inputs, 4)];
+    const [codes, scale, zeroPoint] = quantized(memory, array);
+    const sums = multiply(codes, memory.view(zeroPoint)[0]!);
+    const columns = sums.shape.at(-1)!;
+    const known = sizeOf(scales.shape);
+    if ((known !== 1 && known !== columns) || (bias && sizeOf(bias.shape) !== columns)) {
+      throw new RangeError(`scales of shape ${shown(scales.shape)} and a bias of ${bias && shown(bias.shape)} for ${columns} columns`);
+    }
+    const factors = memory.allocate(FLOAT, [columns]);
+    const [to, from, by] = [memory.view(factors), memory.view(scales), memory.view(scale)[0]!];
+    for (let column = 0; column < columns; column++) to[column] = from[known > 1 ? column : 0]! * by;
+    const out = { ...sums, type: FLOAT }; // in the place of the sums
+    const rows = sizeOf(out.shape) / columns;
+    memory.kernels.toFloats(sums.address, out.address, rows * columns);
+    memory.kernels.multiply(out.address, factors.address, out.address, rows, columns);
+    if (bias) memory.kernels.add(out.address, bias.address, out.address, rows, columns);
+    for (const over of [codes, scale, zeroPoint, factors]) memory.release(over);
+    return out;
   };
 };
 
@@ -197,6 +234,7 @@ export const LAYERS: Readonly<Record<string, Operator>> = {
   DynamicQuantizeLinear: dynamicQuantizeLinear,
   DequantizeLinear: dequantizeLinear,
   MatMulInteger: matMulInteger,
+  "com.microsoft.DynamicQuantizeMatMul": dynamicQuantizeMatMul,
   MatMul: (_, { memory }) => (inputs) => product(memory, inputs, false, 1),
   "com.microsoft.FusedMatMul": fusedMatMul,
   LayerNormalization: layerNormalization,

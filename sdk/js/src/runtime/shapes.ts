@@ -1,6 +1,6 @@
 /** Operators that choose, move or count numbers, and change none; and sums along axes. */
 
-import { axisOf, INT64, type Memory, type NdArray, sizeOf, strided, stridesOf } from "./memory.js";
+import { axisOf, INT64, type Memory, type NdArray, shown, sizeOf, strided, stridesOf } from "./memory.js";
 import { type Inputs, listOf, needed, numberOf, type Operator, reshaped } from "./operator.js";
 import { unsupported } from "./unsupported.js";
 
@@ -100,6 +100,22 @@ function cut(memory: Memory, array: NdArray, axis: number, start: number, end: n
   return out;
 }
 
+const split: Operator = (node, { memory }) => {
+  const along = numberOf(node, "axis", 0);
+  return (inputs) => {
+    const array = needed(inputs, 0);
+    const axis = axisOf(along, array.shape.length);
+    const whole = array.shape[axis]!;
+    if (inputs[1] === undefined) throw unsupported("a Split without sizes");
+    const sizes = Array.from(memory.view(inputs[1]));
+    const ends = sizes.map((_, part) => sizes.slice(0, part + 1).reduce((sum, size) => sum + size, 0));
+    if (sizes.length !== node.outputs.length || ends.at(-1) !== whole || sizes.some((size) => size < 0)) {
+      throw new RangeError(`${node.outputs.length} parts of sizes ${shown(sizes)} of an axis of ${whole}`);
+    }
+    return ends.map((end, part) => cut(memory, array, axis, end - sizes[part]!, end));
+  };
+};
+
 const transpose: Operator = (node, { memory }) => {
   const asked = listOf(node, "perm");
   return (inputs) => {
@@ -144,6 +160,7 @@ export const SHAPES: Readonly<Record<string, Operator>> = {
   Squeeze: squeeze,
   Reshape: reshape,
   Slice: slice,
+  Split: split,
   Transpose: transpose,
   ReduceSum: reduction((sum, value) => sum + value, (sum) => sum),
   ReduceL2: reduction((sum, value) => sum + value * value, Math.sqrt),
