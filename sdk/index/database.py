@@ -16,6 +16,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +31,15 @@ from pocketquery.sdk.index.untrusted_file import (
 from pocketquery.sdk.plain_files import plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
 
-__all__ = ["META", "Connection", "Database", "get_meta", "held", "set_meta"]
+__all__ = [
+    "META",
+    "TWO_RENAMES",
+    "Connection",
+    "Database",
+    "get_meta",
+    "held",
+    "set_meta",
+]
 
 META: Schema = {"meta": ["CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"]}
 _KIND = SqliteKind(
@@ -41,6 +50,9 @@ _KIND = SqliteKind(
     elsewhere="build the index again",
     trusted=False,
 )
+TWO_RENAMES = 0.05
+"""Seconds, ample, that a build takes to put its folder in another's place."""
+
 _LEAST_LIMIT = 1 << 25  # bytes: what a query itself may bring, a filter's values above all
 _MOST_LIMIT = 1_000_000_000  # SQLite's own
 
@@ -159,7 +171,11 @@ class Database:
                     connection.execute(texts[0])
 
     def _connect(self) -> Connection:
-        return connect(self.path, _KIND, writable=self.writable)
+        try:
+            return connect(self.path, _KIND, writable=self.writable)
+        except FileNotFoundError:  # or a build is putting it there
+            time.sleep(TWO_RENAMES)
+            return connect(self.path, _KIND, writable=self.writable)
 
     def _begun(self, connection: Connection, begin: str) -> bool:
         """Begin a transaction; False where another file is at the path than ``connection`` has

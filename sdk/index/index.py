@@ -35,7 +35,7 @@ from pocketquery.sdk.files import checked_path, present_folder
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25
 from pocketquery.sdk.index.builder import as_list, check_rows, create_index
-from pocketquery.sdk.index.database import Connection, Database, get_meta
+from pocketquery.sdk.index.database import TWO_RENAMES, Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
     delete_documents,
@@ -91,8 +91,6 @@ __all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_ind
 
 Ranking = tuple[NDArray[np.intp], Floats]
 
-_TWO_RENAMES = 0.05  # seconds, ample
-
 
 @dataclass(frozen=True)
 class Hit:
@@ -144,7 +142,7 @@ def open_index(
     try:
         return Index(path, encoder=encoder, writable=writable, public_key=public_key)
     except FileNotFoundError:  # or a build is putting it there, which takes two renames
-        time.sleep(_TWO_RENAMES)
+        time.sleep(TWO_RENAMES)
         return Index(path, encoder=encoder, writable=writable, public_key=public_key)
 
 

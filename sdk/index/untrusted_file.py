@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 
-from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.plain_files import check_own_file, has_one_name, plain_size
-from pocketquery.sdk.sqlite_file import SqliteKind, distrust_schema, identity
+from pocketquery.sdk.sqlite_file import SqliteKind, distrust_schema, error_code, identity
 
 __all__ = [
     "Connection",
@@ -111,7 +111,12 @@ def connect(path: Path, kind: SqliteKind, *, writable: bool, new: bool = False) 
     try:
         if not new:
             _check_header(path, kind)
-        connection = kind.open(path, mode, factory=Connection)
+        try:
+            connection = kind.open(path, mode, factory=Connection)
+        except sqlite3.OperationalError as error:
+            if new or error_code(error) != sqlite3.SQLITE_CANTOPEN or identity(path) == file:
+                raise
+            raise ArtifactNotFoundError(f"{path} was moved while it was opened") from error
         assert isinstance(connection, Connection)
     except BaseException:
         if file is not None:

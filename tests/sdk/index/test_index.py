@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -17,6 +19,7 @@ from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismat
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import Document, Index, create_index, open_index, verify_index
+from pocketquery.sdk.sqlite_file import SqliteKind
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
@@ -514,6 +517,37 @@ def test_searches_go_on_while_the_index_is_built_anew(path: Path) -> None:
         for thread in threads:
             thread.join()
     assert not problems
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_a_folder_that_is_replaced_in_the_very_moment_of_opening(
+    path: Path, present: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was looked at, SQLite finds none; when it has failed, a new one may be there."""
+    aside = path.with_name("aside")
+    opened = SqliteKind.open
+    waited: list[float] = []
+
+    def late(kind: SqliteKind, file: Path, mode: str, **options: Any) -> sqlite3.Connection:
+        if waited or aside.exists():
+            return opened(kind, file, mode, **options)
+        path.rename(aside)
+        try:
+            return opened(kind, file, mode, **options)
+        finally:
+            if present:
+                shutil.copytree(aside, path)
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        if not path.exists():
+            shutil.copytree(aside, path)
+
+    monkeypatch.setattr(SqliteKind, "open", late)
+    monkeypatch.setattr("pocketquery.sdk.index.database.time.sleep", pause)
+    with open_index(path, encoder=WordEncoder()) as index:
+        assert index.search("the violin was painted", 1)
+    assert waited
 
 
 def test_closing_when_the_disk_is_full_closes_all_the_same(
