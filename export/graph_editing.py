@@ -38,18 +38,7 @@ class GraphEditor:
         """The node that writes ``tensor``; None for inputs and initialisers."""
         return next((node for node in self.graph.node if tensor in node.output), None)
 
-    def writer(self, tensor: str) -> Any:
-        """The node that writes ``tensor``.
-
-        Raises:
-            KeyError: none does.
-        """
-        node = self.producer(tensor)
-        if node is None:
-            raise KeyError(tensor)
-        return node
-
-    def readers(self, tensor: str) -> list[Any]:
+    def consumers(self, tensor: str) -> list[Any]:
         """The nodes that read ``tensor``, in graph order."""
         return [node for node in self.graph.node if tensor in node.input]
 
@@ -81,7 +70,8 @@ class GraphEditor:
         further_outputs: Sequence[str] = (),
         **attributes: Any,
     ) -> str:
-        """Append a node named after its first ``output`` and return ``output``."""
+        """Append a node named after its first ``output``, in the place of the one that wrote it
+        before, if any, and return ``output``."""
         outputs = [output, *further_outputs]
         node = onnx.helper.make_node(
             op_type, list(inputs), outputs, name=output, domain=domain or None, **attributes

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # it takes 4 ms, and a query encoded by the default bundle ne
     from pathlib import Path
 
 __all__ = [
+    "TWO_RENAMES",
     "FolderKind",
     "check_file_replaceable",
     "check_replaceable",
@@ -43,6 +44,8 @@ __all__ = [
 
 _OF_SYSTEMS = (".DS_Store", "Thumbs.db", "desktop.ini")  # left in any folder that was looked at
 _TRIES = 10
+TWO_RENAMES = 0.05
+"""Seconds, ample, in which :func:`publish_folder` puts one folder in another's place."""
 _ABANDONED = 3600  # seconds without a change after which a temporary is a dead process's
 
 

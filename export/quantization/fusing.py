@@ -66,24 +66,26 @@ def fuse_products(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _read(editor: GraphEditor, node: Any) -> _Product:
     codes, weights, _, zero_points = node.input
-    (cast,) = editor.readers(node.output[0])
-    (scaled,) = editor.readers(cast.output[0])
+    (cast,) = editor.consumers(node.output[0])
+    (scaled,) = editor.consumers(cast.output[0])
     (both,) = (name for name in scaled.input if name != cast.output[0])
-    (scales,) = filter(editor.has_initialiser, editor.writer(both).input)
+    quantizer, factors = editor.producer(codes), editor.producer(both)
+    assert quantizer is not None  # no product is written without
+    assert factors is not None
+    (scales,) = filter(editor.has_initialiser, factors.input)
     stored: tuple[str, ...] = (weights, scales, zero_points)
     output = scaled.output[0]
-    readers = editor.readers(output)
-    if len(readers) == 1 and readers[0].op_type == "Add":
-        for bias in filter(editor.has_initialiser, readers[0].input):
+    consumers = editor.consumers(output)
+    if len(consumers) == 1 and consumers[0].op_type == "Add":
+        for bias in filter(editor.has_initialiser, consumers[0].input):
             if editor.array(bias).shape == editor.array(scales).shape:
-                stored, output = (*stored, bias), readers[0].output[0]
-    return _Product(editor.writer(codes).input[0], codes, stored, output)
+                stored, output = (*stored, bias), consumers[0].output[0]
+    return _Product(quantizer.input[0], codes, stored, output)
 
 
 def _fuse(
     editor: GraphEditor, products: Sequence[_Product], joined: dict[tuple[str, ...], str]
 ) -> None:
-    # A node that writes what another wrote takes its place.
     columns = list(zip(*(product.stored for product in products), strict=True))
     inputs = [products[0].activations, *(_join(editor, names, joined) for names in columns)]
     if not editor.array(inputs[_ZERO_POINTS]).any():

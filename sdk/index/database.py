@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.files import TWO_RENAMES
 from pocketquery.sdk.index.untrusted_file import (
     Connection,
     Schema,
@@ -31,15 +32,7 @@ from pocketquery.sdk.index.untrusted_file import (
 from pocketquery.sdk.plain_files import plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
 
-__all__ = [
-    "META",
-    "TWO_RENAMES",
-    "Connection",
-    "Database",
-    "get_meta",
-    "held",
-    "set_meta",
-]
+__all__ = ["META", "Connection", "Database", "get_meta", "held", "set_meta"]
 
 META: Schema = {"meta": ["CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"]}
 _KIND = SqliteKind(
@@ -50,9 +43,6 @@ _KIND = SqliteKind(
     elsewhere="build the index again",
     trusted=False,
 )
-TWO_RENAMES = 0.05
-"""Seconds, ample, that a build takes to put its folder in another's place."""
-
 _LEAST_LIMIT = 1 << 25  # bytes: what a query itself may bring, a filter's values above all
 _MOST_LIMIT = 1_000_000_000  # SQLite's own
 

@@ -31,11 +31,11 @@ from pocketquery.sdk.errors import (
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import checked_path, present_folder
+from pocketquery.sdk.files import TWO_RENAMES, checked_path, present_folder
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25
 from pocketquery.sdk.index.builder import as_list, check_rows, create_index
-from pocketquery.sdk.index.database import TWO_RENAMES, Connection, Database, get_meta
+from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
     delete_documents,

@@ -108,11 +108,12 @@ const split: Operator = (node, { memory }) => {
     const whole = array.shape[axis]!;
     if (inputs[1] === undefined) throw unsupported("a Split without sizes");
     const sizes = Array.from(memory.view(inputs[1]));
-    const ends = sizes.map((_, part) => sizes.slice(0, part + 1).reduce((sum, size) => sum + size, 0));
-    if (sizes.length !== node.outputs.length || ends.at(-1) !== whole || sizes.some((size) => size < 0)) {
+    const together = sizes.reduce((sum, size) => sum + size, 0);
+    if (sizes.length !== node.outputs.length || together !== whole || sizes.some((size) => size < 0)) {
       throw new RangeError(`${node.outputs.length} parts of sizes ${shown(sizes)} of an axis of ${whole}`);
     }
-    return ends.map((end, part) => cut(memory, array, axis, end - sizes[part]!, end));
+    let end = 0;
+    return sizes.map((size) => cut(memory, array, axis, end, (end += size)));
   };
 };
 
