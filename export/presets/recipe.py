@@ -80,7 +80,8 @@ class Budget:
     """How much a student learns from, and for how long.
 
     Attributes:
-        pieces: see :func:`~pocketquery.export.presets.texts.preset_texts`, as the next four.
+        pieces: see :func:`~pocketquery.export.presets.texts.preset_texts`, as the next four and
+            ``technical_share``.
         textbook_pieces: likewise.
         documents: likewise.
         question_copies: likewise.
@@ -91,6 +92,7 @@ class Budget:
         typo_share: of a batch that is mistyped.
         seed: of order, noise and samples.
         texts_seed: of which texts are drawn.
+        technical_share: see there.
         start: the budget from whose student this one goes on; None: from the teacher's parts.
         feed_forward: how wide its feed-forward part becomes then; None: as it was.
         interpolation: how far the weights go from that student's to the trained ones.
@@ -107,6 +109,7 @@ class Budget:
     typo_share: float = _CONFIG.typo_share
     seed: int = _CONFIG.seed
     texts_seed: int = _CONFIG.seed
+    technical_share: float = 1.0
     start: str | None = None
     feed_forward: int | None = None
     interpolation: float = 1.0
@@ -125,6 +128,12 @@ BUDGETS = {
         500_000, 250_000, 24_000, 1, 30_000, 1_200, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 3, texts_seed=_CONFIG.seed + 1, start="narrower",
         feed_forward=704, interpolation=0.5,
+    ),
+    # A fourth stage, on what is like textbooks: tried, see LOG.md.
+    "technical": Budget(
+        250_000, 300_000, 16_000, 1, 30_000, 1_000, 1024, 0.5,
+        typo_share=0.4, seed=_CONFIG.seed + 5, texts_seed=_CONFIG.seed + 2, technical_share=0.2,
+        start="default", feed_forward=736, interpolation=0.5,
     ),
     # Of the table's 3mb and 1mb, with --steps 2000 and 4000; 6mb of it was not taken (LOG.md).
     "pages": Budget(
@@ -198,6 +207,7 @@ def _texts(budget: Budget, data: Path) -> PresetTexts:
         documents=budget.documents,
         question_copies=budget.question_copies,
         dialogue_turns=budget.dialogue_turns,
+        technical_share=budget.technical_share,
         seed=budget.texts_seed,
     )
 

@@ -61,6 +61,7 @@ def preset_texts(
     documents: int = 60_000,
     question_copies: int = 4,
     dialogue_turns: int | None = None,
+    technical_share: float = 1.0,
     seed: int = 0,
 ) -> PresetTexts:
     """Collect the texts from the folder with the public data sets.
@@ -75,6 +76,8 @@ def preset_texts(
         question_copies: how often people's own questions stand in the texts, which are few beside
             what is cut from pages.
         dialogue_turns: users' turns of dialogues among those questions at most; None takes all.
+        technical_share: share of Wikipedia's pages that are read, those whose words are most like
+            the textbooks'; 1 reads all of them.
         seed: of what is drawn.
 
     Raises:
@@ -84,7 +87,10 @@ def preset_texts(
     books = _textbooks(data) if textbook_pieces else []
     rng = random.Random(seed)
     kept_back = set(rng.sample(range(len(pages)), max(1, len(pages) // 50)))
-    learnt = [d for i, page in enumerate(pages) if i not in kept_back for d in page]
+    read = [page for i, page in enumerate(pages) if i not in kept_back]
+    if technical_share < 1:
+        read = _most_alike(read, books, technical_share)
+    learnt = [d for page in read for d in page]
     unseen = [d for i in sorted(kept_back) for d in pages[i]]
     cut = _queries(learnt, seed, rng)
     turns = unique_texts(_turns(data))
@@ -109,6 +115,36 @@ def preset_texts(
 def _textbooks(data: Path) -> list[Document]:
     """The paragraphs of all books."""
     return [d for page in _pages(_file(data, "openstax_textbooks/pages.jsonl.xz")) for d in page]
+
+
+def _most_alike(
+    pages: list[list[Document]], books: list[Document], share: float
+) -> list[list[Document]]:
+    """The ``share`` of ``pages`` whose words are likelier in ``books`` than in pages, in order.
+
+    Of a page counts the mean of log p(word in books) - log p(word in pages) over its words, with
+    unigrams smoothed by one. Source: Moore and Lewis, "Intelligent Selection of Language Model
+    Training Data" (ACL 2010), equation 2.
+
+    Raises:
+        InvalidInputError: there are no books.
+    """
+    if not books:
+        raise InvalidInputError(
+            f"technical_share is {share} without textbooks, which say what is technical; expected 1"
+        )
+    counts = [Counter(_words(page)) for page in (" ".join(map(content, p)) for p in pages)]
+    within = Counter(word for book in books for word in _words(content(book)))
+    over = Counter[str]()
+    for found in counts:
+        over.update(found)
+    every = len(over.keys() | within.keys())
+    offset = math.log((over.total() + every) / (within.total() + every))
+    known = {w: n for w, n in over.items() if n >= _KNOWN}  # rarer ones are names as often as not
+    gain = Counter({w: math.log((within[w] + 1) / (n + 1)) + offset for w, n in known.items()})
+    likeness = [sum(gain[w] * n for w, n in c.items()) / max(c.total(), 1) for c in counts]
+    chosen = heapq.nlargest(round(share * len(pages)), range(len(pages)), key=likeness.__getitem__)
+    return [pages[i] for i in sorted(chosen)]
 
 
 def _pages(path: Path) -> Iterator[list[Document]]:

@@ -10,14 +10,16 @@ from pathlib import Path
 __all__ = ["data_folder"]
 
 
-def data_folder(folder: Path, *, number_of_pages: int = 60) -> Path:
+def data_folder(
+    folder: Path, *, number_of_pages: int = 60, book: str = "Cell {0} divides {{}} times."
+) -> Path:
     """Pages, six of which speak of femurs, a textbook, and what people asked."""
     pages = [
         (f"Title {page}", f"Page {page} says {{}} {'femurs' if page < 6 else 'things'} at length.")
         for page in range(number_of_pages)
     ]
     _write_pages(folder / "enwiki_pages" / "pages.jsonl.xz", pages)
-    modules = [(f"Cell {i}", f"Cell {i} divides {{}} times.") for i in range(10)]
+    modules = [(f"Cell {i}", book.format(i, i)) for i in range(10)]
     _write_pages(folder / "openstax_textbooks" / "pages.jsonl.xz", modules)
     questions = folder / "nq_open_queries"
     _write(questions / "dev.jsonl.gz", json.dumps({"question": "who wrote it"}))

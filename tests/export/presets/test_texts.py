@@ -53,6 +53,22 @@ def test_rare_words_are_drawn_more_often_than_they_stand_in_the_pages(tmp_path: 
     assert share[1] > 2 * share[0] > 0
 
 
+def test_the_technical_share_of_the_pages_is_what_is_most_like_the_textbooks(
+    tmp_path: Path,
+) -> None:
+    data = data_folder(tmp_path, book="Of bones, femurs are the longest; femurs grow {{}} times.")
+    texts = preset_texts(data, technical_share=0.1)
+    learnt = [text for text in texts.queries if text.startswith("Page")]
+    assert learnt and all("femurs" in text for text in learnt)
+    assert not [text for text in texts.documents if "things" in text]
+    assert sorted(texts.held_out) == sorted(preset_texts(data).held_out)
+
+
+def test_without_textbooks_nothing_says_what_is_technical(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"technical_share is 0\.1 without textbooks"):
+        preset_texts(data_folder(tmp_path), textbook_pieces=0, technical_share=0.1)
+
+
 def test_a_missing_data_set_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"pages\.jsonl\.xz is not there"):
         preset_texts(tmp_path)
