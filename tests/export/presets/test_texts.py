@@ -59,7 +59,8 @@ def test_the_technical_share_of_the_pages_is_what_is_most_like_the_textbooks(
     data = data_folder(tmp_path, book="Of bones, femurs are the longest; femurs grow {{}} times.")
     texts = preset_texts(data, technical_share=0.1)
     learnt = [text for text in texts.queries if text.startswith("Page")]
-    assert learnt and all("femurs" in text for text in learnt)
+    assert learnt
+    assert all("femurs" in text for text in learnt)
     assert not [text for text in texts.documents if "things" in text]
     assert sorted(texts.held_out) == sorted(preset_texts(data).held_out)
 
