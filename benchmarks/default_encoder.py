@@ -4,12 +4,13 @@
 
 Found: nDCG@10 over the teacher's on five collections, none of whose queries or documents it has
 learnt from (SQuAD's held-out articles, SciFact test, CACM, Cranfield, MEDLINE), clean and with 8 %
-of the letters mistyped (three seeds), documents encoded by the teacher; then with documents encoded
-by the bundle itself. Beside it the reference student (3x384), what ``--also`` names (by default the
-larger one of packages/), and model2vec of the same teacher (30 MB; with ``--model2vec`` also in so
-many dimensions of a byte each: 16, 80 and 176 weigh what our 1, 3 and 6 MB do). Encoding: p50 of
-the reference student's, taking turns. First vector: ``sdk.encode(query)`` in a fresh process after
-``pip install .`` in an empty environment, against fastembed with the same files in its own.
+of the letters mistyped (three seeds), documents encoded by the teacher, with 95 % intervals of a
+paired bootstrap over queries; then with documents encoded by the bundle itself. Beside it the
+reference student (3x384), what ``--also`` names (by default the larger one of packages/), and
+model2vec of the same teacher (30 MB; with ``--model2vec`` also in so many dimensions of a byte
+each: 16, 80 and 176 weigh what our 1, 3 and 6 MB do). Encoding: p50 of the reference student's,
+taking turns. First vector: ``sdk.encode(query)`` in a fresh process after ``pip install .`` in an
+empty environment, against fastembed with the same files in its own.
 
     bytes                                          at most 6 MB
     retention, clean, mean and least of a set      at least 0.96 and 0.93
@@ -50,6 +51,7 @@ LARGER = str(PACKAGE / "pocketquery_minilm" / "bundle")
 MOST_BYTES, LEAST_MEAN, LEAST_EACH = 6_000_000, 0.96, 0.93
 MOST_OF_REFERENCE, MOST_OF_FASTEMBED, MOST_PEAK = 0.6, 0.40, 90_000_000
 FIRST_VECTOR = "import sys; from pocketquery import sdk; vector = sdk.encode(sys.argv[1])"
+FIRST_OF_BUNDLE = FIRST_VECTOR.replace("sdk.encode", "sdk.load({!r}).encode")
 # Not the child's ru_maxrss, in which Linux counts what its parent held when it forked.
 PEAK = (
     "; from pathlib import Path; status = Path('/proc/self/status').read_text()"
@@ -104,12 +106,16 @@ def row(
         symmetric[key] = quality.symmetric_scores(collection, queries, documents)
     teachers = {c: {key: s["teacher"] for key, s in scores[c].items()} for c in scores}
     pair = encode_latency.measure(encoder.encode, sdk.load(REFERENCE).encode, repeat)
-    clean = {key: s["ours"] for key, s in scores["clean"].items()}
     typos = {key: s["ours"] for key, s in scores["typos"].items()}
+    each = {key: quality.retention([one]) for key, one in scores["clean"].items()}
+    over_all = quality.retention(list(scores["clean"].values()))
     figures = {
         "bytes": sum(entry.bytes for entry in Bundle.open(name).manifest.files.values()),
-        "retention": retentions(clean, teachers["clean"]),
-        "retention_mean": quality.retention(list(scores["clean"].values())).estimate,
+        "retention": {key: one.estimate for key, one in each.items()},
+        "retention_mean": over_all.estimate,
+        "retention_intervals": {
+            key: [one.low, one.high] for key, one in {**each, "mean": over_all}.items()
+        },
         "mistyped_over_teacher": mean(typos) / mean(teachers["typos"]),
         "symmetric_over_teacher": mean(symmetric) / mean(teachers["clean"]),
         "p50_over_reference": pair.ours / pair.other,
@@ -130,12 +136,13 @@ def first_vector(bundle: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         dimension = cold_start.lay_out_for_fastembed(bundle, Path(folder))
         python = str(device_python())
+        first = FIRST_VECTOR if bundle == "default" else FIRST_OF_BUNDLE.format(bundle)
         commands = {
-            "ours": [python, FIRST_VECTOR + cold_start.PRINT, cold_start.QUERY],
+            "ours": [python, first + cold_start.PRINT, cold_start.QUERY],
             "fastembed": cold_start.in_fastembed(folder, dimension),
         }
         cpu = cold_start.measure(commands, {}, 25)
-        peak = cold_start.run([python, FIRST_VECTOR + PEAK + cold_start.PRINT, cold_start.QUERY])
+        peak = cold_start.run([python, first + PEAK + cold_start.PRINT, cold_start.QUERY])
     return {
         "over_fastembed": cold_start.ratio(cpu["ours"], cpu["fastembed"]),
         "peak_bytes": peak.vector[0],
@@ -176,6 +183,8 @@ def table(figures: dict[str, Any]) -> None:
         cells += [f"{one['retention_mean']:.3f}", f"{one['mistyped_over_teacher']:.3f}"]
         cells += [f"{one['symmetric_over_teacher']:.3f}", f"{one['p50_over_reference']:.2f}"]
         print(f"{name[-30:]:30}" + "".join(f"{cell:>10}" for cell in cells))
+        bounds = [one["retention_intervals"][key] for key in (*SETS, "mean")]
+        print(f"{'':40}" + "".join(f"{low:>6.2f}-{high:.2f}"[-10:] for low, high in bounds))
     first = figures["first_vector"]
     print(
         f"first vector: {first['over_fastembed']:.2f} of fastembed's CPU, "

@@ -129,7 +129,7 @@ BUDGETS = {
         typo_share=0.4, seed=_CONFIG.seed + 3, texts_seed=_CONFIG.seed + 1, start="narrower",
         feed_forward=704, interpolation=0.5,
     ),
-    # A fourth stage, on what is like textbooks: tried, see LOG.md.
+    # From there half an hour on what is like textbooks: finds more that is mistyped (LOG.md).
     "technical": Budget(
         250_000, 300_000, 16_000, 1, 30_000, 1_000, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 5, texts_seed=_CONFIG.seed + 2, technical_share=0.2,
