@@ -25,6 +25,7 @@ from pocketquery.export.package_command import CARD
 from pocketquery.export.presets.model_card import model_card
 from pocketquery.export.presets.texts import LICENCE, PresetTexts, preset_texts
 from pocketquery.sdk.bundle.manifest import Manifest
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vector_cache import cached_vectors
@@ -159,6 +160,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--vocabulary", type=int, help="other than the preset's, for a trial")
     add("--name", help="of the folder under the output; default: the preset's")
     options = parser.parse_args(arguments)
+    try:
+        _make(options)
+    except InvalidInputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _make(options: argparse.Namespace) -> None:
+    """What was asked for."""
     parts = _PARTS if options.what == "make" else (options.what,)
     folder = options.output / (options.name or options.preset)
     student, learnt, ranked = None, set[str](), set[str]()
@@ -190,7 +201,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with_textbooks=budget.textbook_pieces > 0,
         )
         write_atomic(folder / "bundle" / CARD, card)
-    return 0
 
 
 def _stages(budget: str) -> list[str]:

@@ -46,3 +46,10 @@ def test_a_student_goes_on_from_another_budgets(
     assert recipe.main(["distil", *ARGUMENTS, *places]) == 0
     assert SentenceEncoder.load(made / "student").content_id == before
     assert "distil" not in capsys.readouterr().err
+
+
+def test_a_folder_without_the_data_sets_is_said_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recipe.main(["teacher", "--data", str(tmp_path), "--output", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}")
