@@ -184,7 +184,7 @@ def table(figures: dict[str, Any]) -> None:
         cells += [f"{one['symmetric_over_teacher']:.3f}", f"{one['p50_over_reference']:.2f}"]
         print(f"{name[-30:]:30}" + "".join(f"{cell:>10}" for cell in cells))
         bounds = [one["retention_intervals"][key] for key in (*SETS, "mean")]
-        print(f"{'':40}" + "".join(f"{low:>6.2f}-{high:.2f}"[-10:] for low, high in bounds))
+        print(f"{'':40}" + "".join(f"{f'{low:.2f}-{high:.2f}':>10}" for low, high in bounds))
     first = figures["first_vector"]
     print(
         f"first vector: {first['over_fastembed']:.2f} of fastembed's CPU, "

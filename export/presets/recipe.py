@@ -25,7 +25,7 @@ from pocketquery.export.package_command import CARD
 from pocketquery.export.presets.model_card import model_card
 from pocketquery.export.presets.texts import LICENCE, PresetTexts, preset_texts
 from pocketquery.sdk.bundle.manifest import Manifest
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vector_cache import cached_vectors
@@ -81,8 +81,7 @@ class Budget:
     """How much a student learns from, and for how long.
 
     Attributes:
-        pieces: see :func:`~pocketquery.export.presets.texts.preset_texts`, as the next four and
-            ``technical_share``.
+        pieces: see :func:`~pocketquery.export.presets.texts.preset_texts`, as the next four.
         textbook_pieces: likewise.
         documents: likewise.
         question_copies: likewise.
@@ -93,7 +92,7 @@ class Budget:
         typo_share: of a batch that is mistyped.
         seed: of order, noise and samples.
         texts_seed: of which texts are drawn.
-        technical_share: see there.
+        technical_share: likewise, as ``pieces``.
         start: the budget from whose student this one goes on; None: from the teacher's parts.
         feed_forward: how wide its feed-forward part becomes then; None: as it was.
         interpolation: how far the weights go from that student's to the trained ones.
@@ -162,14 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         _make(options)
-    except InvalidInputError as error:
+    except PocketQueryError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
 def _make(options: argparse.Namespace) -> None:
-    """What was asked for."""
+    """The parts that were asked for, of each stage of the budget."""
     parts = _PARTS if options.what == "make" else (options.what,)
     folder = options.output / (options.name or options.preset)
     student, learnt, ranked = None, set[str](), set[str]()

@@ -19,7 +19,7 @@ def data_folder(
         for page in range(number_of_pages)
     ]
     _write_pages(folder / "enwiki_pages" / "pages.jsonl.xz", pages)
-    modules = [(f"Cell {i}", book.format(i, i)) for i in range(10)]
+    modules = [(f"Cell {i}", book.format(i)) for i in range(10)]
     _write_pages(folder / "openstax_textbooks" / "pages.jsonl.xz", modules)
     questions = folder / "nq_open_queries"
     _write(questions / "dev.jsonl.gz", json.dumps({"question": "who wrote it"}))
