@@ -2,10 +2,12 @@
 
     python benchmarks/adaptation.py [--bundle trainable] [--sets scifact cacm ...] [--data FOLDER]
     python benchmarks/adaptation.py --bundle demo/bundle --student demo/student [--rank teacher]
+    python benchmarks/adaptation.py --bundle demo/bundle --student demo/student --adapter
 
 Each of eight collections (quality.py's, and three of questions that ask the same) is adapted to by
 ``pocketquery adapt``, or with ``--student`` by ``pocketquery adapt-student`` with the demo's
-teacher and then ``export``; both with their defaults, which look at documents alone. With ``--rank
+teacher and then ``export``, or with ``--adapter``, too, by ``pocketquery adapt-student --bundle``,
+which makes a release; all with their defaults, which look at documents alone. With ``--rank
 teacher`` the teacher's own ranking is taught in the hybrid's place, plain distillation on the same
 texts, with ``hybrid`` the hybrid's alone, and by default half of each; ``--steps``, ``--queries``
 and ``--stretches`` are of the student's adaptation, too. Then the collection's real queries are
@@ -49,7 +51,13 @@ from suite.results import figures_of, store
 from pocketquery.client.adaptation.acceptance import AdaptationVerdict
 from pocketquery.client.adaptation.adaptation import AdaptationConfig, adapt
 from pocketquery.client.bootstrap import Interval, bootstrap_difference
-from pocketquery.distill import StudentAdaptationConfig, adapt_student
+from pocketquery.distill import (
+    StudentAdaptationConfig,
+    adapt_adapter,
+    adapt_student,
+    adapter_config,
+)
+from pocketquery.distill.low_rank import low_rank_tensors
 from pocketquery.distill.training import interpolate
 from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.indexing import build_index
@@ -92,18 +100,22 @@ def main() -> int:
     arm = "adapter"
     if arguments.student:
         ways = tuple(arguments.interpolation)
-        config = StudentAdaptationConfig(
+        config = adapter_config() if arguments.adapter else StudentAdaptationConfig()
+        config = replace(
+            config,
             ranked_by=arguments.rank,
             interpolation=1.0,  # the ways are gone below
             largest_drift=2.0,  # so that the whole of it is known
             most_queries=arguments.queries,
             stretches=arguments.stretches,
+            training=replace(config.training, steps=arguments.steps, seed=arguments.seed),
         )
-        training = replace(config.training, steps=arguments.steps, seed=arguments.seed)
-        config = replace(config, training=training)
-        learn = functools.partial(teach_student, arguments.student, config, ways)
+        teach, of = teach_student, "student"
+        if arguments.adapter:
+            teach, of = functools.partial(teach_release, bundle), "release"
+        learn = functools.partial(teach, arguments.student, config, ways)
         given = (arguments.steps, arguments.queries, arguments.stretches, *ways)
-        arm = "-".join(["student", arguments.rank, *map(str, given)])
+        arm = "-".join([of, arguments.rank, *map(str, given)])
     work = WORK / f"{sha256_file(path / 'encoder.onnx')[:12]}-{arguments.seed}-{arm}"
     work.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}
@@ -122,6 +134,7 @@ def parse_arguments() -> argparse.Namespace:
     default = StudentAdaptationConfig()
     parser.add_argument("--bundle", default="trainable", help="with a training step")
     parser.add_argument("--student", help="adapt this student, not the bundle's adapter")
+    parser.add_argument("--adapter", action="store_true", help="with its student: a release")
     parser.add_argument("--rank", choices=("hybrid", "teacher", "both"), default=default.ranked_by)
     parser.add_argument("--steps", type=int, default=default.training.steps)
     parser.add_argument("--queries", type=int, default=default.most_queries)
@@ -198,6 +211,38 @@ def teach_student(
                 license="Apache-2.0",
             )
             encoders[way] = Encoder.of_bundle(Bundle.open(report.path))
+    return Learnt(encoders, found.verdict, found.queries)
+
+
+def teach_release(
+    bundle: Bundle,
+    folder: str,
+    config: StudentAdaptationConfig,
+    ways: Sequence[float],
+    index: Index,
+) -> Learnt:
+    """What ``pocketquery adapt-student --bundle`` does; kept whatever the verdict is."""
+    student = SentenceEncoder.load(folder)
+    start = {name: tensor.copy() for name, tensor in Encoder.of_bundle(bundle).adapter.items()}
+    encoders: dict[float, Encoder] = {}
+    with tempfile.TemporaryDirectory() as work:
+        found = adapt_adapter(
+            student,
+            index,
+            f"{work}/adapter.safetensors",
+            bundle=bundle,
+            teacher=SentenceEncoder.load("demo"),
+            config=config,
+        )
+    trained = low_rank_tensors(student)
+    for way in ways:
+        encoders[way] = Encoder.of_bundle(bundle)
+        encoders[way].swap_adapter(
+            {
+                name: (start[name] + way * (tensor - start[name])).astype(np.float16)
+                for name, tensor in trained.items()
+            }
+        )
     return Learnt(encoders, found.verdict, found.queries)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from pocketquery.distill.adapter_adaptation import adapt_adapter, adapter_config
     from pocketquery.distill.alignment import (
         ALIGNMENT_LOSSES,
         AlignmentConfig,
@@ -46,6 +47,8 @@ __all__ = [
     "ranking_loss",
     "share_loss",
     "adapt_student",
+    "adapt_adapter",
+    "adapter_config",
     "StudentAdaptation",
     "StudentAdaptationConfig",
     "align",
@@ -62,6 +65,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "adapter_adaptation": ["adapt_adapter", "adapter_config"],
         "alignment": ["align", "AlignmentConfig", "ALIGNMENT_LOSSES", "measure_margin"],
         "alignment_inputs": ["AlignmentData", "alignment_data"],
         "distillation": ["distill", "DistillationReport"],

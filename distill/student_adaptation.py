@@ -17,9 +17,10 @@ the space stay as they are. ``client/adaptation`` does the first to an adapter, 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -45,7 +46,7 @@ from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
 from pocketquery.server.training.checkpoints import clear_work, work_folder
 
-__all__ = ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student"]
+__all__ = ["Served", "StudentAdaptation", "StudentAdaptationConfig", "adapt_student", "teach"]
 
 _SHORTER = 0.9  # of the way, where texts of all kinds move too far
 _SHORTEST_WAY = 0.05
@@ -107,12 +108,25 @@ class StudentAdaptationConfig:
         )
 
 
+class Served(Protocol):
+    """An encoder as it is asked: n texts to unit vectors, float32 (n, dimension)."""
+
+    def encode(self, texts: Sequence[str], /) -> Floats:
+        """As documents or texts of any kind."""
+        ...
+
+    def encode_query(self, texts: Sequence[str], /) -> Floats:
+        """As queries."""
+        ...
+
+
 @dataclass(frozen=True)
 class StudentAdaptation:
     """What came of it.
 
     Attributes:
-        path: of the adapted student; None where the verdict refuses it and nothing was written.
+        path: of the adapted student, or of the release; None where the verdict refuses it and
+            nothing was written.
         verdict: whether it is better.
         queries: pseudo-queries it was trained on.
         kept_aside: pseudo-queries it was judged by.
@@ -156,12 +170,48 @@ def adapt_student(
             is asked for, and there is none.
         ArtifactError: ``<output>.work`` holds another run.
     """
-    config = config or StudentAdaptationConfig()
-    output = Path(output)
-    check_model_replaceable(output)
+    check_model_replaceable(Path(output))
     if teacher is not None:
         teacher.check_kept(output)
-    elif config.ranked_by == "teacher":
+
+    def save(identity: Mapping[str, Any]) -> None:
+        student.space |= {"adaptation": identity}
+        student.save(output)
+
+    return teach(
+        student,
+        index,
+        Path(output),
+        teacher=teacher,
+        config=config or StudentAdaptationConfig(),
+        served=lambda: student,
+        save=save,
+        show_progress_bar=show_progress_bar,
+    )
+
+
+def teach(
+    student: SentenceEncoder,
+    index: Index,
+    output: Path,
+    *,
+    teacher: SentenceEncoder | None,
+    config: StudentAdaptationConfig,
+    served: Callable[[], Served],
+    save: Callable[[Mapping[str, Any]], None],
+    show_progress_bar: bool,
+) -> StudentAdaptation:
+    """What :func:`adapt_student` does, of those weights of ``student`` that have a gradient.
+
+    Args:
+        student, index, output, teacher, config, show_progress_bar: as there.
+        served: the encoder that devices would have of the student's weights as they are now.
+        save: writes ``output``; gets the settings that it was made with.
+
+    Raises:
+        SpaceMismatchError, InvalidInputError, ArtifactError: as there.
+    """
+    if teacher is None and config.ranked_by == "teacher":
         raise InvalidInputError(
             "ranked_by is 'teacher' and there is no teacher, expected one: by itself a student "
             "learns nothing of its own ranking"
@@ -193,8 +243,9 @@ def adapt_student(
         **_plain(config),
     }
     options: dict[str, Any] = {"typo_rate": config.training.typo_rate, "seed": config.training.seed}
-    before = known_item_scores(student.encode_query, index, kept_aside, **options)
-    general = student.encode(DIVERSE_TEXTS)
+    encoder = served()
+    before = known_item_scores(encoder.encode_query, index, kept_aside, **options)
+    general = encoder.encode(DIVERSE_TEXTS)
     start = {name: value.clone() for name, value in student.state_dict().items()}
     work = work_folder(output)
     new_folders = [folder for folder in work.parents if not folder.exists()]
@@ -211,14 +262,13 @@ def adapt_student(
     )
     way = config.interpolation
     interpolate(student, start, way)
-    while (drift := _drift(student, general)) > config.largest_drift and way > _SHORTEST_WAY:
+    while (drift := _drift(served(), general)) > config.largest_drift and way > _SHORTEST_WAY:
         way *= _SHORTER
         interpolate(student, start, _SHORTER)
-    after = known_item_scores(student.encode_query, index, kept_aside, **options)
+    after = known_item_scores(served().encode_query, index, kept_aside, **options)
     verdict = judge(before, after, drift, config.largest_drift)
     if verdict.accepted:
-        student.space |= {"adaptation": identity | {"interpolation": way}}
-        student.save(output)
+        save(identity | {"interpolation": way})
     clear_work(work)
     if not verdict.accepted:  # nothing was written, so nothing is left
         for folder in new_folders:
@@ -229,9 +279,9 @@ def adapt_student(
     )
 
 
-def _drift(student: SentenceEncoder, before: Floats) -> float:
+def _drift(encoder: Served, before: Floats) -> float:
     """How far texts of all kinds moved from ``before``, mean of 1 - cos."""
-    return float(1 - (student.encode(DIVERSE_TEXTS) * before).sum(axis=1).mean())
+    return float(1 - (encoder.encode(DIVERSE_TEXTS) * before).sum(axis=1).mean())
 
 
 def _targets(

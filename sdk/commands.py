@@ -54,7 +54,7 @@ SUMMARIES = {
     "encode": "Encode texts into vectors.",
     "search": "Search an index; the query never leaves this machine.",
     "adapt": "Teach the query encoder the documents of an index, without labels.",
-    "adapt-student": "Teach a whole student the documents of an index, without labels.",
+    "adapt-student": "Teach a student, or its bundle's adapter, the documents of an index.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
     "verify": "Check a bundle or an index.",
     "doctor": "Look at this machine, the installation, bundles and indexes.",
@@ -317,8 +317,8 @@ def _add_adapter(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_public_key(parser: argparse.ArgumentParser) -> None:
-    """Add the option that every command that opens a bundle has."""
+def add_public_key(parser: Any) -> None:
+    """Add the option that every command that opens a bundle has, to a parser or a group."""
     parser.add_argument(
         "--public-key",
         metavar="KEY",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pocketquery.client.adaptation.acceptance import AdaptationVerdict
     from pocketquery.client.adaptation.adaptation import Adaptation
 
-__all__ = ["adapt", "print_verdict"]
+__all__ = ["adapt", "add_release_options", "print_verdict"]
 
 _EPILOG = """\
 examples:
@@ -46,9 +46,7 @@ def adapt(subparsers: Any) -> None:
     add_public_key(parser)
     add("--index", required=True, metavar="FOLDER", help="the documents to adapt to")
     add("--output", required=True, metavar="FILE", help="the adapter, as a release")
-    add("--adapter", metavar="FILE", help="a release to start from (default: the bundle's own)")
-    add("--version", metavar="NAME", help="of the result (default: the old one and -adapted)")
-    add("--signing-key", metavar="PEM", help="an Ed25519 private key to sign the release with")
+    add_release_options(parser)
     add(
         "--steps",
         type=Integer(whole()),
@@ -85,6 +83,15 @@ def adapt(subparsers: Any) -> None:
         help="of the training (default: 1)",
     )
     add("--json", action="store_true", help="print the result as one JSON object")
+
+
+def add_release_options(parser: Any) -> None:
+    """Add the options of what an adapted adapter starts from and is written as, to a parser or a
+    group of its options."""
+    add = parser.add_argument
+    add("--adapter", metavar="FILE", help="a release to start from (default: the bundle's own)")
+    add("--version", metavar="NAME", help="of the result (default: the old one and -adapted)")
+    add("--signing-key", metavar="PEM", help="an Ed25519 private key to sign the release with")
 
 
 def _run(arguments: argparse.Namespace) -> int:

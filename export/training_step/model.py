@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pocketquery.distill.low_rank import linear_layers
 from pocketquery.distill.pruning.product_codes import CENTROIDS
 from pocketquery.export.training_step.gelu import gelu
 from pocketquery.export.trunk import SUPPORTED_ARCHITECTURES
@@ -23,7 +24,7 @@ from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
 
-__all__ = ["TABLES", "WORDS", "EncoderShape", "encode", "linear_layers", "student_parameters"]
+__all__ = ["TABLES", "WORDS", "EncoderShape", "encode", "student_parameters"]
 
 TorchTensors = Mapping[str, torch.Tensor]
 
@@ -118,23 +119,6 @@ def student_parameters(student: SentenceEncoder) -> dict[str, nn.Parameter]:
     for name, module in modules.items():
         found[f"{name}.weight"], found[f"{name}.bias"] = module.weight, module.bias
     return found
-
-
-def linear_layers(student: SentenceEncoder) -> dict[str, Any]:
-    """The student's own linear layers by the names an adapter uses for them."""
-    found: dict[str, Any] = {}
-    if hasattr(student.backbone, "embeddings_project"):
-        found["embeddings.project"] = student.backbone.embeddings_project
-    for number, layer in enumerate(student.backbone.encoder.layer):
-        name, attention = f"layers.{number}", layer.attention
-        found[f"{name}.query"] = attention.self.query
-        found[f"{name}.key"] = attention.self.key
-        found[f"{name}.value"] = attention.self.value
-        found[f"{name}.attention"] = attention.output.dense
-        found[f"{name}.inner"] = layer.intermediate.dense
-        found[f"{name}.outer"] = layer.output.dense
-    linear = [module for module in student.head or () if isinstance(module, nn.Linear)]
-    return found | {f"head.{number}": module for number, module in enumerate(linear)}
 
 
 def encode(

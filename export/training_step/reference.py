@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from pocketquery.distill.low_rank import linear_layers
 from pocketquery.export.training_step.function import LOSSES, StepShape
 from pocketquery.export.training_step.heads import project
 from pocketquery.export.training_step.losses import (
@@ -24,7 +25,7 @@ from pocketquery.export.training_step.losses import (
     opened_loss,
     ranking_loss,
 )
-from pocketquery.export.training_step.model import linear_layers, student_parameters
+from pocketquery.export.training_step.model import student_parameters
 from pocketquery.export.training_step.tensors import StepTensors
 from pocketquery.sdk.arrays import Floats
 from pocketquery.server.modeling import SentenceEncoder

@@ -5,12 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from pocketquery.export.training_step.model import (
-    EncoderShape,
-    encode,
-    linear_layers,
-    student_parameters,
-)
+from pocketquery.distill.low_rank import linear_layers
+from pocketquery.export.training_step.model import EncoderShape, encode, student_parameters
 from pocketquery.export.training_step.tensors import quantise
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder

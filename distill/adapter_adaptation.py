@@ -1,0 +1,142 @@
+"""Adapting a bundle's adapter where torch and its student are at hand: a release, no new bundle.
+
+What :mod:`pocketquery.distill.student_adaptation` does to all layers, to the adapter alone: bundles
+that are out there swap the release in. The lesson is better than a device's
+(:mod:`pocketquery.client.adaptation`): of every pseudo-query the whole distribution, where the
+training step knows one opened document at a time, and ranked with the teacher's vectors of it. The
+student learns in float; before and after, the bundle itself is judged, in int8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pocketquery.distill.low_rank import add_low_rank_changes, low_rank_tensors
+from pocketquery.distill.student_adaptation import (
+    StudentAdaptation,
+    StudentAdaptationConfig,
+    teach,
+)
+from pocketquery.sdk.bundle.adapter import AdapterRelease, check_adapter_place, write_adapter
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.signature import Key, public_key_of
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.index.index import Index
+from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["adapt_adapter", "adapter_config"]
+
+_FURTHEST = 0.05  # of bundle and student, mean of 1 - cos: int8's share is a fifth of it
+
+
+def adapter_config() -> StudentAdaptationConfig:
+    """The defaults of :func:`adapt_adapter`: what is small and new moves at ten times the rate."""
+    config = StudentAdaptationConfig()
+    return replace(config, training=replace(config.training, learning_rate=1e-3))
+
+
+def adapt_adapter(
+    student: SentenceEncoder,
+    index: Index,
+    output: str | Path,
+    *,
+    bundle: Bundle,
+    teacher: SentenceEncoder | None = None,
+    adapter: AdapterRelease | None = None,
+    version: str | None = None,
+    signing_key: Key | None = None,
+    config: StudentAdaptationConfig | None = None,
+    show_progress_bar: bool = False,
+) -> StudentAdaptation:
+    """Teach the adapter of ``bundle`` the hybrid ranking of ``index`` and write it as a release,
+    where the bundle finds more with it.
+
+    Killed and called again, it continues to the same tensors (``<output>.work`` holds where it is).
+
+    Args:
+        student: that ``bundle`` was exported from; gets the adapter, which is trained in place.
+        index: its documents are learnt from.
+        output: file of the release; an older one there is replaced.
+        bundle: with an adapter whose ``down`` and ``up`` are both of a release.
+        teacher: of the student's space; ranks in the student's place and anchors it. By default
+            the student as it is.
+        adapter: of the bundle, to start from; by default the bundle's own.
+        version: of the encoder that results; by default the old one and -adapted.
+        signing_key: an Ed25519 private key: 32 raw bytes, 64 hexadecimal digits or a PEM file.
+        config: how; by default :func:`adapter_config`.
+        show_progress_bar: loss, throughput and time left on stderr.
+
+    Raises:
+        SpaceMismatchError: bundle, index, student and teacher are not of one space.
+        InvalidInputError: the bundle has no such adapter, or was exported from another student; the
+            index has too few documents with text; ``output`` is there and no release; a teacher's
+            ranking is asked for, and there is none.
+        CorruptArtifactError: ``adapter`` is for another bundle.
+        ArtifactError: ``<output>.work`` holds another run.
+    """
+    check_adapter_place(output)  # this and the key: before minutes of training
+    if signing_key is not None:
+        public_key_of(signing_key)
+    manifest = bundle.manifest
+    if manifest.space.id != student.space_id:
+        raise SpaceMismatchError(
+            f"the bundle is of the space {manifest.space.id}, but the student of "
+            f"{student.space_id}; take the student that the bundle was exported from"
+        )
+    encoder, parent = Encoder.of_bundle(bundle), manifest.encoder_version
+    if adapter is not None:
+        adapter.check_belongs(manifest, "the adapter", "take one of this bundle")
+        encoder.swap_adapter(dict(adapter.tensors))
+        parent = adapter.version
+    add_low_rank_changes(student, encoder.adapter)
+    _check_same(student, encoder)
+
+    def served() -> Encoder:
+        encoder.swap_adapter(_halves(student))
+        return encoder
+
+    def save(identity: Mapping[str, Any]) -> None:
+        write_adapter(
+            output,
+            _halves(student),
+            manifest=manifest,
+            version=version or f"{parent}-adapted",
+            parent_version=parent,
+            signing_key=signing_key,
+        )
+
+    return teach(
+        student,
+        index,
+        Path(output),
+        teacher=teacher,
+        config=config or adapter_config(),
+        served=served,
+        save=save,
+        show_progress_bar=show_progress_bar,
+    )
+
+
+def _halves(student: SentenceEncoder) -> dict[str, NDArray[np.float16]]:
+    """The adapter as a release rounds it."""
+    return {name: tensor.astype(np.float16) for name, tensor in low_rank_tensors(student).items()}
+
+
+def _check_same(student: SentenceEncoder, encoder: Encoder) -> None:
+    """Another student of one teacher would learn an adapter that spoils this bundle."""
+    given = student.encode(DIVERSE_TEXTS)
+    apart = float(1 - (given * encoder.encode(DIVERSE_TEXTS, prompt="")).sum(axis=1).mean())
+    if apart > _FURTHEST:
+        raise InvalidInputError(
+            f"bundle and student are {apart:.3f} apart (mean of 1 - cos, texts of all kinds), "
+            f"expected at most {_FURTHEST:g}: the bundle {encoder.name!r} was exported from "
+            "another student"
+        )
