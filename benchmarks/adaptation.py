@@ -2,12 +2,12 @@
 
     python benchmarks/adaptation.py [--bundle trainable] [--sets scifact cacm ...] [--data FOLDER]
     python benchmarks/adaptation.py --bundle demo/bundle --student demo/student [--rank teacher]
-    python benchmarks/adaptation.py --bundle demo/bundle --student demo/student --adapter
+    python benchmarks/adaptation.py --bundle demo/bundle --adapter
 
 Each of eight collections (quality.py's, and three of questions that ask the same) is adapted to by
 ``pocketquery adapt``, or with ``--student`` by ``pocketquery adapt-student`` with the demo's
-teacher and then ``export``, or with ``--adapter``, too, by ``pocketquery adapt-student --bundle``,
-which makes a release; all with their defaults, which look at documents alone. With ``--rank
+teacher and then ``export``, or with ``--adapter`` by ``pocketquery adapt-student --bundle``, which
+makes a release; all with their defaults, which look at documents alone. With ``--rank
 teacher`` the teacher's own ranking is taught in the hybrid's place, plain distillation on the same
 texts, with ``hybrid`` the hybrid's alone, and by default half of each; ``--steps``, ``--queries``
 and ``--stretches`` are of the student's adaptation, too. Then the collection's real queries are
@@ -56,6 +56,7 @@ from pocketquery.distill import (
     adapt_adapter,
     adapt_student,
     adapter_config,
+    bundle_student,
 )
 from pocketquery.distill.low_rank import low_rank_tensors
 from pocketquery.distill.training import interpolate
@@ -98,7 +99,7 @@ def main() -> int:
     bundle = Bundle.open(path)
     learn = functools.partial(teach_adapter, bundle, arguments.seed)
     arm = "adapter"
-    if arguments.student:
+    if arguments.student or arguments.adapter:
         ways = tuple(arguments.interpolation)
         config = adapter_config() if arguments.adapter else StudentAdaptationConfig()
         config = replace(
@@ -110,12 +111,14 @@ def main() -> int:
             stretches=arguments.stretches,
             training=replace(config.training, steps=arguments.steps, seed=arguments.seed),
         )
-        teach, of = teach_student, "student"
+        learn = functools.partial(teach_student, arguments.student, config, ways)
         if arguments.adapter:
-            teach, of = functools.partial(teach_release, bundle), "release"
-        learn = functools.partial(teach, arguments.student, config, ways)
+            learn = functools.partial(teach_release, bundle, arguments.student, config, ways)
         given = (arguments.steps, arguments.queries, arguments.stretches, *ways)
-        arm = "-".join([of, arguments.rank, *map(str, given)])
+        kind = "release" if arguments.adapter else "student"
+        if not arguments.student:  # read out of its bundle, whichever it is
+            kind += f"-{bundle.manifest.name}"
+        arm = "-".join([kind, arguments.rank, *map(str, given)])
     work = WORK / f"{sha256_file(path / 'encoder.onnx')[:12]}-{arguments.seed}-{arm}"
     work.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}
@@ -134,7 +137,7 @@ def parse_arguments() -> argparse.Namespace:
     default = StudentAdaptationConfig()
     parser.add_argument("--bundle", default="trainable", help="with a training step")
     parser.add_argument("--student", help="adapt this student, not the bundle's adapter")
-    parser.add_argument("--adapter", action="store_true", help="with its student: a release")
+    parser.add_argument("--adapter", action="store_true", help="its adapter, as adapt-student does")
     parser.add_argument("--rank", choices=("hybrid", "teacher", "both"), default=default.ranked_by)
     parser.add_argument("--steps", type=int, default=default.training.steps)
     parser.add_argument("--queries", type=int, default=default.most_queries)
@@ -216,13 +219,13 @@ def teach_student(
 
 def teach_release(
     bundle: Bundle,
-    folder: str,
+    folder: str | None,
     config: StudentAdaptationConfig,
     ways: Sequence[float],
     index: Index,
 ) -> Learnt:
     """What ``pocketquery adapt-student --bundle`` does; kept whatever the verdict is."""
-    student = SentenceEncoder.load(folder)
+    student = SentenceEncoder.load(folder) if folder else bundle_student(bundle)
     start = {name: tensor.copy() for name, tensor in Encoder.of_bundle(bundle).adapter.items()}
     encoders: dict[float, Encoder] = {}
     with tempfile.TemporaryDirectory() as work:

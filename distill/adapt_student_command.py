@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pocketquery.client.adaptation.command import add_release_options, print_verdict
 from pocketquery.sdk.commands import (
@@ -19,24 +18,22 @@ from pocketquery.sdk.commands import (
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import SEED, number, whole
 
-if TYPE_CHECKING:
-    from pocketquery.distill.student_adaptation import StudentAdaptation
-
 __all__ = ["adapt_student"]
 
 _EPILOG = """\
 examples:
   pocketquery adapt-student --student student --teacher demo --index index --output adapted
   pocketquery export --student adapted --queries queries.tsv --output bundle
-  pocketquery adapt-student --student student --teacher demo --index index \\
-      --bundle bundle --output adapted.safetensors
+  pocketquery adapt-student --bundle bundle --teacher demo --index index --output a.safetensors
+  pocketquery search --bundle bundle --adapter a.safetensors --index index "a query"
 
 Pseudo-queries are cut from the index's documents; the ranking of each by the index's words and the
 teacher's meaning, and that by its meaning alone, teach the student. No label, and no document
 encoded again. Queries cut from documents that were kept aside decide: what is not shown to find
 more is not written, and the exit status is 1. Killed and run again, it continues where it was.
-With --bundle, which was exported from the student, its adapter alone learns: a release of 75 KB
-that bundles swap in, for less of a gain. pocketquery adapt does that without torch, to a lesser.
+With --bundle its adapter alone learns: a release of at most 100 KB that devices swap in, for less
+of a gain. The student is then read out of the bundle (default: the encoder that comes along, by
+name). pocketquery adapt does the same without torch, to a lesser gain yet.
 """
 
 
@@ -50,7 +47,7 @@ def adapt_student(subparsers: Any) -> None:
         _run,
     )
     add = parser.add_argument
-    add("--student", required=True, metavar="FOLDER", help="as pocketquery distill saves it")
+    add("--student", metavar="FOLDER", help="as distill saves it (default: out of the bundle)")
     add("--index", required=True, metavar="FOLDER", help="the documents to adapt to")
     add("--output", required=True, metavar="PATH", help="the adapted student, or the release")
     add("--teacher", help="of the same space: model folder, Hub name or demo (default: none)")
@@ -97,7 +94,7 @@ def adapt_student(subparsers: Any) -> None:
         help="of everything drawn (default: 0)",
     )
     group = parser.add_argument_group("a release of a bundle's adapter, not a student")
-    group.add_argument("--bundle", metavar="PATH", help="exported from the student")
+    group.add_argument("--bundle", metavar="PATH", help="whose adapter learns; a path or a name")
     add_release_options(group)
     add_public_key(group)
     add("--device", default="cpu", help="torch device (default: cpu)")
@@ -108,19 +105,15 @@ def _run(arguments: argparse.Namespace) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
     from dataclasses import replace
 
-    from pocketquery.distill.adapter_adaptation import adapter_config
+    from pocketquery.distill.adapter_adaptation import adapt_adapter, adapter_config
+    from pocketquery.distill.bundle_student import bundle_student
     from pocketquery.distill.student_adaptation import StudentAdaptationConfig, adapt_student
+    from pocketquery.sdk.bundle.adapter import read_adapter
+    from pocketquery.sdk.bundle.bundle import Bundle
     from pocketquery.sdk.index.index import open_index
     from pocketquery.server.modeling import SentenceEncoder
 
-    if arguments.bundle is None:
-        for name in ("adapter", "version", "signing_key"):
-            if getattr(arguments, name) is not None:
-                option = "--" + name.replace("_", "-")
-                raise InvalidInputError(
-                    f"{option} is of a release, and there is no --bundle; expected the bundle "
-                    f"whose adapter is to learn, or no {option}"
-                )
+    _check_options(arguments)
     config = StudentAdaptationConfig() if arguments.bundle is None else adapter_config()
     config = replace(
         config,
@@ -130,12 +123,25 @@ def _run(arguments: argparse.Namespace) -> int:
         stretches=arguments.stretches,
         training=replace(config.training, steps=arguments.steps, seed=arguments.seed),
     )
-    student, teacher = (
-        SentenceEncoder.load(name, device=arguments.device) if name else None
-        for name in (arguments.student, arguments.teacher)
-    )
-    assert student is not None  # argparse asks for it
-    learn = adapt_student if arguments.bundle is None else _adapter_of(arguments)
+    bundle, learn = None, adapt_student
+    if arguments.bundle is not None:
+        key = chosen_public_key(arguments)
+        bundle = Bundle.open(arguments.bundle, public_key=key)
+        learn = partial(
+            adapt_adapter,
+            bundle=bundle,
+            adapter=arguments.adapter
+            and read_adapter(arguments.adapter, manifest=bundle.manifest, public_key=key),
+            version=arguments.version,
+            signing_key=arguments.signing_key,
+        )
+    if bundle is not None and arguments.student is None:
+        student = bundle_student(bundle, device=arguments.device)
+    else:
+        student = SentenceEncoder.load(arguments.student, device=arguments.device)
+    teacher = None
+    if arguments.teacher is not None:
+        teacher = SentenceEncoder.load(arguments.teacher, device=arguments.device)
     with open_index(arguments.index) as index:
         found = learn(
             student,
@@ -161,21 +167,18 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if verdict.accepted else 1
 
 
-def _adapter_of(arguments: argparse.Namespace) -> Callable[..., StudentAdaptation]:
-    """:func:`adapt_adapter` with what of it is the release's, read and checked."""
-    from pocketquery.distill.adapter_adaptation import adapt_adapter
-    from pocketquery.sdk.bundle.adapter import read_adapter
-    from pocketquery.sdk.bundle.bundle import Bundle
-
-    key = chosen_public_key(arguments)
-    bundle, adapter = Bundle.open(arguments.bundle, public_key=key), None
-    if arguments.adapter is not None:
-        adapter = read_adapter(arguments.adapter, manifest=bundle.manifest, public_key=key)
-
-    return partial(
-        adapt_adapter,
-        bundle=bundle,
-        adapter=adapter,
-        version=arguments.version,
-        signing_key=arguments.signing_key,
-    )
+def _check_options(arguments: argparse.Namespace) -> None:
+    if arguments.bundle is not None:
+        return
+    if arguments.student is None:
+        raise InvalidInputError(
+            "there is neither --student nor --bundle; expected the student to teach, or the bundle "
+            "whose adapter is to learn"
+        )
+    for name in ("adapter", "version", "signing_key"):
+        if getattr(arguments, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise InvalidInputError(
+                f"{option} is of a release, and there is no --bundle; expected the bundle whose "
+                f"adapter is to learn, or no {option}"
+            )

@@ -73,14 +73,26 @@ def _read(editor: GraphEditor, node: Any) -> _Product:
     assert quantizer is not None  # no product is written without
     assert factors is not None
     (scales,) = filter(editor.has_initialiser, factors.input)
-    stored: tuple[str, ...] = (weights, scales, zero_points)
+    stored = (weights, *(_each_column(editor, one, weights) for one in (scales, zero_points)))
     output = scaled.output[0]
     consumers = editor.consumers(output)
     if len(consumers) == 1 and consumers[0].op_type == "Add":
         for bias in filter(editor.has_initialiser, consumers[0].input):
-            if editor.array(bias).shape == editor.array(scales).shape:
+            if editor.array(bias).shape == editor.array(stored[1]).shape:
                 stored, output = (*stored, bias), consumers[0].output[0]
     return _Product(quantizer.input[0], codes, stored, output)
+
+
+def _each_column(editor: GraphEditor, name: str, weights: str) -> str:
+    """One value a column, also where there is one for the whole matrix: those differ in what is
+    joined."""
+    if editor.array(name).ndim:
+        return name
+    columns = f"{weights}.{name}.columns"
+    if not editor.has_initialiser(columns):  # layers with equal weights share them
+        values = np.broadcast_to(editor.array(name), editor.array(weights).shape[1:])
+        editor.store(columns, np.ascontiguousarray(values))
+    return columns
 
 
 def _fuse(

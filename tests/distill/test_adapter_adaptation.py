@@ -145,8 +145,8 @@ def test_what_finds_more_is_a_release_and_nothing_else_changes(
     after = student.state_dict()
     for name, value in before.items():
         module, _, leaf = name.rpartition(".")
-        kept = after.get(name, after.get(f"{module}.parametrizations.{leaf}.original"))
-        assert torch.equal(kept, value), name
+        name = name if name in after else f"{module}.parametrizations.{leaf}.original"
+        assert torch.equal(after[name], value), name
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
     # The same from a release that says the same: what comes of it is its child.
     write_adapter(tmp_path / "five", bundle.adapter(), manifest=bundle.manifest, version="5")
@@ -263,6 +263,15 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     said = json.loads(capsys.readouterr().out)
     assert status == (0 if said["accepted"] else 1)
     assert output.exists() == said["accepted"]
+    # The student of the bundle does as well.
+    student = words.index("--student")
+    alone = [*words[:student], *words[student + 2 :], "--bundle", str(folder / "bundle")]
+    status = main([*alone, "--output", str(tmp_path / "alone.safetensors")])
+    said = json.loads(capsys.readouterr().out)
+    assert status == (0 if said["accepted"] else 1)
+    assert said["queries"] == 150
+    assert main([*alone[:-2], "--output", str(tmp_path / "s")]) == 2
+    assert "neither --student nor --bundle" in capsys.readouterr().err
     # A release's options without its bundle are a mistake, not something to pass over.
     assert main([*words, "--version", "7", "--output", str(tmp_path / "s")]) == 2
     assert "there is no --bundle" in capsys.readouterr().err

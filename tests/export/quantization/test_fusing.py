@@ -14,7 +14,11 @@ from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization import quantization
 from pocketquery.export.quantization.fusing import fuse_products
-from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
+from pocketquery.export.quantization.quantization import (
+    QuantizationOptions,
+    quantizable_matmuls,
+    quantize,
+)
 from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from tests.tiny_models import bert_teacher
 
@@ -26,10 +30,14 @@ NONE = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 def unfused(monkeypatch: pytest.MonkeyPatch) -> Callable[..., onnx.ModelProto]:
     """``quantize`` without the last step."""
 
-    def made(model: onnx.ModelProto, excluded: tuple[str, ...] = ()) -> onnx.ModelProto:
+    def made(
+        model: onnx.ModelProto,
+        excluded: tuple[str, ...] = (),
+        options: QuantizationOptions | None = None,
+    ) -> onnx.ModelProto:
         with monkeypatch.context() as patch:
             patch.setattr(quantization, "fuse_products", lambda quantized: quantized)
-            return quantize(model, excluded=excluded)
+            return quantize(model, options or QuantizationOptions(), excluded=excluded)
 
     return made
 
@@ -56,17 +64,22 @@ def vectors(
     ]
 
 
+@pytest.mark.parametrize("per_channel", [True, False])
 @pytest.mark.parametrize("level", [ALL, NONE])
 def test_vectors_are_the_same_to_the_bit(
     float_model: onnx.ModelProto,
     token_ids: list[list[int]],
     unfused: Callable[..., onnx.ModelProto],
     level: onnxruntime.GraphOptimizationLevel,
+    per_channel: bool,
 ) -> None:
+    options = QuantizationOptions(per_channel=per_channel)
     smoothed = smooth(float_model, activation_ranges(float_model, token_ids))
     for source in (float_model, smoothed):
-        expected = vectors(unfused(source), token_ids, level)
-        np.testing.assert_array_equal(vectors(quantize(source), token_ids, level), expected)
+        expected = vectors(unfused(source, options=options), token_ids, level)
+        found = quantize(source, options)
+        assert not operators(found)["MatMulInteger"]
+        np.testing.assert_array_equal(vectors(found, token_ids, level), expected)
 
 
 def test_a_product_is_one_node(

@@ -1,0 +1,248 @@
+"""A bundle, read back into a student: to learn on where the student's folder is not at hand.
+
+Every weight is in the graph, rounded: integers times their scale, and of a smoothed product (Xiao
+et al., "SmoothQuant", equation 3) times the factors that its input is multiplied by. What comes
+back computes in float what the bundle computes in int8, up to the rounding of activations. The
+names are those that ``export`` gives (export/trunk.py, export/adapter.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from pocketquery.distill.pruning.product_codes import expand_codes
+from pocketquery.sdk.arrays import Floats
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.golden import parse_golden
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE
+from pocketquery.sdk.errors import MissingExtraError, UnknownModelError
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["bundle_student"]
+
+_FURTHEST = 0.02  # of the golden vectors, mean of 1 - cos
+_ACTIVATIONS = {"Gelu": nn.GELU, "Tanh": nn.Tanh, "Relu": nn.ReLU}
+# Outputs of products; export names those of the attention and of the head.
+_OF_TRUNK = re.compile(r"/(encoder/layer\.\d+/.+)/Add_output_0")
+_OF_ATTENTION = re.compile(r"layers\.(\d+)\.(query|key|value)\.output")
+_NORM = re.compile(r"/((?:embeddings|encoder/layer\.\d+/.+)/LayerNorm)/LayerNormalization")
+
+
+def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
+    """The student that ``bundle`` was exported from, of its rounded weights and without its
+    adapter.
+
+    Args:
+        bundle: of a BERT-like student with a WordPiece vocabulary.
+        device: torch device.
+
+    Raises:
+        UnknownModelError: another kind of student, or a graph that this version of ``export`` does
+            not write; says what was found.
+        MissingExtraError: onnx is not installed.
+        ArtifactNotFoundError, CorruptArtifactError: a file of the bundle is missing or changed.
+    """
+    manifest = bundle.manifest
+    if manifest.tokenizer.kind != "wordpiece":
+        raise UnknownModelError(
+            f"the bundle {manifest.name!r} has a {manifest.tokenizer.kind} tokenizer, and only a "
+            "WordPiece one can be read back; take the student's folder"
+        )
+    graph = _Graph(bundle.read(ENCODER_FILE), manifest.name)
+    tokenizer = _tokenizer(bundle)
+    student = SentenceEncoder(
+        _backbone(graph, len(tokenizer)),
+        tokenizer,
+        pooling="cls" if "pooling.first" in graph.arrays else "mean",
+        head=_head(graph),
+        prompts=manifest.prompts,
+        max_length=manifest.max_length,
+        space={"space_id": manifest.space.id, "dimension": manifest.space.dimension},
+        name=manifest.name,
+    )
+    golden = parse_golden(bundle.read(GOLDEN_FILE))
+    found = student.encode([one.text for one in golden])
+    wanted = np.array([one.vector for one in golden], np.float32)
+    apart = float(1 - (found * wanted).sum(axis=1).mean())
+    if not apart <= _FURTHEST:
+        raise graph.unreadable(
+            f"read back, its golden texts are {apart:.3f} from their vectors (mean of 1 - cos), at "
+            f"most {_FURTHEST:g} is expected"
+        )
+    return student.to(device)
+
+
+class _Graph:
+    """Arrays by name, and linear layers by the name of their bias."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        try:
+            import onnx
+            from onnx import numpy_helper
+        except ImportError as error:
+            raise MissingExtraError.of("onnx", "export") from error
+        model = onnx.load_model_from_string(data)
+        self.name = name
+        self.nodes: list[Any] = list(model.graph.node)
+        self.arrays: dict[str, Any] = {
+            one.name: numpy_helper.to_array(one) for one in model.graph.initializer
+        }
+        self._makers = {output: node for node in self.nodes for output in node.output}
+
+    def unreadable(self, found: str) -> UnknownModelError:
+        return UnknownModelError(
+            f"the bundle {self.name!r} cannot be read back into a student: {found}; take the "
+            "student's folder, or export it with this version"
+        )
+
+    def array(self, name: str) -> Any:
+        """The array, float32 where it is stored as integers with a scale."""
+        stored = self.arrays.get(f"{name}_quantized")
+        if stored is None:
+            if name not in self.arrays:
+                raise self.unreadable(f"its graph has no {name}")
+            return self.arrays[name]
+        zero = self.arrays[f"{name}_zero_point"].astype(np.float32)
+        return (stored.astype(np.float32) - zero) * self.arrays[f"{name}_scale"]
+
+    def linear_layers(self) -> Iterator[tuple[str, Floats, Floats]]:
+        """Output's name, weight float32 (out, in) and bias (out,) of every product, in the graph's
+        order; those of query, key and value apart."""
+        for node in self.nodes:
+            if node.op_type == "DynamicQuantizeMatMul" and len(node.input) == 5:
+                source, stored, scale, zero, bias = node.input
+                if zero:
+                    raise self.unreadable(f"the weights of {node.name} have zero points")
+                weight = self.arrays[stored].astype(np.float32) * self.arrays[scale]
+            elif node.op_type == "Add" and (product := self._product_of(node)):
+                source, weight = product.input[0], self.arrays[product.input[1]]
+                (bias,) = (name for name in node.input if name in self.arrays)
+            else:
+                continue
+            smoothing = self._makers.get(source)
+            if smoothing is not None and smoothing.op_type == "Mul":
+                factors = self.arrays.get(smoothing.input[1])
+                if factors is not None:
+                    weight = factors[:, None] * weight
+            names = [node.output[0]]
+            for one in self.nodes:
+                if one.op_type == "Split" and one.input[0] == names[0]:
+                    names = list(one.output)
+            weights, biases = (np.split(of, len(names)) for of in (weight.T, self.arrays[bias]))
+            yield from zip(names, weights, biases, strict=True)
+
+    def _product_of(self, add: Any) -> Any:
+        """The product in float to which ``add`` adds a bias, or None."""
+        made = [self._makers.get(name) for name in add.input if name not in self.arrays]
+        product = made[0] if len(made) == 1 else None
+        if product is None or product.op_type != "MatMul" or product.input[1] not in self.arrays:
+            return None
+        return product
+
+
+def _tokenizer(bundle: Bundle) -> Any:
+    data = bundle.read(bundle.manifest.tokenizer.file)
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(data.decode("utf-8"))
+    kept = {one["content"] for one in json.loads(data)["added_tokens"] if one["special"]}
+    named = {
+        role: token
+        for role, token in (
+            ("unk_token", "[UNK]"),
+            ("sep_token", "[SEP]"),
+            ("pad_token", "[PAD]"),
+            ("cls_token", "[CLS]"),
+            ("mask_token", "[MASK]"),
+        )
+        if token in kept
+    }
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named)
+
+
+def _backbone(graph: _Graph, vocabulary: int) -> BertModel:
+    if "word.codes" in graph.arrays:
+        words = expand_codes(graph.arrays["word.codes"], graph.array("word.centroids"))
+    else:
+        words = graph.array("embeddings.word_embeddings.weight")
+    positions = graph.array("embeddings.position_embeddings.weight")
+    types = np.zeros((2, words.shape[1]), np.float32)
+    types[0] = graph.array("token_type_embedding").reshape(-1)
+    state = {
+        "embeddings.word_embeddings.weight": words,
+        "embeddings.position_embeddings.weight": positions,
+        "embeddings.token_type_embeddings.weight": types,
+    }
+    for output, weight, bias in graph.linear_layers():
+        trunk, attention = _OF_TRUNK.fullmatch(output), _OF_ATTENTION.fullmatch(output)
+        name = trunk[1].replace("/", ".") if trunk else None
+        if attention:
+            name = f"encoder.layer.{attention[1]}.attention.self.{attention[2]}"
+        if name:
+            state |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    attentions = [node for node in graph.nodes if node.op_type == "MultiHeadAttention"]
+    norms = [node for node in graph.nodes if node.op_type == "LayerNormalization"]
+    inner = state.get("encoder.layer.0.intermediate.dense.bias")
+    if inner is None or not attentions or not norms or len(words) != vocabulary:
+        raise graph.unreadable(
+            f"it has {len(attentions)} attentions and {len(words)} rows for {vocabulary} tokens"
+        )
+    for node in norms:
+        if match := _NORM.fullmatch(node.name):
+            name = match[1].replace("/", ".")
+            weight, bias = (graph.arrays[one] for one in node.input[1:])
+            state |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=words.shape[1],
+        num_hidden_layers=len(attentions),
+        num_attention_heads=_attribute(attentions[0], "num_heads"),
+        intermediate_size=len(inner),
+        max_position_embeddings=len(positions),
+        layer_norm_eps=_attribute(norms[0], "epsilon"),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    if "word.codes" in graph.arrays:
+        config.vocabulary_subvector = words.shape[1] // graph.arrays["word.codes"].shape[1]
+    backbone = BertModel(config, add_pooling_layer=False)
+    wanted = {name: tuple(value.shape) for name, value in backbone.state_dict().items()}
+    found = {name: value.shape for name, value in state.items()}
+    if wanted != found:
+        strange = sorted(name for name, _ in wanted.items() ^ found.items())
+        raise graph.unreadable(f"its weights are not BERT's: {', '.join(strange[:3])}")
+    backbone.load_state_dict({n: torch.from_numpy(np.array(one)) for n, one in state.items()})
+    return backbone
+
+
+def _head(graph: _Graph) -> nn.Sequential | None:
+    """Linear layers, each with the activation that follows it."""
+    layers = {
+        output: (weight, bias)
+        for output, weight, bias in graph.linear_layers()
+        if output.startswith("head.")
+    }
+    modules: list[nn.Module] = []
+    for node in graph.nodes:
+        if node.op_type in _ACTIVATIONS and node.name.startswith("head.activation"):
+            modules[-1] = _ACTIVATIONS[node.op_type]()
+        if node.output[0] in layers:
+            weight, bias = (torch.from_numpy(np.array(one)) for one in layers[node.output[0]])
+            linear = nn.Linear(weight.shape[1], weight.shape[0])
+            linear.load_state_dict({"weight": weight, "bias": bias})
+            modules += [linear, nn.Identity()]
+    return nn.Sequential(*modules) if modules else None
+
+
+def _attribute(node: Any, name: str) -> Any:
+    return next(
+        getattr(one, {1: "f", 2: "i"}[one.type]) for one in node.attribute if one.name == name
+    )

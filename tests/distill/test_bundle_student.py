@@ -1,0 +1,165 @@
+"""A student read out of its bundle: exported, read back and exported again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from torch import nn
+
+from pocketquery import sdk
+from pocketquery.distill import (
+    StudentConfig,
+    TrainingConfig,
+    bundle_student,
+    distill,
+)
+from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.quantization.quantization import QuantizationOptions
+from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
+from pocketquery.sdk.bundle.golden import parse_golden
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE
+from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.errors import UnknownModelError
+from pocketquery.server.modeling import SentenceEncoder
+from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
+
+
+def export(student: SentenceEncoder, path: Path, options: ExportOptions | None = None) -> Bundle:
+    report = export_bundle(
+        student,
+        path,
+        calibration_texts=sentences(40),
+        options=options,
+        name="tiny",
+        license="Apache-2.0",
+    )
+    return Bundle.open(report.path)
+
+
+def rewritten(bundle: Bundle, path: Path, model: onnx.ModelProto) -> Bundle:
+    """The bundle with another graph, as if it had been exported so."""
+    files = {name: bundle.read(name) for name in bundle.manifest.files}
+    files[ENCODER_FILE] = model.SerializeToString()
+    manifest = bundle.manifest._replace(files=file_entries(files))
+    write_bundle(path, manifest, files)
+    return Bundle.open(path)
+
+
+def closeness(student: SentenceEncoder, encoder: Encoder) -> float:
+    """Least cosine of their vectors of texts and queries."""
+    texts = sentences(30)
+    plain = (student.encode(texts) * encoder.encode(texts, prompt="")).sum(axis=1)
+    asked = (student.encode_query(texts) * encoder.encode_query(texts)).sum(axis=1)
+    return float(min(plain.min(), asked.min()))
+
+
+def headed(*modules: nn.Module) -> SentenceEncoder:
+    return bert_teacher(layers=2, head=nn.Sequential(*modules), prompts={"query": "query "})
+
+
+STUDENTS = {
+    "plain": lambda: bert_teacher(layers=2),
+    "cls": lambda: bert_teacher(layers=1, pooling="cls"),
+    "head": lambda: headed(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 48), nn.Identity()),
+    "linear head": lambda: headed(nn.Linear(64, 48), nn.Identity()),
+    "tanh head": lambda: headed(nn.Linear(64, 48), nn.Tanh()),
+}
+
+
+@pytest.mark.parametrize("kind", STUDENTS)
+def test_it_computes_what_the_bundle_computes(tmp_path: Path, kind: str) -> None:
+    bundle = export(STUDENTS[kind](), tmp_path / "bundle")
+    student = bundle_student(bundle)
+    encoder = Encoder.of_bundle(bundle)
+    assert closeness(student, encoder) > 0.99
+    assert student.space_id == encoder.space_id
+    assert student.dimension == encoder.dimension
+    for text in [*sentences(30), "Ünknown  wörds 東京 [SEP] #hash", ""]:
+        ids = student.tokenizer(text, truncation=True, max_length=student.max_length)
+        assert ids["input_ids"] == encoder.tokenize(text), text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ExportOptions(graph=GraphOptions(adapter_rank=0)),
+        ExportOptions(graph=GraphOptions(opset=18, adapter_train="up")),
+        ExportOptions(quantization=QuantizationOptions(per_channel=False, seven_bit=False)),
+        ExportOptions(quantization=QuantizationOptions(smoothing_alpha=None)),
+    ],
+)
+def test_however_it_was_exported(tmp_path: Path, options: ExportOptions) -> None:
+    bundle = export(STUDENTS["head"](), tmp_path / "bundle", options)
+    assert closeness(bundle_student(bundle), Encoder.of_bundle(bundle)) > 0.98
+
+
+def test_products_that_stayed_in_float_are_read(tmp_path: Path) -> None:
+    student = STUDENTS["head"]()
+    bundle = rewritten(export(student, tmp_path / "b"), tmp_path / "float", build_graph(student))
+    for name, value in bundle_student(bundle).state_dict().items():
+        if "token_type" not in name:
+            np.testing.assert_allclose(value, student.state_dict()[name], atol=1e-6, err_msg=name)
+
+
+def test_saved_and_exported_again_it_is_the_same_encoder(tmp_path: Path) -> None:
+    config = TrainingConfig(steps=4, batch_size=16, nearest=2, random_documents=16)
+    distill(
+        bert_teacher(),
+        sentences(),
+        tmp_path / "student",
+        student=StudentConfig("2x64-pq4"),
+        config=config,
+    )
+    bundle = export(SentenceEncoder.load(tmp_path / "student"), tmp_path / "bundle")
+    bundle_student(bundle).save(tmp_path / "read")
+    again = export(SentenceEncoder.load(tmp_path / "read"), tmp_path / "again")
+    assert again.manifest.space.id == bundle.manifest.space.id
+    assert len(again.read(ENCODER_FILE)) == pytest.approx(len(bundle.read(ENCODER_FILE)), rel=0.02)
+    first, second = (sdk.load(one.path) for one in (bundle, again))
+    texts = sentences(30)
+    assert (first.encode(texts) * second.encode(texts)).sum(axis=1).min() > 0.995
+
+
+def test_the_encoder_that_comes_along_is_read() -> None:
+    bundle = Bundle.open("default")
+    student = bundle_student(bundle)
+    golden = parse_golden(bundle.read(GOLDEN_FILE))
+    found = student.encode([one.text for one in golden])
+    assert (found * np.array([one.vector for one in golden])).sum(axis=1).min() > 0.998
+
+
+def test_other_architectures_are_refused(tmp_path: Path) -> None:
+    bundle = export(xlmr_teacher(tmp_path / "xlmr"), tmp_path / "sentencepiece")
+    with pytest.raises(UnknownModelError, match="only a WordPiece one can be read back"):
+        bundle_student(bundle)
+    with pytest.raises(UnknownModelError, match="cannot be read back into a student"):
+        bundle_student(export(electra_teacher(), tmp_path / "electra"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("without norm", "its weights are not BERT's"),
+        ("without positions", "its graph has no embeddings.position_embeddings.weight"),
+        ("other weights", r"its golden texts are [\d.]+ from their vectors"),
+    ],
+)
+def test_a_graph_that_is_not_ours_is_refused(tmp_path: Path, change: str, said: str) -> None:
+    bundle = export(STUDENTS["plain"](), tmp_path / "bundle")
+    model = onnx.load_model_from_string(bundle.read(ENCODER_FILE))
+    for node in model.graph.node:
+        if change == "without norm" and node.name.startswith("/encoder/layer.1/output/LayerNorm"):
+            node.name = "norm"
+    for array in model.graph.initializer:
+        if change == "without positions" and "position_embeddings.weight" in array.name:
+            array.name = array.name.replace("position_embeddings", "places")
+        if change == "other weights" and array.name == "token_type_embedding":
+            values = np.random.default_rng(0).normal(size=(1, 1, 64)).astype(np.float32)
+            array.CopyFrom(numpy_helper.from_array(9 * values, array.name))
+    with pytest.raises(UnknownModelError, match=said):
+        bundle_student(rewritten(bundle, tmp_path / "changed", model))
