@@ -81,7 +81,7 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
 
 
 class _Graph:
-    """Arrays by name, and linear layers by the name of their bias."""
+    """Arrays by name, and linear layers by the name of their output."""
 
     def __init__(self, data: bytes, name: str) -> None:
         try:
@@ -89,8 +89,11 @@ class _Graph:
             from onnx import numpy_helper
         except ImportError as error:
             raise MissingExtraError.of("onnx", "export") from error
-        model = onnx.load_model_from_string(data)
         self.name = name
+        try:
+            model = onnx.load_model_from_string(data)
+        except Exception as error:  # protobuf's, whose class depends on its version
+            raise self.unreadable(f"{ENCODER_FILE} is no ONNX graph") from error
         self.nodes: list[Any] = list(model.graph.node)
         self.arrays: dict[str, Any] = {
             one.name: numpy_helper.to_array(one) for one in model.graph.initializer
@@ -103,15 +106,19 @@ class _Graph:
             "student's folder, or export it with this version"
         )
 
+    def stored(self, name: str) -> Any:
+        """The array as it is stored."""
+        if name not in self.arrays:
+            raise self.unreadable(f"its graph has no {name}")
+        return self.arrays[name]
+
     def array(self, name: str) -> Any:
         """The array, float32 where it is stored as integers with a scale."""
-        stored = self.arrays.get(f"{name}_quantized")
-        if stored is None:
-            if name not in self.arrays:
-                raise self.unreadable(f"its graph has no {name}")
-            return self.arrays[name]
-        zero = self.arrays[f"{name}_zero_point"].astype(np.float32)
-        return (stored.astype(np.float32) - zero) * self.arrays[f"{name}_scale"]
+        if f"{name}_quantized" not in self.arrays:
+            return self.stored(name)
+        zero = self.stored(f"{name}_zero_point").astype(np.float32)
+        found = self.stored(f"{name}_quantized").astype(np.float32) - zero
+        return found * self.stored(f"{name}_scale")
 
     def linear_layers(self) -> Iterator[tuple[str, Floats, Floats]]:
         """Output's name, weight float32 (out, in) and bias (out,) of every product, in the graph's
@@ -121,7 +128,7 @@ class _Graph:
                 source, stored, scale, zero, bias = node.input
                 if zero:
                     raise self.unreadable(f"the weights of {node.name} have zero points")
-                weight = self.arrays[stored].astype(np.float32) * self.arrays[scale]
+                weight = self.stored(stored).astype(np.float32) * self.stored(scale)
             elif node.op_type == "Add" and (product := self._product_of(node)):
                 source, weight = product.input[0], self.arrays[product.input[1]]
                 (bias,) = (name for name in node.input if name in self.arrays)
@@ -136,7 +143,7 @@ class _Graph:
             for one in self.nodes:
                 if one.op_type == "Split" and one.input[0] == names[0]:
                     names = list(one.output)
-            weights, biases = (np.split(of, len(names)) for of in (weight.T, self.arrays[bias]))
+            weights, biases = (np.split(of, len(names)) for of in (weight.T, self.stored(bias)))
             yield from zip(names, weights, biases, strict=True)
 
     def _product_of(self, add: Any) -> Any:
@@ -198,7 +205,7 @@ def _backbone(graph: _Graph, vocabulary: int) -> BertModel:
     for node in norms:
         if match := _NORM.fullmatch(node.name):
             name = match[1].replace("/", ".")
-            weight, bias = (graph.arrays[one] for one in node.input[1:])
+            weight, bias = (graph.stored(one) for one in node.input[1:])
             state |= {f"{name}.weight": weight, f"{name}.bias": bias}
     config = BertConfig(
         vocab_size=len(words),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,26 @@ def test_other_architectures_are_refused(tmp_path: Path) -> None:
         bundle_student(bundle)
     with pytest.raises(UnknownModelError, match="cannot be read back into a student"):
         bundle_student(export(electra_teacher(), tmp_path / "electra"))
+
+
+def test_whatever_a_graph_lacks_is_said(tmp_path: Path) -> None:
+    bundle = export(STUDENTS["head"](), tmp_path / "bundle")
+    model = onnx.load_model_from_string(bundle.read(ENCODER_FILE))
+    refused = 0
+    for place, array in enumerate(list(model.graph.initializer)):
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        del changed.graph.initializer[place]
+        try:
+            bundle_student(rewritten(bundle, tmp_path / "changed", changed))
+        except UnknownModelError:
+            refused += 1
+        else:  # what has a default, or is not of the student
+            assert re.match(r"adapter|norm\.|pooling\.|.*(widths|length)", array.name), array.name
+    assert refused > 30
+    rewritten(bundle, tmp_path / "none", onnx.ModelProto())
+    with pytest.raises(UnknownModelError, match="its graph has no"):
+        bundle_student(Bundle.open(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
