@@ -17,7 +17,6 @@ from pocketquery.distill import (
     StudentConfig,
     TrainingConfig,
     adapt_adapter,
-    adapter_config,
     distill,
 )
 from pocketquery.distill.low_rank import add_low_rank_changes, low_rank_tensors
@@ -277,10 +276,3 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "there is no --bundle" in capsys.readouterr().err
     assert main([*words, "--bundle", str(folder / "index"), "--output", str(output)]) == 2
     assert "error:" in capsys.readouterr().err
-
-
-def test_the_defaults_are_the_students_but_for_the_rate() -> None:
-    config, student = adapter_config(), StudentAdaptationConfig()
-    assert config == replace(
-        student, training=replace(student.training, learning_rate=config.training.learning_rate)
-    )
