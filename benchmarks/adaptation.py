@@ -107,18 +107,14 @@ def main() -> int:
             ranked_by=arguments.rank,
             interpolation=1.0,  # the ways are gone below
             largest_drift=2.0,  # so that the whole of it is known
-            most_queries=arguments.queries or config.most_queries,
-            stretches=arguments.stretches or config.stretches,
-            training=replace(
-                config.training,
-                steps=arguments.steps or config.training.steps,
-                seed=arguments.seed,
-            ),
+            most_queries=arguments.queries,
+            stretches=arguments.stretches,
+            training=replace(config.training, steps=arguments.steps, seed=arguments.seed),
         )
         learn = functools.partial(teach_student, arguments.student, config, ways)
         if arguments.adapter:
             learn = functools.partial(teach_release, bundle, arguments.student, config, ways)
-        given = (config.training.steps, config.most_queries, config.stretches, *ways)
+        given = (arguments.steps, arguments.queries, arguments.stretches, *ways)
         kind = "release" if arguments.adapter else "student"
         if not arguments.student:  # read out of its bundle, whichever it is
             kind += f"-{bundle.manifest.name}"
@@ -143,8 +139,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--student", help="adapt this student, not the bundle's adapter")
     parser.add_argument("--adapter", action="store_true", help="its adapter, as adapt-student does")
     parser.add_argument("--rank", choices=("hybrid", "teacher", "both"), default=default.ranked_by)
-    for name in ("--steps", "--queries", "--stretches"):
-        parser.add_argument(name, type=int, help="default: the command's")
+    parser.add_argument("--steps", type=int, default=default.training.steps)
+    parser.add_argument("--queries", type=int, default=default.most_queries)
+    parser.add_argument("--stretches", type=int, default=default.stretches)
     parser.add_argument("--interpolation", type=float, nargs="+", default=[default.interpolation])
     parser.add_argument("--sets", nargs="+", choices=ALL, default=list(ALL))
     parser.add_argument("--seed", type=int, default=0)

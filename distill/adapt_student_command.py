@@ -68,21 +68,23 @@ def adapt_student(subparsers: Any) -> None:
     add(
         "--steps",
         type=Integer(whole()),
+        default=900,
         metavar="N",
-        help="of training (default: 900; with --bundle 300)",
+        help="of training (default: 900)",
     )
     add(
         "--queries",
         type=Integer(whole()),
+        default=9000,
         metavar="N",
-        help="pseudo-queries to train on, at most (default: 9000; with --bundle 3000)",
+        help="pseudo-queries to train on, at most (default: 9000)",
     )
     add(
         "--stretches",
         type=Integer(whole(1, 100)),
+        default=6,
         metavar="N",
-        help="of a document's sentences that are pseudo-queries, beside its title (default: 6; "
-        "with --bundle 2)",
+        help="of a document's sentences that are pseudo-queries, beside its title (default: 6)",
     )
     add(
         "--seed",
@@ -117,13 +119,9 @@ def _run(arguments: argparse.Namespace) -> int:
         config,
         ranked_by=arguments.rank,
         interpolation=arguments.interpolation,
-        most_queries=arguments.queries or config.most_queries,
-        stretches=arguments.stretches or config.stretches,
-        training=replace(
-            config.training,
-            steps=arguments.steps or config.training.steps,
-            seed=arguments.seed,
-        ),
+        most_queries=arguments.queries,
+        stretches=arguments.stretches,
+        training=replace(config.training, steps=arguments.steps, seed=arguments.seed),
     )
     bundle, learn = None, adapt_student
     if arguments.bundle is not None:

@@ -39,9 +39,8 @@ _FURTHEST = 0.05  # of bundle and student, mean of 1 - cos: int8's share is a fi
 
 def adapter_config() -> StudentAdaptationConfig:
     """The defaults of :func:`adapt_adapter`: what is small and new moves at ten times the rate."""
-    config = StudentAdaptationConfig(most_queries=3000, stretches=2)
-    training = replace(config.training, steps=300, learning_rate=1e-3)
-    return replace(config, training=training)
+    config = StudentAdaptationConfig()
+    return replace(config, training=replace(config.training, learning_rate=1e-3))
 
 
 def adapt_adapter(
