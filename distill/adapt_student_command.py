@@ -32,8 +32,8 @@ teacher's meaning, and that by its meaning alone, teach the student. No label, a
 encoded again. Queries cut from documents that were kept aside decide: what is not shown to find
 more is not written, and the exit status is 1. Killed and run again, it continues where it was.
 With --bundle its adapter alone learns: a release of at most 100 KB that devices swap in, for less
-of a gain. The student is then read out of the bundle (default: the encoder that comes along, by
-name). pocketquery adapt does the same without torch, to a lesser gain yet.
+of a gain. Its student is read out of it; --bundle default is the encoder that comes along.
+pocketquery adapt does the same without torch, to a lesser gain yet.
 """
 
 
@@ -130,8 +130,9 @@ def _run(arguments: argparse.Namespace) -> int:
         learn = partial(
             adapt_adapter,
             bundle=bundle,
-            adapter=arguments.adapter
-            and read_adapter(arguments.adapter, manifest=bundle.manifest, public_key=key),
+            adapter=None
+            if arguments.adapter is None
+            else read_adapter(arguments.adapter, manifest=bundle.manifest, public_key=key),
             version=arguments.version,
             signing_key=arguments.signing_key,
         )

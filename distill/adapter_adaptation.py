@@ -14,9 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pocketquery.distill.low_rank import add_low_rank_changes, low_rank_tensors
 from pocketquery.distill.student_adaptation import (
     StudentAdaptation,
@@ -24,6 +21,7 @@ from pocketquery.distill.student_adaptation import (
     teach,
 )
 from pocketquery.sdk.bundle.adapter import AdapterRelease, check_adapter_place, write_adapter
+from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.encoder import Encoder
@@ -34,7 +32,7 @@ from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["adapt_adapter", "adapter_config"]
 
-_FURTHEST = 0.05  # of bundle and student, mean of 1 - cos: int8's share is a fifth of it
+_FURTHEST = 0.05  # bundle and student, mean of 1 - cos; int8's share is under a fifth of it
 
 
 def adapter_config() -> StudentAdaptationConfig:
@@ -100,13 +98,13 @@ def adapt_adapter(
     _check_same(student, encoder)
 
     def served() -> Encoder:
-        encoder.swap_adapter(_halves(student))
+        encoder.swap_adapter(released(low_rank_tensors(student)))
         return encoder
 
     def save(identity: Mapping[str, Any]) -> None:
         write_adapter(
             output,
-            _halves(student),
+            low_rank_tensors(student),
             manifest=manifest,
             version=version or f"{parent}-adapted",
             parent_version=parent,
@@ -123,11 +121,6 @@ def adapt_adapter(
         save=save,
         show_progress_bar=show_progress_bar,
     )
-
-
-def _halves(student: SentenceEncoder) -> dict[str, NDArray[np.float16]]:
-    """The adapter as a release rounds it."""
-    return {name: tensor.astype(np.float16) for name, tensor in low_rank_tensors(student).items()}
 
 
 def _check_same(student: SentenceEncoder, encoder: Encoder) -> None:

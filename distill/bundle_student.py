@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
 
 
 class _Graph:
-    """Arrays by name, and linear layers by the name of their output."""
+    """Arrays, and products with their weights, by name."""
 
     def __init__(self, data: bytes, name: str) -> None:
         try:
@@ -99,6 +99,7 @@ class _Graph:
             one.name: numpy_helper.to_array(one) for one in model.graph.initializer
         }
         self._makers = {output: node for node in self.nodes for output in node.output}
+        self._parts = {n.input[0]: list(n.output) for n in self.nodes if n.op_type == "Split"}
 
     def unreadable(self, found: str) -> UnknownModelError:
         return UnknownModelError(
@@ -120,9 +121,11 @@ class _Graph:
         found = self.stored(f"{name}_quantized").astype(np.float32) - zero
         return found * self.stored(f"{name}_scale")
 
-    def linear_layers(self) -> Iterator[tuple[str, Floats, Floats]]:
-        """Output's name, weight float32 (out, in) and bias (out,) of every product, in the graph's
-        order; those of query, key and value apart."""
+    @cached_property
+    def products(self) -> dict[str, tuple[Floats, Floats]]:
+        """By its output's name weight float32 (out, in) and bias (out,) of every product; those of
+        query, key and value apart."""
+        found: dict[str, tuple[Floats, Floats]] = {}
         for node in self.nodes:
             if node.op_type == "DynamicQuantizeMatMul" and len(node.input) == 5:
                 source, stored, scale, zero, bias = node.input
@@ -139,12 +142,10 @@ class _Graph:
                 factors = self.arrays.get(smoothing.input[1])
                 if factors is not None:
                     weight = factors[:, None] * weight
-            names = [node.output[0]]
-            for one in self.nodes:
-                if one.op_type == "Split" and one.input[0] == names[0]:
-                    names = list(one.output)
+            names = self._parts.get(node.output[0], [node.output[0]])
             weights, biases = (np.split(of, len(names)) for of in (weight.T, self.stored(bias)))
-            yield from zip(names, weights, biases, strict=True)
+            found |= zip(names, zip(weights, biases, strict=True), strict=True)
+        return found
 
     def _product_of(self, add: Any) -> Any:
         """The product in float to which ``add`` adds a bias, or None."""
@@ -188,7 +189,7 @@ def _backbone(graph: _Graph, vocabulary: int) -> BertModel:
         "embeddings.position_embeddings.weight": positions,
         "embeddings.token_type_embeddings.weight": types,
     }
-    for output, weight, bias in graph.linear_layers():
+    for output, (weight, bias) in graph.products.items():
         trunk, attention = _OF_TRUNK.fullmatch(output), _OF_ATTENTION.fullmatch(output)
         name = trunk[1].replace("/", ".") if trunk else None
         if attention:
@@ -232,17 +233,13 @@ def _backbone(graph: _Graph, vocabulary: int) -> BertModel:
 
 def _head(graph: _Graph) -> nn.Sequential | None:
     """Linear layers, each with the activation that follows it."""
-    layers = {
-        output: (weight, bias)
-        for output, weight, bias in graph.linear_layers()
-        if output.startswith("head.")
-    }
     modules: list[nn.Module] = []
     for node in graph.nodes:
         if node.op_type in _ACTIVATIONS and node.name.startswith("head.activation"):
             modules[-1] = _ACTIVATIONS[node.op_type]()
-        if node.output[0] in layers:
-            weight, bias = (torch.from_numpy(np.array(one)) for one in layers[node.output[0]])
+        output = node.output[0]
+        if output.startswith("head.") and output in graph.products:
+            weight, bias = (torch.from_numpy(np.array(one)) for one in graph.products[output])
             linear = nn.Linear(weight.shape[1], weight.shape[0])
             linear.load_state_dict({"weight": weight, "bias": bias})
             modules += [linear, nn.Identity()]

@@ -262,10 +262,12 @@ def teach(
     )
     way = config.interpolation
     interpolate(student, start, way)
-    while (drift := _drift(served(), general)) > config.largest_drift and way > _SHORTEST_WAY:
+    encoder = served()
+    while (drift := _drift(encoder, general)) > config.largest_drift and way > _SHORTEST_WAY:
         way *= _SHORTER
         interpolate(student, start, _SHORTER)
-    after = known_item_scores(served().encode_query, index, kept_aside, **options)
+        encoder = served()
+    after = known_item_scores(encoder.encode_query, index, kept_aside, **options)
     verdict = judge(before, after, drift, config.largest_drift)
     if verdict.accepted:
         save(identity | {"interpolation": way})

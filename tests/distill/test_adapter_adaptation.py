@@ -34,8 +34,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.modeling import SentenceEncoder
-from tests.distill.test_student_adaptation import SMALL, build
-from tests.kills import killed_process
+from tests.distill.test_student_adaptation import SMALL, build, kill_adapted
 from tests.tiny_models import bert_teacher, sentences
 
 CONFIG = replace(
@@ -166,13 +165,7 @@ def test_what_finds_less_is_not_written(folder: Path, tmp_path: Path) -> None:
 
 def test_a_killed_run_ends_with_the_same_tensors(folder: Path, tmp_path: Path) -> None:
     whole, _ = adapted(folder, tmp_path / "whole")
-    script = (
-        "import sys, torch; from pathlib import Path; torch.set_num_threads(int(sys.argv[3]))\n"
-        "from tests.distill.test_adapter_adaptation import adapted\n"
-        "adapted(Path(sys.argv[2]), Path(sys.argv[1]))\n"
-    )
-    checkpoint = tmp_path / "killed.work" / "checkpoint.pt"
-    killed_process(script, tmp_path / "killed", folder, torch.get_num_threads(), until=checkpoint)
+    kill_adapted("test_adapter_adaptation", folder, tmp_path / "killed")
     assert same(adapted(folder, tmp_path / "killed")[0], whole)
     assert not (tmp_path / "killed.work").exists()
 
@@ -182,13 +175,7 @@ def test_a_run_is_not_continued_from_another_adapter(folder: Path, tmp_path: Pat
     own = Encoder.of_bundle(bundle).adapter
     moved = {name: tensor + np.float32(0.01) for name, tensor in own.items()}
     write_adapter(tmp_path / "moved", moved, manifest=bundle.manifest, version="2")
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from tests.distill.test_adapter_adaptation import adapted\n"
-        "adapted(Path(sys.argv[2]), Path(sys.argv[1]))\n"
-    )
-    checkpoint = tmp_path / "one.work" / "checkpoint.pt"
-    killed_process(script, tmp_path / "one", folder, until=checkpoint)
+    kill_adapted("test_adapter_adaptation", folder, tmp_path / "one")
     release = read_adapter(tmp_path / "moved", manifest=bundle.manifest)
     with pytest.raises(ArtifactError, match="belongs to another run"):
         adapted(folder, tmp_path / "one", adapter=release)

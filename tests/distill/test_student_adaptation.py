@@ -200,15 +200,20 @@ def test_weights_that_move_too_far_go_less_of_the_way(folder: Path, tmp_path: Pa
     assert 0.05 < held.interpolation < SMALL.interpolation
 
 
-def test_a_killed_run_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
-    whole, _ = adapted(folder, tmp_path / "whole")
+def kill_adapted(module: str, folder: Path, output: Path) -> None:
+    """Call ``adapted`` of a module beside this one and kill it at its first checkpoint."""
     script = (
         "import sys, torch; from pathlib import Path; torch.set_num_threads(int(sys.argv[3]))\n"
-        "from tests.distill.test_student_adaptation import adapted\n"
+        f"from tests.distill.{module} import adapted\n"
         "adapted(Path(sys.argv[2]), Path(sys.argv[1]))\n"
     )
-    checkpoint = tmp_path / "killed.work" / "checkpoint.pt"
-    killed_process(script, tmp_path / "killed", folder, torch.get_num_threads(), until=checkpoint)
+    checkpoint = output.with_name(output.name + ".work") / "checkpoint.pt"
+    killed_process(script, output, folder, torch.get_num_threads(), until=checkpoint)
+
+
+def test_a_killed_run_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
+    whole, _ = adapted(folder, tmp_path / "whole")
+    kill_adapted("test_student_adaptation", folder, tmp_path / "killed")
     assert adapted(folder, tmp_path / "killed")[0] == whole
     assert not (tmp_path / "killed.work").exists()
 
