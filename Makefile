@@ -25,8 +25,9 @@ test-device:
 	build/test-device/bin/python -m pocketquery.sdk doctor
 	build/test-device/bin/python -m pytest tests/examples/test_pages.py -k "prints and (tutorial or index or encoders)"
 
+# OPTIONS: further ones of pytest's.
 test-slow: .stamps/dev
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile $(OPTIONS)
 
 # The documentation as a site, which also works as files: open site/index.html.
 docs: .stamps/docs
