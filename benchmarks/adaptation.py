@@ -3,11 +3,13 @@
     python benchmarks/adaptation.py [--bundle trainable] [--sets scifact cacm ...] [--data FOLDER]
     python benchmarks/adaptation.py --bundle demo/bundle --student demo/student [--rank teacher]
     python benchmarks/adaptation.py --bundle demo/bundle --adapter
+    python benchmarks/adaptation.py --bundle sdk/default --student sdk/default
 
 Each of eight collections (quality.py's, and three of questions that ask the same) is adapted to by
 ``pocketquery adapt``, or with ``--student`` by ``pocketquery adapt-student`` with the demo's
 teacher and then ``export``, or with ``--adapter`` by ``pocketquery adapt-student --bundle``, which
-makes a release; all with their defaults, which look at documents alone. With ``--rank
+makes a release; all with their defaults, which look at documents alone. A student that is the
+bundle itself is read out of it. With ``--rank
 teacher`` the teacher's own ranking is taught in the hybrid's place, plain distillation on the same
 texts, with ``hybrid`` the hybrid's alone, and by default half of each; ``--steps``, ``--queries``
 and ``--stretches`` are of the student's adaptation, too. Then the collection's real queries are
@@ -57,6 +59,7 @@ from pocketquery.distill import (
     adapt_student,
     adapter_config,
     bundle_student,
+    load_student,
 )
 from pocketquery.distill.low_rank import low_rank_tensors
 from pocketquery.distill.training import interpolate
@@ -116,7 +119,7 @@ def main() -> int:
             learn = functools.partial(teach_release, bundle, arguments.student, config, ways)
         given = (arguments.steps, arguments.queries, arguments.stretches, *ways)
         kind = "release" if arguments.adapter else "student"
-        if not arguments.student:  # read out of its bundle, whichever it is
+        if arguments.student in (None, arguments.bundle):  # read out of it, whichever it is
             kind += f"-{bundle.manifest.name}"
         arm = "-".join([kind, arguments.rank, *map(str, given)])
     work = WORK / f"{sha256_file(path / 'encoder.onnx')[:12]}-{arguments.seed}-{arm}"
@@ -194,7 +197,7 @@ def teach_student(
     folder: str, config: StudentAdaptationConfig, ways: Sequence[float], index: Index
 ) -> Learnt:
     """What ``pocketquery adapt-student`` and ``export`` do; kept whatever the verdict is."""
-    student = SentenceEncoder.load(folder)
+    student = load_student(folder)
     start = {name: value.clone() for name, value in student.state_dict().items()}
     texts = [document.text for document in itertools.islice(index.documents(), 512)]
     encoders: dict[float, Encoder] = {}
@@ -225,7 +228,7 @@ def teach_release(
     index: Index,
 ) -> Learnt:
     """What ``pocketquery adapt-student --bundle`` does; kept whatever the verdict is."""
-    student = SentenceEncoder.load(folder) if folder else bundle_student(bundle)
+    student = load_student(folder) if folder else bundle_student(bundle)
     start = {name: tensor.copy() for name, tensor in Encoder.of_bundle(bundle).adapter.items()}
     encoders: dict[float, Encoder] = {}
     with tempfile.TemporaryDirectory() as work:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         measure_margin,
     )
     from pocketquery.distill.alignment_inputs import AlignmentData, alignment_data
-    from pocketquery.distill.bundle_student import bundle_student
+    from pocketquery.distill.bundle_student import bundle_student, load_student
     from pocketquery.distill.distillation import DistillationReport, distill
     from pocketquery.distill.losses import cosine_loss, ranking_loss, share_loss
     from pocketquery.distill.pruning.pruned_student import prune_student
@@ -51,6 +51,7 @@ __all__ = [
     "adapt_adapter",
     "adapter_config",
     "bundle_student",
+    "load_student",
     "StudentAdaptation",
     "StudentAdaptationConfig",
     "align",
@@ -70,7 +71,7 @@ __getattr__, __dir__ = lazy_names(
         "adapter_adaptation": ["adapt_adapter", "adapter_config"],
         "alignment": ["align", "AlignmentConfig", "ALIGNMENT_LOSSES", "measure_margin"],
         "alignment_inputs": ["AlignmentData", "alignment_data"],
-        "bundle_student": ["bundle_student"],
+        "bundle_student": ["bundle_student", "load_student"],
         "distillation": ["distill", "DistillationReport"],
         "losses": ["cosine_loss", "ranking_loss", "share_loss"],
         "pruning.pruned_student": ["prune_student"],

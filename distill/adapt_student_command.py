@@ -24,6 +24,7 @@ _EPILOG = """\
 examples:
   pocketquery adapt-student --student student --teacher demo --index index --output adapted
   pocketquery export --student adapted --queries queries.tsv --output bundle
+  pocketquery adapt-student --student default --teacher demo --index index --output adapted
   pocketquery adapt-student --bundle bundle --teacher demo --index index --output a.safetensors
   pocketquery search --bundle bundle --adapter a.safetensors --index index "a query"
 
@@ -32,7 +33,7 @@ teacher's meaning, and that by its meaning alone, teach the student. No label, a
 encoded again. Queries cut from documents that were kept aside decide: what is not shown to find
 more is not written, and the exit status is 1. Killed and run again, it continues where it was.
 With --bundle its adapter alone learns: a release of at most 100 KB that devices swap in, for less
-of a gain. Its student is read out of it; --bundle default is the encoder that comes along.
+of a gain. A bundle's student is read out of it; default is the encoder that comes along.
 pocketquery adapt does the same without torch, to a lesser gain yet.
 """
 
@@ -47,7 +48,11 @@ def adapt_student(subparsers: Any) -> None:
         _run,
     )
     add = parser.add_argument
-    add("--student", metavar="FOLDER", help="as distill saves it (default: out of the bundle)")
+    add(
+        "--student",
+        metavar="STUDENT",
+        help="a folder as distill saves it, or a bundle, by its path or name (with --bundle: that)",
+    )
     add("--index", required=True, metavar="FOLDER", help="the documents to adapt to")
     add("--output", required=True, metavar="PATH", help="the adapted student, or the release")
     add("--teacher", help="of the same space: model folder, Hub name or demo (default: none)")
@@ -106,7 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from pocketquery.distill.adapter_adaptation import adapt_adapter, adapter_config
-    from pocketquery.distill.bundle_student import bundle_student
+    from pocketquery.distill.bundle_student import bundle_student, load_student
     from pocketquery.distill.student_adaptation import StudentAdaptationConfig, adapt_student
     from pocketquery.sdk.bundle.adapter import read_adapter
     from pocketquery.sdk.bundle.bundle import Bundle
@@ -139,7 +144,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if bundle is not None and arguments.student is None:
         student = bundle_student(bundle, device=arguments.device)
     else:
-        student = SentenceEncoder.load(arguments.student, device=arguments.device)
+        student = load_student(arguments.student, device=arguments.device)
     teacher = None
     if arguments.teacher is not None:
         teacher = SentenceEncoder.load(arguments.teacher, device=arguments.device)

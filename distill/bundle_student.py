@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,12 @@ from pocketquery.distill.pruning.product_codes import expand_codes
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
-from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE
+from pocketquery.sdk.bundle.installed import installed_bundle
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE, MANIFEST_FILE
 from pocketquery.sdk.errors import MissingExtraError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["bundle_student"]
+__all__ = ["bundle_student", "load_student"]
 
 _FURTHEST = 0.02  # of the golden vectors, mean of 1 - cos
 _ACTIVATIONS = {"Gelu": nn.GELU, "Tanh": nn.Tanh, "Relu": nn.ReLU}
@@ -34,6 +36,25 @@ _ACTIVATIONS = {"Gelu": nn.GELU, "Tanh": nn.Tanh, "Relu": nn.ReLU}
 _OF_TRUNK = re.compile(r"/(encoder/layer\.\d+/.+)/Add_output_0")
 _OF_ATTENTION = re.compile(r"layers\.(\d+)\.(query|key|value)\.output")
 _NORM = re.compile(r"/((?:embeddings|encoder/layer\.\d+/.+)/LayerNorm)/LayerNormalization")
+
+
+def load_student(source: str | Path, *, device: str = "cpu") -> SentenceEncoder:
+    """A student to learn on from.
+
+    Args:
+        source: folder of a student, as ``distill`` saves it, or a bundle: a folder, a zip or the
+            name of an installed one, such as ``"default"``.
+        device: torch device.
+
+    Raises:
+        UnknownModelError: neither, or a bundle that :func:`bundle_student` does not read.
+        MissingExtraError, ArtifactError: as there.
+    """
+    place = Path(source)
+    here = (place / MANIFEST_FILE).is_file() or place.is_file()
+    if here or (not place.exists() and installed_bundle(source) is not None):
+        return bundle_student(Bundle.open(source), device=device)
+    return SentenceEncoder.load(source, device=device)
 
 
 def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
@@ -65,7 +86,11 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
         head=_head(graph),
         prompts=manifest.prompts,
         max_length=manifest.max_length,
-        space={"space_id": manifest.space.id, "dimension": manifest.space.dimension},
+        space={
+            "space_id": manifest.space.id,
+            "dimension": manifest.space.dimension,
+            "bundle": manifest.files[ENCODER_FILE].sha256,
+        },
         name=manifest.name,
     )
     golden = parse_golden(bundle.read(GOLDEN_FILE))
@@ -133,7 +158,7 @@ class _Graph:
                     raise self.unreadable(f"the weights of {node.name} have zero points")
                 weight = self.stored(stored).astype(np.float32) * self.stored(scale)
             elif node.op_type == "Add" and (product := self._product_of(node)):
-                source, weight = product.input[0], self.arrays[product.input[1]]
+                source, weight = product
                 (bias,) = (name for name in node.input if name in self.arrays)
             else:
                 continue
@@ -147,13 +172,21 @@ class _Graph:
             found |= zip(names, zip(weights, biases, strict=True), strict=True)
         return found
 
-    def _product_of(self, add: Any) -> Any:
-        """The product in float to which ``add`` adds a bias, or None."""
-        made = [self._makers.get(name) for name in add.input if name not in self.arrays]
-        product = made[0] if len(made) == 1 else None
-        if product is None or product.op_type != "MatMul" or product.input[1] not in self.arrays:
+    def _product_of(self, add: Any) -> tuple[str, Any] | None:
+        """Input and weight (in, out) of the product to which ``add`` adds a bias, or None: one in
+        float, or one of integers as onnxruntime's quantiser writes it, which ``export`` fuses."""
+        made = [name for name in add.input if name not in self.arrays]
+        product = self._makers.get(made[0]) if len(made) == 1 else None
+        if product is not None and product.op_type == "MatMul" and product.input[1] in self.arrays:
+            return product.input[0], self.arrays[product.input[1]]
+        for kind in ("Mul", "Cast"):  # scaled, and before that made float
+            if product is None or product.op_type != kind:
+                return None
+            product = self._makers.get(product.input[0])
+        if product is None or product.op_type != "MatMulInteger":
             return None
-        return product
+        rounding = self._makers[product.input[0]]
+        return rounding.input[0], self.array(product.input[1].removesuffix("_quantized"))
 
 
 def _tokenizer(bundle: Bundle) -> Any:

@@ -22,6 +22,7 @@ examples:
   pocketquery distill --corpus corpus.jsonl --student 2x128 --vocabulary 8000 --output tiny
   pocketquery distill --teacher BAAI/bge-small-en-v1.5 --texts log.txt --typos 0.35 --output student
   pocketquery distill --start student --texts newer.txt --interpolation 0.5 --output student-2
+  pocketquery distill --start default --corpus corpus.jsonl --output mine
 
 The student learns from queries (--queries, or --texts with one a line) and from sentences of the
 corpus, and to rank the corpus as the teacher does. Killed and run again, it continues where it was.
@@ -50,7 +51,12 @@ def distill(subparsers: Any) -> None:
     add("--student", metavar="LxW", help=_SHAPES)
     add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
     add("--vocabulary", type=Integer(whole()), metavar="N", help="prune to about N subword tokens")
-    add("--start", metavar="FOLDER", help="go on from this student, with its shape and vocabulary")
+    add(
+        "--start",
+        metavar="STUDENT",
+        help="go on from this one, with its shape and vocabulary: a folder as distill saves it, or "
+        "a bundle, by its path or name; default is the encoder that comes along",
+    )
     add(
         "--interpolation",
         type=Number(number(above=0, most=1)),
@@ -104,6 +110,7 @@ def distill(subparsers: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
+    from pocketquery.distill.bundle_student import load_student
     from pocketquery.distill.distillation import distill
     from pocketquery.distill.student import StudentConfig
     from pocketquery.distill.texts import query_like_texts, unique_texts
@@ -134,7 +141,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.output,
         documents=[content(document) for document in corpus],
         student=StudentConfig(**asked) if asked else None,
-        start=None if arguments.start is None else SentenceEncoder.load(arguments.start),
+        start=None if arguments.start is None else load_student(arguments.start),
         feed_forward=arguments.feed_forward,
         interpolation=arguments.interpolation,
         config=TrainingConfig(

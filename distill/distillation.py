@@ -19,6 +19,7 @@ from pocketquery.distill.student import (
     StudentConfig,
     StudentShape,
     build_student,
+    student_shape,
     widen_student,
 )
 from pocketquery.distill.targets import prepare_targets
@@ -76,7 +77,8 @@ def distill(
         output: folder of the student, sentence-transformers layout.
         documents: texts to rank as the teacher does; without them the training texts are ranked.
         student: shape, vocabulary and length.
-        start: a student of this teacher that this function made, to go on from with more texts or
+        start: a student of this teacher that this function made, or one that was read out of its
+            bundle (:func:`~pocketquery.distill.bundle_student`), to go on from with more texts or
             at a smaller rate; shape and vocabulary are its own. It is only read.
         feed_forward: with ``start``, how wide its feed-forward part becomes; what is added begins
             as the teacher's next most important units, read with weight zero.
@@ -145,7 +147,8 @@ def distill(
     if start is None:
         encoder, statistics = _untrained(teacher, student, shape, config.seed, [*texts, *documents])
     else:
-        encoder, statistics = copy.deepcopy(start), start.space["report"]["vocabulary_statistics"]
+        encoder = copy.deepcopy(start)
+        statistics = start.space.get("report", {}).get("vocabulary_statistics", {})
         quantise_vocabulary_again(encoder)
         if feed_forward is not None:
             widen_student(encoder, teacher, shape, student.layers)
@@ -188,7 +191,8 @@ def distill(
     )
     if shape.subvector is not None:
         expand_vocabulary(encoder)
-    encoder.space |= {"distillation": identity, "report": _plain(report)}
+    made = {"teacher": teacher.name, "distillation": identity, "report": _plain(report)}
+    encoder.space |= made
     encoder.save(place)
     _keep_log(work, place)
     return report
@@ -239,10 +243,19 @@ def _config_of(
             f"{teacher.space_id}; take the teacher that it was distilled from"
         )
     known = start.space.get("distillation")
+    if known is None and "bundle" in start.space:
+        known = {
+            "student": str(student_shape(start, teacher)),
+            "layers": None,
+            "vocabulary_size": None,
+            "vocabulary_coverage": None,
+            "max_length": start.max_length,
+        }
     if known is None or "adaptation" in start.space:
         found = "was adapted" if known else "was not distilled"
         raise InvalidInputError(
-            f"the student to go on from {found}; expected one as distill() saved it"
+            f"the student to go on from {found}; expected one as distill() saved it, or one out of "
+            "its bundle"
         )
     layers = None if known["layers"] is None else tuple(known["layers"])
     shape = StudentShape.parse(known["student"])

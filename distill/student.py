@@ -30,6 +30,7 @@ __all__ = [
     "alignment_head",
     "build_student",
     "kept_layers",
+    "student_shape",
     "widen_student",
 ]
 
@@ -191,6 +192,20 @@ def build_student(
         prompts=teacher.prompts,
         max_length=min(max_length, teacher.max_length),
         space=space,
+    )
+
+
+def student_shape(student: SentenceEncoder, teacher: SentenceEncoder) -> StudentShape:
+    """The shape of a student that :func:`build_student` began for ``teacher``, by its weights."""
+    config = student.backbone.config
+    width, inner = int(student.hidden_size), int(config.intermediate_size)
+    linears = [] if student.head is None else [m for m in student.head if isinstance(m, nn.Linear)]
+    return StudentShape(
+        int(config.num_hidden_layers),
+        width,
+        "linear" if width != teacher.hidden_size and len(linears) == 1 else "mlp",
+        None if inner == 4 * width else inner,
+        getattr(config, "vocabulary_subvector", None),
     )
 
 

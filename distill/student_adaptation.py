@@ -176,6 +176,8 @@ def adapt_student(
 
     def save(identity: Mapping[str, Any]) -> None:
         student.space |= {"adaptation": identity}
+        if teacher is not None:  # of a student out of its bundle, which does not name it
+            student.space.setdefault("teacher", teacher.name)
         student.save(output)
 
     return teach(

@@ -5,7 +5,8 @@
 does all of it: ``teacher`` computes the teacher's vectors, once for all sizes; ``distil`` trains,
 of a budget that goes on from another's student first that one; ``export`` takes minutes. Each can
 be run alone; killed and run again, it continues where it was. Settings and seeds are all here; the
-log of the training lies in the student's folder, and a model card in the bundle's.
+log of the training lies in the student's folder, and a model card in the bundle's. With ``--start``
+the budget's own stage alone is gone, from a student or a bundle that is there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pocketquery.distill.bundle_student import load_student
 from pocketquery.distill.distillation import distill
 from pocketquery.distill.student import StudentConfig, StudentShape
 from pocketquery.distill.targets import prepare_targets
@@ -153,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--output", type=Path, default=Path("runs/presets"), help="students and bundles go here")
     add("--device", default="cpu")
     add("--budget", choices=tuple(BUDGETS), default="accelerator", help="how much is learnt from")
+    add("--start", metavar="STUDENT", help="go on from it: a student's folder, or a bundle")
     add("--workers", type=int, default=0, help="processes that prepare batches")
     add("--steps", type=int, help="other than the budget's, for a trial")
     add("--shape", help="other than the preset's, for a trial")
@@ -172,8 +175,8 @@ def _make(options: argparse.Namespace) -> None:
     parts = _PARTS if options.what == "make" else (options.what,)
     folder = options.output / (options.name or options.preset)
     student, learnt, ranked = None, set[str](), set[str]()
-    for name in _stages(options.budget):
-        budget, start = BUDGETS[name], student
+    for name in _stages(options):
+        budget, start = BUDGETS[name], student or options.start
         student = folder / ("student" if name == options.budget else f"student-{name}")
         texts = _texts(budget, options.data)
         print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
@@ -202,10 +205,14 @@ def _make(options: argparse.Namespace) -> None:
         write_atomic(folder / "bundle" / CARD, card)
 
 
-def _stages(budget: str) -> list[str]:
-    """The budgets that a student goes through, ``budget`` last."""
-    start = BUDGETS[budget].start
-    return [*([] if start is None else _stages(start)), budget]
+def _stages(options: argparse.Namespace) -> list[str]:
+    """The budgets that a student goes through, the one that was asked for last."""
+    stages: list[str] = []
+    name = options.budget
+    while name is not None:
+        stages.insert(0, name)
+        name = None if options.start else BUDGETS[name].start
+    return stages
 
 
 def _texts(budget: Budget, data: Path) -> PresetTexts:
@@ -246,8 +253,8 @@ def _preset(options: argparse.Namespace, budget: Budget) -> Preset:
 
 def _trained(options: argparse.Namespace) -> str:
     """For the model card: each stage, in words."""
-    said = []
-    for name in _stages(options.budget):
+    said = [] if options.start is None else ["from another student"]
+    for name in _stages(options):
         budget = BUDGETS[name]
         one = _preset(options, budget).config
         way = f", {budget.interpolation:.0%} of the way" if budget.interpolation < 1 else ""
@@ -277,7 +284,7 @@ def _distil(
     budget: Budget,
     texts: PresetTexts,
     student: Path,
-    start: Path | None,
+    start: str | Path | None,
     device: str,
 ) -> None:
     untrained = StudentConfig(
@@ -292,7 +299,7 @@ def _distil(
         student,
         documents=texts.documents,
         student=untrained if start is None else None,
-        start=None if start is None else SentenceEncoder.load(start),
+        start=None if start is None else load_student(start),
         feed_forward=budget.feed_forward,
         interpolation=budget.interpolation,
         cache=student.parents[1] / "teacher",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge
 from pocketquery.distill import (
     StudentAdaptation,
     StudentAdaptationConfig,
@@ -18,6 +19,7 @@ from pocketquery.distill import (
     TrainingConfig,
     adapt_adapter,
     distill,
+    student_adaptation,
 )
 from pocketquery.distill.low_rank import add_low_rank_changes, low_rank_tensors
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
@@ -263,3 +265,20 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "there is no --bundle" in capsys.readouterr().err
     assert main([*words, "--bundle", str(folder / "index"), "--output", str(output)]) == 2
     assert "error:" in capsys.readouterr().err
+
+
+def test_the_whole_student_of_a_bundle_learns(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def accepting(*arguments: Any) -> AdaptationVerdict:
+        return replace(judge(*arguments), accepted=True)  # so few steps show nothing
+
+    monkeypatch.setattr(student_adaptation, "judge", accepting)
+    words = ["adapt-student", "--steps", "3", "--queries", "150"]
+    words += ["--student", str(folder / "bundle"), "--output", str(tmp_path / "adapted")]
+    for name in ("teacher", "index"):
+        words += [f"--{name}", str(folder / name)]
+    assert main(words) == 0
+    student = SentenceEncoder.load(tmp_path / "adapted")
+    assert student.space["teacher"] == "teacher"  # export asks for it
+    assert student.space_id == Bundle.open(folder / "bundle").manifest.space.id

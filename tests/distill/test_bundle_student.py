@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,11 @@ from pocketquery.distill import (
     bundle_student,
     distill,
 )
+from pocketquery.distill.pruning.product_codes import product_codes
+from pocketquery.distill.student import StudentShape, build_student, student_shape
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.quantization import quantization
 from pocketquery.export.quantization.quantization import QuantizationOptions
 from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
 from pocketquery.sdk.bundle.golden import parse_golden
@@ -105,6 +109,49 @@ def test_products_that_stayed_in_float_are_read(tmp_path: Path) -> None:
     for name, value in bundle_student(bundle).state_dict().items():
         if "token_type" not in name:
             np.testing.assert_allclose(value, student.state_dict()[name], atol=1e-6, err_msg=name)
+
+
+def test_products_that_were_not_fused_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student = STUDENTS["head"]()
+    fused = bundle_student(export(student, tmp_path / "fused")).state_dict()
+    monkeypatch.setattr(quantization, "fuse_products", lambda model: model)
+    bundle = export(student, tmp_path / "plain")
+    kinds = {n.op_type for n in onnx.load_model_from_string(bundle.read(ENCODER_FILE)).graph.node}
+    assert "MatMulInteger" in kinds
+    assert "DynamicQuantizeMatMul" not in kinds
+    for name, value in bundle_student(bundle).state_dict().items():
+        np.testing.assert_array_equal(value, fused[name], err_msg=name)
+
+
+def test_it_learns_on_and_keeps_shape_and_vocabulary(tmp_path: Path) -> None:
+    teacher, short = bert_teacher(), TrainingConfig(steps=30, batch_size=16, nearest=2)
+    first = StudentConfig("2x64x32-pq4", vocabulary_size=120)
+    distill(teacher, sentences(100), tmp_path / "first", student=first, config=short)
+    bundle = export(SentenceEncoder.load(tmp_path / "first"), tmp_path / "bundle")
+    start = bundle_student(bundle)
+    still = TrainingConfig(steps=1, batch_size=16, learning_rate=1e-12, weight_decay=0.0)
+    for width, shape in ((None, "2x64x32-pq4"), (96, "2x64x96-pq4")):
+        output = tmp_path / shape
+        report = distill(
+            teacher, sentences(100), output, start=start, feed_forward=width, config=still
+        )
+        assert (report.student, report.vocabulary) == (shape, len(start.tokenizer))
+        found = SentenceEncoder.load(output)
+        np.testing.assert_allclose(found.encode(sentences()), start.encode(sentences()), atol=1e-5)
+        assert found.space["teacher"] == teacher.name
+    table = found.backbone.get_input_embeddings().weight.detach().numpy()
+    assert product_codes(table, 4)[0].shape == (len(table), 16)  # still codes, which export finds
+
+
+@pytest.mark.parametrize("shape", ["1x32", "1x32x64", "2x32-linear", "2x64x128", "2x64x64-pq8"])
+def test_the_shape_is_read_off_a_student(shape: str) -> None:
+    teacher = bert_teacher()
+    student = build_student(teacher, StudentShape.parse(shape), max_length=48, seed=0)
+    found = student_shape(student, teacher)
+    subvector = StudentShape.parse(shape).subvector  # is set where the table is quantised
+    assert replace(found, subvector=subvector) == StudentShape.parse(shape)
 
 
 def test_saved_and_exported_again_it_is_the_same_encoder(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.sdk.cli import main
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
@@ -60,6 +61,28 @@ def test_a_student_learns_on_and_stops_halfway(
     plain = ["distill", "--teacher", str(files / "teacher"), *texts, "--interpolation", "0.5"]
     assert main([*plain, "--output", str(tmp_path / "other")]) == 2
     assert "interpolation is 0.5 without start" in capsys.readouterr().err
+
+
+def test_the_student_of_a_bundle_learns_on(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["--texts", str(files / "log.txt.gz")]
+    assert distil(files, tmp_path / "first", *texts, "--vocabulary", "150") == 0
+    export_bundle(
+        SentenceEncoder.load(tmp_path / "first"), tmp_path / "bundle",
+        calibration_texts=sentences(40), name="tiny", license="Apache-2.0",
+    )  # fmt: skip
+    on = ["distill", "--teacher", str(files / "teacher"), "--start", str(tmp_path / "bundle"),
+          "--steps", "3", "--batch-size", "2", *texts]  # fmt: skip
+    assert main([*on, "--output", str(tmp_path / "on")]) == 0
+    first, second = (SentenceEncoder.load(tmp_path / name) for name in ("first", "on"))
+    assert second.space["distillation"]["student"] == "1x32"
+    assert second.tokenizer.get_vocab() == first.tokenizer.get_vocab()
+    capsys.readouterr()
+    refused = {"default": "is of the space", "nothing": '"nothing" is neither a folder'}
+    for start, said in refused.items():
+        assert main([*on[:3], "--start", start, *texts, "--output", str(tmp_path / "no")]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_student_learns_on_wider(files: Path, tmp_path: Path) -> None:

@@ -46,6 +46,16 @@ def test_a_student_goes_on_from_another_budgets(
     assert recipe.main(["distil", *ARGUMENTS, *places]) == 0
     assert SentenceEncoder.load(made / "student").content_id == before
     assert "distil" not in capsys.readouterr().err
+    on = ["--start", str(made / "bundle"), "--name", "on", "--budget", "third"]
+    third = replace(SMALL, seed=28, start="second", feed_forward=576)
+    monkeypatch.setitem(recipe.BUDGETS, "third", third)
+    assert recipe.main(["make", *ARGUMENTS, *places, *on]) == 0
+    student = SentenceEncoder.load(output / "on" / "student")
+    assert student.space["distillation"]["student"] == "1x128x576-linear-pq4"
+    assert student.tokenizer.get_vocab() == last.tokenizer.get_vocab()
+    assert not (output / "on" / "student-second").exists()
+    card = (output / "on" / "bundle" / "README.md").read_text()
+    assert "| from another student; then 2 steps of 8 texts, 30% of them" in card
 
 
 def test_a_folder_without_the_data_sets_is_said_without_a_traceback(
