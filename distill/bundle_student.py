@@ -23,7 +23,7 @@ from pocketquery.distill.pruning.product_codes import expand_codes
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
-from pocketquery.sdk.bundle.installed import installed_bundle
+from pocketquery.sdk.bundle.installed import bundles, installed_bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE, MANIFEST_FILE
 from pocketquery.sdk.errors import MissingExtraError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
@@ -54,7 +54,12 @@ def load_student(source: str | Path, *, device: str = "cpu") -> SentenceEncoder:
     here = (place / MANIFEST_FILE).is_file() or place.is_file()
     if here or (not place.exists() and installed_bundle(source) is not None):
         return bundle_student(Bundle.open(source), device=device)
-    return SentenceEncoder.load(source, device=device)
+    try:
+        return SentenceEncoder.load(source, device=device)
+    except UnknownModelError as error:
+        if place.exists():
+            raise
+        raise UnknownModelError(f"{error}; installed bundles: {', '.join(bundles())}") from error
 
 
 def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:

@@ -79,7 +79,7 @@ def test_the_student_of_a_bundle_learns_on(
     assert second.space["distillation"]["student"] == "1x32"
     assert second.tokenizer.get_vocab() == first.tokenizer.get_vocab()
     capsys.readouterr()
-    refused = {"default": "is of the space", "nothing": '"nothing" is neither a folder'}
+    refused = {"default": "is of the space", "nothing": "; installed bundles: default"}
     for start, said in refused.items():
         assert main([*on[:3], "--start", start, *texts, "--output", str(tmp_path / "no")]) == 2
         assert said in capsys.readouterr().err
