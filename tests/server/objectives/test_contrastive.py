@@ -179,7 +179,8 @@ def test_padding_changes_nothing(loss: str) -> None:
     batch = objective.collate(pairs(4), RNG)
     wide = {n: torch.nn.functional.pad(batch[n], (0, 5)) for n in ("input_ids", "attention_mask")}
     found = [float(objective.loss(encoder, b).total.detach()) for b in (batch, {**batch, **wide})]
-    assert found[0] == pytest.approx(found[1], abs=1e-6)
+    # Sums of float32 come in another order, by the processor.
+    assert found[0] == pytest.approx(found[1], rel=1e-5, abs=1e-6)
 
 
 def test_what_is_a_pair() -> None:
