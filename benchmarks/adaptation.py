@@ -9,10 +9,10 @@ Each of eight collections (quality.py's, and three of questions that ask the sam
 ``pocketquery adapt``, or with ``--student`` by ``pocketquery adapt-student`` with the demo's
 teacher and then ``export``, or with ``--adapter`` by ``pocketquery adapt-student --bundle``, which
 makes a release; all with their defaults, which look at documents alone. A student that is the
-bundle itself is read out of it. With ``--rank
-teacher`` the teacher's own ranking is taught in the hybrid's place, plain distillation on the same
-texts, with ``hybrid`` the hybrid's alone, and by default half of each; ``--steps``, ``--queries``
-and ``--stretches`` are of the student's adaptation, too. Then the collection's real queries are
+bundle itself is read out of it. With ``--rank teacher`` the teacher's own ranking is taught in the
+hybrid's place, plain distillation on the same texts, with ``hybrid`` the hybrid's alone, and by
+default half of each; ``--steps``, ``--queries`` and ``--stretches`` are of the student's
+adaptation, too. Then the collection's real queries are
 asked before and after: nDCG@10 by meaning (dense) and by both (hybrid), as typed and with 8 % of
 the letters mistyped, with 95 % intervals of a paired bootstrap over queries. ``elsewhere`` is the
 same on the seven other collections, which were not adapted to, 400 queries of each as typed. With
@@ -58,7 +58,6 @@ from pocketquery.distill import (
     adapt_adapter,
     adapt_student,
     adapter_config,
-    bundle_student,
     load_student,
 )
 from pocketquery.distill.low_rank import low_rank_tensors
@@ -116,7 +115,9 @@ def main() -> int:
         )
         learn = functools.partial(teach_student, arguments.student, config, ways)
         if arguments.adapter:
-            learn = functools.partial(teach_release, bundle, arguments.student, config, ways)
+            learn = functools.partial(
+                teach_release, bundle, arguments.student or arguments.bundle, config, ways
+            )
         given = (arguments.steps, arguments.queries, arguments.stretches, *ways)
         kind = "release" if arguments.adapter else "student"
         if arguments.student in (None, arguments.bundle):  # read out of it, whichever it is
@@ -222,13 +223,13 @@ def teach_student(
 
 def teach_release(
     bundle: Bundle,
-    folder: str | None,
+    folder: str,
     config: StudentAdaptationConfig,
     ways: Sequence[float],
     index: Index,
 ) -> Learnt:
     """What ``pocketquery adapt-student --bundle`` does; kept whatever the verdict is."""
-    student = load_student(folder) if folder else bundle_student(bundle)
+    student = load_student(folder)
     start = {name: tensor.copy() for name, tensor in Encoder.of_bundle(bundle).adapter.items()}
     encoders: dict[float, Encoder] = {}
     with tempfile.TemporaryDirectory() as work:

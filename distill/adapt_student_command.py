@@ -51,7 +51,8 @@ def adapt_student(subparsers: Any) -> None:
     add(
         "--student",
         metavar="STUDENT",
-        help="a folder as distill saves it, or a bundle, by its path or name (with --bundle: that)",
+        help="a folder as distill saves it, or a bundle, by path or name (default: that of "
+        "--bundle)",
     )
     add("--index", required=True, metavar="FOLDER", help="the documents to adapt to")
     add("--output", required=True, metavar="PATH", help="the adapted student, or the release")

@@ -243,31 +243,26 @@ def _config_of(
             f"{teacher.space_id}; take the teacher that it was distilled from"
         )
     known = start.space.get("distillation")
-    if known is None and "bundle" in start.space:
-        known = {
-            "student": str(student_shape(start, teacher)),
-            "layers": None,
-            "vocabulary_size": None,
-            "vocabulary_coverage": None,
-            "max_length": start.max_length,
-        }
-    if known is None or "adaptation" in start.space:
-        found = "was adapted" if known else "was not distilled"
+    if (known is None and "bundle" not in start.space) or "adaptation" in start.space:
+        found = "was adapted" if "adaptation" in start.space else "was not distilled"
         raise InvalidInputError(
             f"the student to go on from {found}; expected one as distill() saved it, or one out of "
             "its bundle"
         )
-    layers = None if known["layers"] is None else tuple(known["layers"])
-    shape = StudentShape.parse(known["student"])
-    if feed_forward is not None:
-        shape = replace(shape, intermediate=feed_forward)
-    names = ("vocabulary_size", "vocabulary_coverage", "max_length")
-    return StudentConfig(
-        shape=str(shape),
-        layers=layers,
-        least_character=known.get("least_character", 0),
-        **{name: known[name] for name in names},
-    )
+    if known is None:
+        config = StudentConfig(str(student_shape(start, teacher)), max_length=start.max_length)
+    else:
+        names = ("vocabulary_size", "vocabulary_coverage", "max_length")
+        config = StudentConfig(
+            shape=known["student"],
+            layers=None if known["layers"] is None else tuple(known["layers"]),
+            least_character=known.get("least_character", 0),
+            **{name: known[name] for name in names},
+        )
+    if feed_forward is None:
+        return config
+    shape = replace(StudentShape.parse(config.shape), intermediate=feed_forward)
+    return replace(config, shape=str(shape))
 
 
 def _keep_log(work: Path, output: Path) -> None:

@@ -54,7 +54,7 @@ def model_card(
     Args:
         manifest: of the bundle; its ``quality`` holds the ranking gate's report.
         preset: its name in the recipe.
-        budget: likewise.
+        budget: likewise, and behind it what else the command was given.
         shape: of the student.
         vocabulary: pieces that were kept.
         trained: steps, texts a step, how many of them mistyped, and seed.

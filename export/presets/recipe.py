@@ -194,7 +194,7 @@ def _make(options: argparse.Namespace) -> None:
         card = model_card(
             manifest,
             preset=options.preset,
-            budget=options.budget,
+            budget=options.budget + (" --start STUDENT" if options.start else ""),
             shape=preset.shape,
             vocabulary=preset.vocabulary,
             trained=_trained(options),
@@ -207,11 +207,9 @@ def _make(options: argparse.Namespace) -> None:
 
 def _stages(options: argparse.Namespace) -> list[str]:
     """The budgets that a student goes through, the one that was asked for last."""
-    stages: list[str] = []
-    name = options.budget
-    while name is not None:
-        stages.insert(0, name)
-        name = None if options.start else BUDGETS[name].start
+    stages = [options.budget]
+    while not options.start and (before := BUDGETS[stages[0]].start):
+        stages.insert(0, before)
     return stages
 
 

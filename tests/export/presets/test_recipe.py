@@ -56,6 +56,7 @@ def test_a_student_goes_on_from_another_budgets(
     assert not (output / "on" / "student-second").exists()
     card = (output / "on" / "bundle" / "README.md").read_text()
     assert "| from another student; then 2 steps of 8 texts, 30% of them" in card
+    assert "make --preset 1mb --budget third --start STUDENT`" in card
 
 
 def test_a_folder_without_the_data_sets_is_said_without_a_traceback(
