@@ -14,16 +14,13 @@ those that the recipe's budgets with textbooks are meant for.
 from __future__ import annotations
 
 import argparse
-import json
-import lzma
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+from pocketquery.export.presets.clones import FILE, git, write_pages
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import write_atomic
 
 __all__ = ["BOOKS", "main", "paragraphs"]
 
@@ -42,6 +39,7 @@ BOOKS = {
     "introduction-sociology": "d35d5f3bdac4",
     "introductory-statistics-bundle": "50ec91749080",
     "microbiology": "ecf34dad129d",
+    "nursing-external-bundle": "7876f90a3dbd",
     "physics": "ff78c7a8150f",
     "principles-economics-bundle": "cd31beb103ff",
     "psychology": "e061043bf2f9",
@@ -50,7 +48,6 @@ BOOKS = {
 }
 """``openstax/osbooks-<name>`` on GitHub, and the commit that was read."""
 
-FILE = "pages.jsonl.xz"
 _LICENCE = b"Attribution 4.0 International"
 _CNXML = "{http://cnx.rice.edu/cnxml}"
 _MATHML = "{http://www.w3.org/1998/Math/MathML}math"
@@ -77,9 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     except InvalidInputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    lines = "".join(json.dumps(page, ensure_ascii=False) + "\n" for page in pages)
-    options.output.mkdir(parents=True, exist_ok=True)
-    write_atomic(options.output / FILE, lzma.compress(lines.encode()))
+    write_pages(options.output, pages)
     return 0
 
 
@@ -132,20 +127,20 @@ def _under_cc_by(clone: Path) -> str:
         InvalidInputError: it is no clone, or there is none.
     """
     newest = "HEAD"
-    for changed in _git(clone, "log", "--format=%H", "HEAD", "--", "LICENSE").decode().split():
-        if _git(clone, "show", f"{changed}:LICENSE").startswith(_LICENCE):
-            return _git(clone, "rev-parse", newest).decode().strip()
+    for changed in git(clone, "log", "--format=%H", "HEAD", "--", "LICENSE").decode().split():
+        if git(clone, "show", f"{changed}:LICENSE").startswith(_LICENCE):
+            return git(clone, "rev-parse", newest).decode().strip()
         newest = f"{changed}^"
     raise InvalidInputError(f"{clone} was never under CC BY 4.0; expected a book that once was")
 
 
 def _modules(clone: Path, commit: str) -> Iterator[dict[str, object]]:
     book = clone.name.removeprefix("osbooks-").removesuffix(".git").removesuffix("-bundle")
-    listed = _git(clone, "ls-tree", "-r", "--name-only", commit, "modules/").decode().splitlines()
+    listed = git(clone, "ls-tree", "-r", "--name-only", commit, "modules/").decode().splitlines()
     for name in listed:
         if not name.endswith("/index.cnxml"):
             continue
-        cnxml = _git(clone, "show", f"{commit}:{name}")
+        cnxml = git(clone, "show", f"{commit}:{name}")
         try:
             root = ElementTree.fromstring(cnxml)
         except ElementTree.ParseError as error:
@@ -159,14 +154,6 @@ def _modules(clone: Path, commit: str) -> Iterator[dict[str, object]]:
             named = book.replace("-", " ")
         if found:
             yield {"title": named, "paragraphs": found}
-
-
-def _git(clone: Path, *command: str) -> bytes:
-    done = subprocess.run(["git", "-C", str(clone), *command], capture_output=True, check=False)
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise InvalidInputError(f"{clone} is no clone that can be read: {said}")
-    return done.stdout
 
 
 if __name__ == "__main__":

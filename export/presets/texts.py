@@ -1,8 +1,8 @@
 """What the encoders that come with pocketquery learn from: texts whose licences allow it.
 
-English Wikipedia (CC BY-SA 3.0), OpenStax's textbooks (CC BY 4.0), the questions of NQ-open (CC
-BY-SA 3.0), the users' turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training
-requests (CC BY 3.0). No collection that the encoders are measured on is among them: neither its
+English Wikipedia (CC BY-SA 3.0), OpenStax's textbooks (CC BY 4.0), arXiv's abstracts (CC0),
+MedQuAD's answers about health (CC BY 4.0), the questions of NQ-open (CC BY-SA 3.0), the users'
+turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). No collection that the encoders are measured on is among them: neither its
 queries nor its documents.
 """
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.distill.texts import query_like_texts, unique_texts
+from pocketquery.export.presets.clones import FILE
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document, content
 
@@ -58,6 +59,7 @@ def preset_texts(
     *,
     pieces: int = 2_000_000,
     textbook_pieces: int = 500_000,
+    science_pieces: int = 0,
     documents: int = 60_000,
     question_copies: int = 4,
     dialogue_turns: int | None = None,
@@ -68,10 +70,12 @@ def preset_texts(
 
     Args:
         data: holds ``enwiki_pages``, ``openstax_textbooks`` (:mod:`.textbooks` makes it),
-            ``nq_open_queries``, ``sgd_dialogues`` and ``clinc150``.
+            ``science_pages`` (:mod:`.science`), ``nq_open_queries``, ``sgd_dialogues`` and
+            ``clinc150``.
         pieces: texts drawn from Wikipedia, half of them evenly and half by how rare their words
             are, so that the words of a trade are learnt, too.
         textbook_pieces: texts drawn from textbooks, likewise; 0 asks for no textbooks at all.
+        science_pieces: texts drawn from abstracts and answers about health, likewise.
         documents: paragraphs drawn for the ranking, evenly.
         question_copies: how often people's own questions stand in the texts, which are few beside
             what is cut from pages.
@@ -83,8 +87,9 @@ def preset_texts(
     Raises:
         InvalidInputError: a data set is not there.
     """
-    pages = list(_pages(_file(data, "enwiki_pages/pages.jsonl.xz")))
-    books = _textbooks(data) if textbook_pieces else []
+    pages = list(_pages(_file(data, f"enwiki_pages/{FILE}")))
+    books = _paragraphs(data, "openstax_textbooks") if textbook_pieces else []
+    science = _paragraphs(data, "science_pages") if science_pieces else []
     rng = random.Random(seed)
     kept_back = set(rng.sample(range(len(pages)), max(1, len(pages) // 50)))
     read = [page for i, page in enumerate(pages) if i not in kept_back]
@@ -97,13 +102,14 @@ def preset_texts(
     if dialogue_turns is not None:
         turns = random.Random(seed).sample(turns, min(dialogue_turns, len(turns)))
     asked = unique_texts([*_questions(data), *turns])
-    both = [*learnt, *books]
-    ranked = rng.sample(both, min(documents, len(both)))
+    every = [*learnt, *books, *science]
+    ranked = rng.sample(every, min(documents, len(every)))
     gate = rng.sample(unseen, min(5_000, len(unseen)))
     gate_queries = unique_texts(_pieces(gate, seed))
     drawn = _drawn(cut, pieces, rng)
-    if books:
-        drawn = unique_texts([*drawn, *_drawn(_queries(books, seed, rng), textbook_pieces, rng)])
+    for paragraphs, count in ((books, textbook_pieces), (science, science_pieces)):
+        if paragraphs:
+            drawn = unique_texts([*drawn, *_drawn(_queries(paragraphs, seed, rng), count, rng)])
     return PresetTexts(
         queries=sorted(drawn + asked * question_copies),  # whatever order they were drawn in
         documents=[content(document)[:_LONGEST] for document in ranked],
@@ -112,9 +118,9 @@ def preset_texts(
     )
 
 
-def _textbooks(data: Path) -> list[Document]:
-    """The paragraphs of all books."""
-    return [d for page in _pages(_file(data, "openstax_textbooks/pages.jsonl.xz")) for d in page]
+def _paragraphs(data: Path, name: str) -> list[Document]:
+    """The paragraphs of all pages of a data set."""
+    return [d for page in _pages(_file(data, f"{name}/{FILE}")) for d in page]
 
 
 def _most_alike(
