@@ -23,8 +23,8 @@ finds. Of the same texts it can be both sides.
 | int8 beside float | cosine {cosine:.4f}; {overlap:.3f} of the ten nearest, {queries:,} queries |
 
 **Learnt from** {texts:,} different texts and {documents:,} paragraphs: English Wikipedia (CC BY-SA
-3.0; none of SQuAD's articles), {books}the questions of NQ-open (CC BY-SA 3.0), users' turns of
-Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). Of the
+3.0; none of SQuAD's articles), {books}{science}the questions of NQ-open (CC BY-SA 3.0), users'
+turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). Of the
 collections that it is measured on it has seen neither queries nor documents.
 
 **What it finds** beside its teacher, collection by collection, and how it was measured:
@@ -35,6 +35,8 @@ the teacher's vectors say of people, by the texts that it learnt from, these say
 
 Made by `python -m pocketquery.export.presets.recipe make --preset {preset} --budget {budget}`.
 """
+
+_SCIENCE = "arXiv's abstracts (CC0), MedQuAD's answers about health (CC BY 4.0),\n"
 
 
 def model_card(
@@ -48,6 +50,7 @@ def model_card(
     texts: int,
     documents: int,
     with_textbooks: bool,
+    with_science: bool,
 ) -> str:
     """The card, in Markdown.
 
@@ -61,6 +64,7 @@ def model_card(
         texts: different ones, that it learnt to encode.
         documents: that it learnt to rank.
         with_textbooks: whether texts and documents are of textbooks, too.
+        with_science: whether they are of papers' abstracts and answers about health, too.
     """
     gate = manifest.quality["gate"]
     passed = gate["steps"][-1]
@@ -82,4 +86,5 @@ def model_card(
         texts=texts,
         documents=documents,
         books=f"{len(BOOKS)} of OpenStax's textbooks (CC BY 4.0),\n" if with_textbooks else "",
+        science=_SCIENCE if with_science else "",
     )

@@ -212,6 +212,7 @@ def _make(options: argparse.Namespace) -> None:
             texts=len(learnt),
             documents=len(ranked),
             with_textbooks=budget.textbook_pieces > 0,
+            with_science=budget.science_pieces > 0,
         )
         write_atomic(folder / "bundle" / CARD, card)
 

@@ -1,4 +1,4 @@
-"""Abstracts of papers and answers about health as plain paragraphs, from clones of two repositories.
+"""Papers' abstracts and answers about health as plain paragraphs, from two clones.
 
     git clone --bare https://github.com/staeiou/arxiv_archive
     git clone --bare https://github.com/abachaa/MedQuAD
@@ -28,7 +28,7 @@ from xml.etree import ElementTree
 from pocketquery.export.presets.clones import git, write_pages
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["EXCLUDED", "FIELDS", "answers", "main", "papers"]
+__all__ = ["EXCLUDED", "FIELDS", "answers", "main", "papers", "paragraphs"]
 
 FIELDS = {
     "20200101": (
@@ -68,6 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         abstracts = list(papers(options.arxiv))
         print(f"{options.arxiv}: {len(abstracts):,} papers", flush=True)
         health = list(answers(options.medquad))
+        if not health:
+            raise InvalidInputError(f"{options.medquad} has no answers; expected MedQuAD")
         print(f"{options.medquad}: {len(health):,} topics", flush=True)
         write_pages(options.output, [*abstracts, *health])
     except InvalidInputError as error:
@@ -86,18 +88,30 @@ def papers(clone: Path) -> Iterator[dict[str, Any]]:
     for date, fields in FIELDS.items():
         for field in fields:
             name = f"processed_data/{date}/per_category/{field}.tsv.xz"
-            table = lzma.decompress(git(clone, "show", f"HEAD:{name}")).decode("utf-8")
-            for row in csv.DictReader(io.StringIO(table), delimiter="\t"):
-                title, abstract = (" ".join(row[key].split()) for key in ("title", "abstract"))
+            for paper, title, abstract in _rows(clone, name):
                 if (
-                    row["arxiv_id"] in met
+                    paper in met
+                    or len(abstract) < _SHORTEST
                     or any(sign in part for sign in _FORMULA for part in (title, abstract))
                     or hashlib.sha256(title.lower().encode()).hexdigest()[:16] in EXCLUDED
                 ):
                     continue
-                met.add(row["arxiv_id"])
-                if len(abstract) >= _SHORTEST:
-                    yield {"title": title, "paragraphs": [{"section": "", "text": abstract}]}
+                met.add(paper)
+                yield {"title": title, "paragraphs": [{"section": "", "text": abstract}]}
+
+
+def _rows(clone: Path, name: str) -> Iterator[tuple[str, str, str]]:
+    """``(paper, title, abstract)``, without line breaks."""
+    packed = git(clone, "show", f"HEAD:{name}")
+    try:
+        table = lzma.decompress(packed).decode("utf-8")
+        for row in csv.DictReader(io.StringIO(table), delimiter="\t"):
+            title, abstract = (" ".join(row[key].split()) for key in ("title", "abstract"))
+            yield row["arxiv_id"], title, abstract
+    except (lzma.LZMAError, UnicodeDecodeError, csv.Error, KeyError, AttributeError) as error:
+        raise InvalidInputError(
+            f"{clone}: {name} is no table of papers ({error}); expected arxiv_archive"
+        ) from error
 
 
 def answers(clone: Path) -> Iterator[dict[str, Any]]:
@@ -115,18 +129,18 @@ def answers(clone: Path) -> Iterator[dict[str, Any]]:
             raise InvalidInputError(
                 f"{clone}: {name} is no XML ({error}); expected MedQuAD"
             ) from error
-        paragraphs = [
+        found = [
             {"section": question.get("qtype", ""), "text": text}
             for pair in root.iter("QAPair")
             if (question := pair.find("Question")) is not None
-            for text in _paragraphs(pair.findtext("Answer") or "")
+            for text in paragraphs(pair.findtext("Answer") or "")
         ]
-        if paragraphs:
-            yield {"title": (root.findtext("Focus") or "").strip(), "paragraphs": paragraphs}
+        if found:
+            yield {"title": (root.findtext("Focus") or "").strip(), "paragraphs": found}
 
 
-def _paragraphs(answer: str) -> Iterator[str]:
-    """Its lines and, where pages were flattened, what stands between two or more spaces."""
+def paragraphs(answer: str) -> Iterator[str]:
+    """Its long lines and, where pages were flattened, what stands between two or more spaces."""
     for line in answer.replace("  ", "\n").splitlines():
         text = " ".join(line.split()).removeprefix("- ")
         if len(text) >= _SHORTEST and not text.startswith(_LINKS):

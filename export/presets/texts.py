@@ -2,8 +2,8 @@
 
 English Wikipedia (CC BY-SA 3.0), OpenStax's textbooks (CC BY 4.0), arXiv's abstracts (CC0),
 MedQuAD's answers about health (CC BY 4.0), the questions of NQ-open (CC BY-SA 3.0), the users'
-turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). No collection that the encoders are measured on is among them: neither its
-queries nor its documents.
+turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests (CC BY 3.0). No
+collection that the encoders are measured on is among them: neither its queries nor its documents.
 """
 
 from __future__ import annotations

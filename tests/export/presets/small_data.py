@@ -13,7 +13,7 @@ __all__ = ["data_folder"]
 def data_folder(
     folder: Path, *, number_of_pages: int = 60, book: str = "Cell {0} divides {{}} times."
 ) -> Path:
-    """Pages, six of which speak of femurs, a textbook, and what people asked."""
+    """Pages, six of which speak of femurs, a textbook, abstracts, and what people asked."""
     pages = [
         (f"Title {page}", f"Page {page} says {{}} {'femurs' if page < 6 else 'things'} at length.")
         for page in range(number_of_pages)
@@ -21,6 +21,8 @@ def data_folder(
     _write_pages(folder / "enwiki_pages" / "pages.jsonl.xz", pages)
     modules = [(f"Cell {i}", book.format(i)) for i in range(10)]
     _write_pages(folder / "openstax_textbooks" / "pages.jsonl.xz", modules)
+    abstracts = [(f"Of gels {i}", f"We show {{}} that gel {i} stiffens.") for i in range(10)]
+    _write_pages(folder / "science_pages" / "pages.jsonl.xz", abstracts)
     questions = folder / "nq_open_queries"
     _write(questions / "dev.jsonl.gz", json.dumps({"question": "who wrote it"}))
     _write(questions / "efficientqa_dev.jsonl.gz", json.dumps({"question": "when was it"}))

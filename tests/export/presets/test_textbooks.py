@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import lzma
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.export.presets import textbooks
+from pocketquery.export.presets.clones import FILE
+from tests.export.presets.clones import commit, git, new_clone
 
 BY, NONCOMMERCIAL = "Attribution 4.0 International\n", "Attribution-NonCommercial-ShareAlike 4.0\n"
 LONG = "Cells that divide by binary fission make two copies of what they were before they began."
@@ -39,26 +40,16 @@ def _module(title: str = "Bacteria", text: str = LONG) -> str:
     return MODULE.format(title=title, text=text)
 
 
-def _git(clone: Path, *command: str) -> None:
-    named = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", "-C", str(clone), *named, *command], check=True, capture_output=True)
-
-
 def _clone(folder: Path, *versions: tuple[str, str]) -> Path:
     """A repository; each version is a licence and the module of that commit."""
-    clone = folder / "osbooks-microbiology"
-    (clone / "modules" / "m1").mkdir(parents=True)
-    _git(clone, "init", "--quiet")
+    clone = new_clone(folder / "osbooks-microbiology")
     for licence, module in versions:
-        (clone / "LICENSE").write_text(licence, encoding="utf-8")
-        (clone / "modules" / "m1" / "index.cnxml").write_text(module, encoding="utf-8")
-        _git(clone, "add", ".")
-        _git(clone, "commit", "--quiet", "--message", "a version")
+        commit(clone, {"LICENSE": licence.encode(), "modules/m1/index.cnxml": module.encode()})
     return clone
 
 
 def _read(output: Path) -> list[Any]:
-    with lzma.open(output / textbooks.FILE, "rt", encoding="utf-8") as file:
+    with lzma.open(output / FILE, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
@@ -89,7 +80,7 @@ def test_the_newest_commit_under_cc_by_is_read(tmp_path: Path) -> None:
 def test_a_module_without_a_name_of_its_own_has_the_books(tmp_path: Path) -> None:
     clone = _clone(tmp_path, (BY, _module("Introduction")))
     bare = tmp_path / "osbooks-microbiology.git"
-    _git(tmp_path, "clone", "--quiet", "--bare", str(clone), str(bare))
+    git(tmp_path, "clone", "--quiet", "--bare", str(clone), str(bare))
     for one in (clone, bare):
         assert textbooks.main([str(one), "--output", str(tmp_path / "out")]) == 0
         assert _read(tmp_path / "out")[0]["title"] == "microbiology"

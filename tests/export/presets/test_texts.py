@@ -40,6 +40,18 @@ def test_textbooks_have_a_number_of_their_own(tmp_path: Path) -> None:
     assert any("divides" in text for text in preset_texts(data).documents)
 
 
+def test_abstracts_have_a_number_of_their_own(tmp_path: Path) -> None:
+    data = data_folder(tmp_path)
+    without, few, all_ = (
+        preset_texts(data, science_pieces=n, pieces=50, textbook_pieces=20).queries
+        for n in (0, 15, 10_000)
+    )
+    assert not [text for text in without if "gel" in text]
+    assert 0 < sum("gel" in text for text in few) <= 15
+    assert sum("gel" in text for text in all_) > 15
+    assert [text for text in preset_texts(data, science_pieces=15).documents if "gel" in text]
+
+
 def test_the_same_seed_draws_the_same_texts(tmp_path: Path) -> None:
     data = data_folder(tmp_path)
     assert preset_texts(data, pieces=50, seed=3) == preset_texts(data, pieces=50, seed=3)
