@@ -103,7 +103,7 @@ def distill(subparsers: Any) -> None:
     add(
         "--bfloat16",
         action="store_true",
-        help="autocast: accelerators, processors with AMX or AVX512-BF16",
+        help="autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it",
     )
     add("--json", action="store_true", help="print one JSON object")
 

@@ -36,7 +36,8 @@ class PretrainingConfig:
         mixture: of several objectives, ``"sum"`` adds their weighted losses in every step;
             ``"turns"`` gives every step to one of them, as often as its weight says.
         seed: of order, draws, masks and dropout.
-        bfloat16: autocast the loss (accelerators, processors with AMX or AVX512-BF16).
+        bfloat16: autocast the loss (accelerators, processors with AMX or AVX512-BF16; others
+            stay with float32).
         checkpoint_every: steps between checkpoints.
         log_every: steps between lines of the log.
         diagnose_every: steps between diagnoses: of the geometry, where there are held-out texts,

@@ -151,7 +151,7 @@ _TRAINING = {
     "max_gradient_norm": "clipping",
     "mixture": "of several objectives: sum of losses in every step, or turns",
     "seed": "of everything random",
-    "bfloat16": "autocast: accelerators, processors with AMX or AVX512-BF16",
+    "bfloat16": "autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it",
     "checkpoint_every": "steps between checkpoints",
     "log_every": "steps between lines of the log",
     "diagnose_every": "steps between looks at the vectors and at the losses' pull; 0 for none",

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from pocketquery.server.modeling.autocast import bfloat16_products
+from pocketquery.server.modeling import autocast
+from pocketquery.server.modeling.autocast import bfloat16_products, has_bfloat16
 
 CPU = torch.device("cpu")
 
@@ -23,6 +24,13 @@ def enabled() -> dict[str, bool]:
     }
 
 
+@pytest.fixture
+def had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor that has products in bfloat16, whichever runs this."""
+    monkeypatch.setattr(autocast, "has_bfloat16", lambda device: True)
+
+
+@pytest.mark.usefixtures("had")
 def test_products_are_in_bfloat16_where_that_is_asked_for() -> None:
     left, right = torch.rand(3, 4), torch.rand(4, 2)
     with bfloat16_products(CPU):
@@ -36,6 +44,7 @@ def test_products_are_in_bfloat16_where_that_is_asked_for() -> None:
     [("cuda", True, True), ("cuda", False, True), ("cpu", True, False), ("cpu", False, True)],
 )
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
+@pytest.mark.usefixtures("had")
 def test_cudnn_is_never_asked_and_a_processors_backward_never_fused(
     device: str, gradients: bool, fused: bool
 ) -> None:
@@ -43,6 +52,19 @@ def test_cudnn_is_never_asked_and_a_processors_backward_never_fused(
     with torch.set_grad_enabled(gradients), bfloat16_products(torch.device(device)):
         assert enabled() == {"cudnn": False, "flash": fused, "efficient": fused, "math": True}
     assert enabled() == before
+
+
+def test_a_processor_without_them_stays_with_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(autocast, "has_bfloat16", lambda device: device.type != "cpu")
+    before = enabled()
+    with bfloat16_products(CPU):
+        assert (torch.rand(3, 4) @ torch.rand(4, 2)).dtype == torch.float32
+        assert enabled() == before
+
+
+def test_accelerators_have_them_and_this_processor_says_so() -> None:
+    assert has_bfloat16(torch.device("cuda"))
+    assert isinstance(has_bfloat16(CPU), bool)
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
