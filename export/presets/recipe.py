@@ -143,7 +143,7 @@ BUDGETS = {
     "science": Budget(
         30_000, 40_000, 6_000, 1, 10_000, 450, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 6, texts_seed=_CONFIG.seed + 3, science_pieces=150_000,
-        start="default", feed_forward=736, interpolation=0.5,
+        start="default", feed_forward=736, interpolation=0.75,
     ),
     # Of the table's 3mb and 1mb, with --steps 2000 and 4000; 6mb of it was not taken (LOG.md).
     "pages": Budget(
