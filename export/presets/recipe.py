@@ -165,9 +165,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--budget", choices=tuple(BUDGETS), default="accelerator", help="how much is learnt from")
     add("--start", metavar="STUDENT", help="go on from it: a student's folder, or a bundle")
     add("--workers", type=int, default=0, help="processes that prepare batches")
-    add(
-        "--float32", action="store_true", help="no bfloat16: processors without it take much longer"
-    )
     add("--steps", type=int, help="other than the budget's, for a trial")
     add("--shape", help="other than the preset's, for a trial")
     add("--vocabulary", type=int, help="other than the preset's, for a trial")
@@ -250,7 +247,6 @@ def _preset(options: argparse.Namespace, budget: Budget) -> Preset:
         typo_share=budget.typo_share,
         seed=budget.seed,
         workers=options.workers,
-        bfloat16=preset.config.bfloat16 and not options.float32,
     )
     shape = StudentShape.parse(options.shape or preset.shape)
     if budget.feed_forward is not None:
