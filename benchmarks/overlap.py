@@ -57,17 +57,17 @@ def main() -> int:
     data = data_folder(options.data)
     teacher = SentenceEncoder.load("demo")
     encoders = [sdk.load(bundle) for bundle in options.bundles]
-    groups = {"forums": [_forum(read_set(data, forum).documents) for forum in FORUMS]}
+    groups = {"forums": {forum: _forum(read_set(data, forum).documents) for forum in FORUMS}}
     if options.papers:
-        groups["papers"] = [_papers(options.papers)]
+        groups["papers"] = {"papers": _papers(options.papers)}
     found = {}
     for group, collections in groups.items():
         pairs: dict[str, list[tuple[Doubles, Doubles]]] = {name: [] for name in CONDITIONS}
-        for documents, typed, own in collections:
+        for name, (documents, typed, own) in collections.items():
             for condition, pair in overlaps(documents, typed, own, teacher, encoders).items():
                 pairs[condition].append((pair[1], pair[0]))
                 shares = " ".join(f"{share.mean():.4f}" for share in pair)
-                print(f"{group} {condition:9} {shares}  of {len(typed)}", flush=True)
+                print(f"{name:14} {condition:9} {shares}  of {len(typed)}", flush=True)
         for condition, both in pairs.items():
             found[f"{group}, {condition}"] = interval = bootstrap_difference(both)
             print(f"{group} {condition:9} {options.bundles[1]} - {options.bundles[0]}: {interval}")

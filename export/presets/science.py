@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from pocketquery.export.presets.clones import git, write_pages
+from pocketquery.export.presets.clones import FILE, git, write_pages
 from pocketquery.sdk.errors import InvalidInputError
 
 __all__ = ["EXCLUDED", "FIELDS", "answers", "main", "papers", "paragraphs"]
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--arxiv", type=Path, required=True, help="clone, bare or not")
     parser.add_argument("--medquad", type=Path, required=True, help="likewise")
-    parser.add_argument("--output", type=Path, required=True, help="folder; gets pages.jsonl.xz")
+    parser.add_argument("--output", type=Path, required=True, help=f"folder; gets {FILE}")
     options = parser.parse_args(arguments)
     try:
         abstracts = list(papers(options.arxiv))
