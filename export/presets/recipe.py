@@ -166,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--start", metavar="STUDENT", help="go on from it: a student's folder, or a bundle")
     add("--workers", type=int, default=0, help="processes that prepare batches")
     add("--steps", type=int, help="other than the budget's, for a trial")
+    add("--seed", type=int, help="other than the budget's, of all but the texts, for a trial")
     add("--shape", help="other than the preset's, for a trial")
     add("--vocabulary", type=int, help="other than the preset's, for a trial")
     add("--name", help="of the folder under the output; default: the preset's")
@@ -245,7 +246,7 @@ def _preset(options: argparse.Namespace, budget: Budget) -> Preset:
         learning_rate=preset.config.learning_rate * budget.rate,
         random_documents=budget.batch_size,
         typo_share=budget.typo_share,
-        seed=budget.seed,
+        seed=budget.seed if options.seed is None else options.seed,
         workers=options.workers,
     )
     shape = StudentShape.parse(options.shape or preset.shape)

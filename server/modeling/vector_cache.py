@@ -13,7 +13,7 @@ import torch
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.progress import Progress
-from pocketquery.server.modeling.autocast import bfloat16_products
+from pocketquery.server.modeling.autocast import bfloat16_products, has_bfloat16
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 
 __all__ = ["cached_vectors", "texts_sha256"]
@@ -43,12 +43,13 @@ def cached_vectors(
         texts: what to encode.
         cache: the folder.
         bfloat16: autocast (cosine to float32 above 0.9999, a third of the time on accelerators
-            and on processors with AMX).
+            and on processors with AMX; others ignore it).
         show_progress_bar: texts done, rate and time left on stderr.
     """
     cache = Path(cache)
     cache.mkdir(parents=True, exist_ok=True)
     prompt = role if role in encoder.prompts else None
+    bfloat16 = bfloat16 and has_bfloat16(encoder.device)
     batch_size = 64 if encoder.device.type == "cpu" else 512
     vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
     label = f"teacher, {role}"
