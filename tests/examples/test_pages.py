@@ -11,7 +11,7 @@ import pytest
 
 from tests.examples import command_lines
 from tests.examples.page_files import PREPARATIONS, run_page
-from tests.examples.pages import PAGES, ROOT, all_blocks, blocks, name_of
+from tests.examples.pages import PAGES, ROOT, Block, all_blocks, blocks, name_of, run
 
 # test_integrations.py runs that page's: each needs another library.
 RUNNING = [name for name in map(name_of, PAGES) if name != "integrations.md" and blocks(name)]
@@ -75,6 +75,14 @@ def test_names_that_are_not_there_are_noticed() -> None:
     code = "from pocketquery import sdk\nsdk.load(no_such=1)\nsdk.no_such()\n"
     assert len(command_lines.problems_of_python(code)) == 2
     assert command_lines.problems_of_python("from pocketquery.distill import no_such")
+
+
+def test_a_block_that_fails_is_noticed_and_a_refusal_is_an_answer(tmp_path: Path) -> None:
+    refusal = "echo refused: nothing was written"
+    assert run(Block("", "sh", f"{refusal}\nfalse\nno-such-program", None), tmp_path)
+    for code in ("false", f"{refusal}\nexit 2", f"{refusal}\necho more\nfalse"):
+        with pytest.raises(AssertionError):
+            run(Block("", "sh", code, None), tmp_path)
 
 
 def test_variables_comments_and_quotes_are_read_as_a_shell_does() -> None:
