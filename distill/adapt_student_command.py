@@ -170,6 +170,9 @@ def _run(arguments: argparse.Namespace) -> int:
                 f"went {found.interpolation:.2f} of the way, not {config.interpolation:g}: beyond, "
                 "texts of all kinds move too far"
             )
+        if any(gain.high < 0 for gain in verdict.gains.values()):
+            shorter = found.interpolation / 2
+            print(f"less of the way loses less: try --interpolation {shorter:.2f}")
         print("refused: nothing was written" if path is None else f"written: {path}")
     return 0 if verdict.accepted else 1
 

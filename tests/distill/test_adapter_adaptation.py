@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge
+from pocketquery.client.bootstrap import Interval
 from pocketquery.distill import (
     StudentAdaptation,
     StudentAdaptationConfig,
@@ -265,6 +266,27 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "there is no --bundle" in capsys.readouterr().err
     assert main([*words, "--bundle", str(folder / "index"), "--output", str(output)]) == 2
     assert "error:" in capsys.readouterr().err
+
+
+def test_who_is_refused_because_less_is_found_reads_what_loses_less(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def losing(*arguments: Any) -> AdaptationVerdict:
+        found = judge(*arguments)
+        less = found.gains | {("hybrid", "clean"): Interval(-0.008, -0.015, -0.002)}
+        return replace(found, accepted=False, gains=less)
+
+    words = ["adapt-student", "--steps", "3", "--queries", "150"]
+    for name in ("student", "teacher", "index"):
+        words += [f"--{name}", str(folder / name)]
+    monkeypatch.setattr(student_adaptation, "judge", losing)
+    assert main([*words, "--interpolation", "0.5", "--output", str(tmp_path / "s")]) == 1
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert last[0] == "less of the way loses less: try --interpolation 0.25"
+    assert last[1] == "refused: nothing was written"
 
 
 def test_the_whole_student_of_a_bundle_learns(
