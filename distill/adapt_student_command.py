@@ -129,9 +129,8 @@ def _run(arguments: argparse.Namespace) -> int:
         stretches=arguments.stretches,
         training=replace(config.training, steps=arguments.steps, seed=arguments.seed),
     )
-    bundle, learn = None, adapt_student
+    bundle, learn, key = None, adapt_student, chosen_public_key(arguments)
     if arguments.bundle is not None:
-        key = chosen_public_key(arguments)
         bundle = Bundle.open(arguments.bundle, public_key=key)
         learn = partial(
             adapt_adapter,
@@ -145,7 +144,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if bundle is not None and arguments.student is None:
         student = bundle_student(bundle, device=arguments.device)
     else:
-        student = load_student(arguments.student, device=arguments.device)
+        student = load_student(arguments.student, public_key=key, device=arguments.device)
     teacher = None
     if arguments.teacher is not None:
         teacher = SentenceEncoder.load(arguments.teacher, device=arguments.device)

@@ -20,10 +20,15 @@ from pocketquery.distill.student_adaptation import (
     StudentAdaptationConfig,
     teach,
 )
-from pocketquery.sdk.bundle.adapter import AdapterRelease, check_adapter_place, write_adapter
+from pocketquery.sdk.bundle.adapter import (
+    AdapterRelease,
+    check_adapter_place,
+    pack_adapter,
+    write_adapter,
+)
 from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.signature import Key, public_key_of
+from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.index import Index
@@ -76,13 +81,11 @@ def adapt_adapter(
         SpaceMismatchError: bundle, index, student and teacher are not of one space.
         InvalidInputError: the bundle has no such adapter, or was exported from another student; the
             index has too few documents with text; ``output`` is there and no release; a teacher's
-            ranking is asked for, and there is none.
+            ranking is asked for, and there is none; a release would have more than 100 KB.
         CorruptArtifactError: ``adapter`` is for another bundle.
         ArtifactError: ``<output>.work`` holds another run.
     """
-    check_adapter_place(output)  # this and the key: before minutes of training
-    if signing_key is not None:
-        public_key_of(signing_key)
+    check_adapter_place(output)
     manifest = bundle.manifest
     if manifest.space.id != student.space_id:
         raise SpaceMismatchError(
@@ -95,6 +98,13 @@ def adapt_adapter(
         encoder.swap_adapter(dict(adapter.tensors))
         parent = adapter.version
     add_low_rank_changes(student, encoder.adapter)
+    described: dict[str, Any] = {
+        "manifest": manifest,
+        "version": version or f"{parent}-adapted",
+        "parent_version": parent,
+        "signing_key": signing_key,
+    }
+    pack_adapter(encoder.adapter, **described)  # too large, a wrong key: before minutes of training
     _check_same(student, encoder)
 
     def served() -> Encoder:
@@ -102,14 +112,7 @@ def adapt_adapter(
         return encoder
 
     def save(identity: Mapping[str, Any]) -> None:
-        write_adapter(
-            output,
-            low_rank_tensors(student),
-            manifest=manifest,
-            version=version or f"{parent}-adapted",
-            parent_version=parent,
-            signing_key=signing_key,
-        )
+        write_adapter(output, low_rank_tensors(student), **described)
 
     return teach(
         student,

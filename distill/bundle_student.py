@@ -25,8 +25,10 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.installed import bundles, installed_bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE, MANIFEST_FILE
+from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import MissingExtraError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.sentence_encoder import to_device
 
 __all__ = ["bundle_student", "load_student"]
 
@@ -38,22 +40,25 @@ _OF_ATTENTION = re.compile(r"layers\.(\d+)\.(query|key|value)\.output")
 _NORM = re.compile(r"/((?:embeddings|encoder/layer\.\d+/.+)/LayerNorm)/LayerNormalization")
 
 
-def load_student(source: str | Path, *, device: str = "cpu") -> SentenceEncoder:
+def load_student(
+    source: str | Path, *, public_key: Key | None = None, device: str = "cpu"
+) -> SentenceEncoder:
     """A student to learn on from.
 
     Args:
         source: folder of a student, as ``distill`` saves it, or a bundle: a folder, a zip or the
             name of an installed one, such as ``"default"``.
+        public_key: an Ed25519 public key that must have signed the bundle, as for ``sdk.load``.
         device: torch device.
 
     Raises:
         UnknownModelError: neither, or a bundle that :func:`bundle_student` does not read.
-        MissingExtraError, ArtifactError: as there.
+        InvalidInputError, MissingExtraError, ArtifactError: as there.
     """
     place = Path(source)
     here = (place / MANIFEST_FILE).is_file() or place.is_file()
     if here or (not place.exists() and installed_bundle(source) is not None):
-        return bundle_student(Bundle.open(source), device=device)
+        return bundle_student(Bundle.open(source, public_key=public_key), device=device)
     try:
         return SentenceEncoder.load(source, device=device)
     except UnknownModelError as error:
@@ -73,6 +78,7 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
     Raises:
         UnknownModelError: another kind of student, or a graph that this version of ``export`` does
             not write; says what was found.
+        InvalidInputError: this machine has no such device.
         MissingExtraError: onnx is not installed.
         ArtifactNotFoundError, CorruptArtifactError: a file of the bundle is missing or changed.
     """
@@ -98,6 +104,7 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
         },
         name=manifest.name,
     )
+    to_device(student, device)
     golden = parse_golden(bundle.read(GOLDEN_FILE))
     found = student.encode([one.text for one in golden])
     wanted = np.array([one.vector for one in golden], np.float32)
@@ -107,7 +114,7 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
             f"read back, its golden texts are {apart:.3f} from their vectors (mean of 1 - cos), at "
             f"most {_FURTHEST:g} is expected"
         )
-    return student.to(device)
+    return student
 
 
 class _Graph:

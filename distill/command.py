@@ -7,7 +7,13 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import Integer, Number, add_command
+from pocketquery.sdk.commands import (
+    Integer,
+    Number,
+    add_command,
+    add_public_key,
+    chosen_public_key,
+)
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import SEED, number, whole
 
@@ -105,6 +111,7 @@ def distill(subparsers: Any) -> None:
         action="store_true",
         help="autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it",
     )
+    add_public_key(parser)
     add("--json", action="store_true", help="print one JSON object")
 
 
@@ -128,6 +135,9 @@ def _run(arguments: argparse.Namespace) -> int:
                 f"found no text in {files}, expected at least one to learn from"
             )
         raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
+    start = None
+    if arguments.start is not None:
+        start = load_student(arguments.start, public_key=chosen_public_key(arguments))
     asked: dict[str, Any] = {
         "shape": arguments.student,
         "layers": _layers(arguments.layers),
@@ -141,7 +151,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.output,
         documents=[content(document) for document in corpus],
         student=StudentConfig(**asked) if asked else None,
-        start=None if arguments.start is None else load_student(arguments.start),
+        start=start,
         feed_forward=arguments.feed_forward,
         interpolation=arguments.interpolation,
         config=TrainingConfig(

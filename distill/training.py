@@ -22,7 +22,7 @@ from pocketquery.sdk.validation import SEED, check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.autocast import bfloat16_products
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
-from pocketquery.server.training.log import Meter, append_line
+from pocketquery.server.training.log import Meter, append_line, trim_log
 from pocketquery.server.training.optimizer import (
     make_optimizer,
     set_learning_rate,
@@ -130,6 +130,8 @@ def train(
     parameters = trained_parameters([student])
     optimizer = make_optimizer(parameters, config)
     start = _resume(student, optimizer, checkpoint, identity)
+    if log is not None:
+        trim_log(log, start)
     vectors = torch.from_numpy(targets.vectors).to(device)
     documents = torch.from_numpy(targets.documents).to(device)
     nearest = torch.from_numpy(targets.nearest)  # here, where a sample is counted without waiting

@@ -60,7 +60,12 @@ def export(subparsers: Any) -> None:
     add("--gate-queries", type=int, default=1000, metavar="N", help="at most (default: 1000)")
     add("--least-overlap", type=float, default=0.90, help="of the ten best (default: 0.90)")
     add("--most-ndcg-loss", type=float, default=0.01, help="of nDCG@10 (default: 0.01)")
-    add("--adapter-rank", type=int, default=8, help="0 leaves the adapter out (default: 8)")
+    add(
+        "--adapter-rank",
+        type=int,
+        metavar="N",
+        help="0 leaves the adapter out (default: 8, or the most of which a release has 100 KB)",
+    )
     add(
         "--adapter-train",
         default="both",

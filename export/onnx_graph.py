@@ -18,6 +18,7 @@ from pocketquery.export.adapter import add_adapter, add_low_rank_path
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
 from pocketquery.export.product_codes import write_product_codes
 from pocketquery.export.trunk import STATES, export_trunk
+from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.sdk.validation import check_fields, one_of
 from pocketquery.server.modeling import SentenceEncoder
@@ -28,6 +29,9 @@ OUTPUT = "sentence_embedding"
 
 AdapterTrain = Literal["both", "up"]
 
+_RANK = 8
+_DESCRIBED, _DESCRIBED_TENSOR = 3000, 120  # bytes of a release that are not values, at most
+
 _ACTIVATIONS = {nn.GELU: "Gelu", nn.Tanh: "Tanh", nn.ReLU: "Relu"}
 
 
@@ -37,21 +41,22 @@ class GraphOptions:
 
     Attributes:
         opset: ONNX operator set, 17 or later.
-        adapter_rank: rank of every adapter; 0 leaves adapters out.
+        adapter_rank: rank of every adapter; 0 leaves adapters out. None: 8, or less where the
+            adapter's releases would have more than 100 KB.
         adapter_seed: seed of the adapter's random ``down`` tensors.
         adapter_train: ``"both"``: the adapter is ``down`` and ``up``; ``"up"``: ``down`` is a
             constant of the graph.
     """
 
     opset: int = 17
-    adapter_rank: int = 8
+    adapter_rank: int | None = None
     adapter_seed: int = 0
     adapter_train: AdapterTrain = "both"
 
     def __post_init__(self) -> None:
         if self.opset < 17:
             raise InvalidInputError(f"opset is {self.opset}; expected 17 or later")
-        if self.adapter_rank < 0:
+        if self.adapter_rank is not None and self.adapter_rank < 0:
             raise InvalidInputError(f"adapter_rank is {self.adapter_rank}; expected 0 or more")
         check_fields(self, adapter_train=one_of(*get_args(AdapterTrain)))
 
@@ -78,10 +83,13 @@ def build_graph(
     rng = np.random.default_rng(options.adapter_seed)
     editor = GraphEditor(export_trunk(student.backbone, opset=options.opset))
     write_product_codes(editor, student.backbone.config)
-    if options.adapter_rank:
-        add_adapter(editor, options.adapter_rank, rng, fixed_down=options.fixed_down)
+    rank = options.adapter_rank
+    if rank is None:
+        rank = _largest_rank(student, fixed_down=options.fixed_down)
+    if rank:
+        add_adapter(editor, rank, rng, fixed_down=options.fixed_down)
     pooled = _pool(editor, student.pooling, mean=student.head is not None)
-    vector = _head(editor, pooled, student.head, options, rng)
+    vector = _head(editor, pooled, student.head, rank, rng, fixed_down=options.fixed_down)
     _normalise(editor, vector)
     del editor.graph.output[:]
     shape = ["batch_size", student.dimension]
@@ -92,6 +100,17 @@ def build_graph(
     model.graph.name = "pocketquery-encoder"
     onnx.checker.check_model(model)
     return model
+
+
+def _largest_rank(student: SentenceEncoder, *, fixed_down: bool) -> int:
+    """The default rank, or the largest below it whose release may travel."""
+    config = student.backbone.config
+    adapted = [(config.hidden_size, config.hidden_size)] * (2 * config.num_hidden_layers)
+    head = [module for module in student.head or () if isinstance(module, nn.Linear)]
+    adapted += [(module.in_features, module.out_features) for module in head]
+    values = sum(d_out + (0 if fixed_down else d_in) for d_in, d_out in adapted)
+    described = _DESCRIBED + _DESCRIBED_TENSOR * len(adapted) * (1 if fixed_down else 2)
+    return max(1, min(_RANK, (LARGEST_RELEASE - described) // (2 * values)))  # float16
 
 
 def _pool(editor: GraphEditor, pooling: str, *, mean: bool) -> str:
@@ -117,19 +136,19 @@ def _head(
     editor: GraphEditor,
     vector: str,
     head: nn.Sequential | None,
-    options: GraphOptions,
+    rank: int,
     rng: np.random.Generator,
+    *,
+    fixed_down: bool,
 ) -> str:
     """Append the alignment head; its j-th linear layer gets the adapter ``adapter.head.<j>``."""
     linear_layers = 0
     for index, module in enumerate(head or ()):
         if isinstance(module, nn.Linear):
             vector = _linear(editor, vector, module, f"head.{linear_layers}")
-            if options.adapter_rank:
-                name, rank = f"head.{linear_layers}", options.adapter_rank
-                vector = add_low_rank_path(
-                    editor, vector, name, rank, rng, fixed_down=options.fixed_down
-                )
+            if rank:
+                name = f"head.{linear_layers}"
+                vector = add_low_rank_path(editor, vector, name, rank, rng, fixed_down=fixed_down)
             linear_layers += 1
         elif type(module) in _ACTIVATIONS:
             operator = _ACTIVATIONS[type(module)]

@@ -98,9 +98,13 @@ def _run(arguments: argparse.Namespace) -> int:
     # numpy and onnxruntime come with these: only when the command runs.
     from pocketquery.client.adaptation.adaptation import AdaptationConfig
     from pocketquery.client.adaptation.adaptation import adapt as adapt_encoder
-    from pocketquery.sdk.bundle.adapter import check_adapter_place, read_adapter, write_adapter
+    from pocketquery.sdk.bundle.adapter import (
+        check_adapter_place,
+        pack_adapter,
+        read_adapter,
+        write_adapter,
+    )
     from pocketquery.sdk.bundle.bundle import Bundle
-    from pocketquery.sdk.bundle.signature import public_key_of
     from pocketquery.sdk.index.index import open_index
 
     config = AdaptationConfig(
@@ -109,9 +113,7 @@ def _run(arguments: argparse.Namespace) -> int:
         most_queries=arguments.queries,
         seed=arguments.seed,
     )
-    check_adapter_place(arguments.output)  # this and the key: before minutes of training
-    if arguments.signing_key is not None:
-        public_key_of(arguments.signing_key)
+    check_adapter_place(arguments.output)
     key = chosen_public_key(arguments)
     bundle = Bundle.open(arguments.bundle, public_key=key)
     manifest = bundle.manifest
@@ -119,6 +121,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.adapter is not None:
         release = read_adapter(arguments.adapter, manifest=manifest, public_key=key)
         given, parent = dict(release.tensors), release.version
+    described: dict[str, Any] = {
+        "manifest": manifest,
+        "version": arguments.version or f"{parent}-adapted",
+        "parent_version": parent,
+        "signing_key": arguments.signing_key,
+    }
+    if started := given or bundle.adapter():  # too large, a wrong key: before minutes of training
+        pack_adapter(started, **described)
     with (
         open_index(arguments.index) as index,
         Progress(config.steps, "adapting", show=not arguments.json) as bar,
@@ -132,14 +142,7 @@ def _run(arguments: argparse.Namespace) -> int:
             show=lambda step, rate: bar.update(),
         )
     if found.verdict.accepted:
-        write_adapter(
-            Path(arguments.output),
-            found.adapter,
-            manifest=manifest,
-            version=arguments.version or f"{parent}-adapted",
-            parent_version=parent,
-            signing_key=arguments.signing_key,
-        )
+        write_adapter(Path(arguments.output), found.adapter, **described)
     _print(found, arguments)
     return 0 if found.verdict.accepted else 1
 

@@ -26,9 +26,10 @@ __all__ = [
 ]
 
 LEAST_KEPT_ASIDE = 20
-"""Queries to judge by; with fewer, hardly anything could be shown."""
+"""Documents whose queries judge; with fewer, hardly anything could be shown."""
 
 _SHARE_KEPT_ASIDE = 0.1  # of the documents
+_KEPT_ASIDE_OF_FEW = 30  # documents kept aside where a tenth is less: some have no text that judges
 _LEAST_SAMPLED = 1000  # documents, however few queries are taught: a tenth gives enough to judge by
 
 _LEAST_TITLE = 2  # words: one alone is a name, and finds itself
@@ -48,20 +49,24 @@ class PseudoQuery:
 def pseudo_queries(
     document: Document, rng: random.Random, stretches: int = _STRETCHES
 ) -> Iterator[PseudoQuery]:
-    """Those of one document: its title, and stretches of its sentences, where it has some.
+    """Those of one document: its title, and stretches of its sentences, where it has some; none
+    twice.
 
     Args:
         document: any.
         rng: draws the stretches; equal states give equal ones.
-        stretches: how many.
+        stretches: how many, where they differ.
     """
+    found = list[str]()
     title = document.metadata.get("title")
     if isinstance(title, str) and len(cut(title).texts) >= _LEAST_TITLE:
-        yield PseudoQuery(title.strip(), document.id)
+        found.append(title.strip())
     sentences = [cut(part) for part in _SENTENCE.split(document.text)]
     sentences = [one for one in sentences if len(one.texts) >= _SHORTEST]
     for _ in range(stretches if sentences else 0):
-        yield PseudoQuery(_stretch(rng.choice(sentences), rng), document.id)
+        found.append(_stretch(rng.choice(sentences), rng))
+    for text in dict.fromkeys(found):
+        yield PseudoQuery(text, document.id)
 
 
 def sample(documents: Iterable[Document], count: int, rng: random.Random) -> list[Document]:
@@ -89,6 +94,8 @@ def taught_and_kept_aside(
 ) -> tuple[list[PseudoQuery], list[PseudoQuery]]:
     """Pseudo-queries to train on and others to judge by, of different documents, shuffled.
 
+    What is taught judges nothing, also where another document has the same title or sentence.
+
     Args:
         index: of the documents.
         most: to train on; they are cut of as many documents at most, or of a thousand.
@@ -98,25 +105,28 @@ def taught_and_kept_aside(
         stretches: of a document, beside its title.
 
     Raises:
-        InvalidInputError: the documents give fewer.
+        InvalidInputError: the documents give fewer, or fewer than 20 of those kept aside any.
     """
     rng = random.Random(seed)
     documents = sample(index.documents(), max(most, _LEAST_SAMPLED), rng)
     rng.shuffle(documents)
-    aside = max(1, round(_SHARE_KEPT_ASIDE * len(documents)))
+    aside = max(_KEPT_ASIDE_OF_FEW, round(_SHARE_KEPT_ASIDE * len(documents)))
     found = [
         [query for document in some for query in pseudo_queries(document, rng, stretches)]
         for some in (documents[aside:], documents[:aside])
     ]
-    taught, kept_aside = found[0], found[1]
-    if len(taught) < least or len(kept_aside) < LEAST_KEPT_ASIDE:
+    taught = found[0]
+    learnt = {query.text for query in taught}
+    kept_aside = [query for query in found[1] if query.text not in learnt]
+    judging = len({query.source for query in kept_aside})
+    if len(taught) < least or judging < LEAST_KEPT_ASIDE:
         raise InvalidInputError(
             f"the {len(index)} documents of {index.path} give {len(taught)} pseudo-queries to "
-            f"train on and {len(kept_aside)} to judge by, expected at least {least} and "
-            f"{LEAST_KEPT_ASIDE}; adapt to some hundred documents with sentences of four words "
-            "or more"
+            f"train on, and {judging} that are kept aside some to judge by; expected at least "
+            f"{least} and {LEAST_KEPT_ASIDE}: adapt to some hundred documents with sentences of "
+            "four words or more"
         )
-    for queries in found:
+    for queries in (taught, kept_aside):
         rng.shuffle(queries)
     return taught[:most], kept_aside[:most_kept_aside]
 

@@ -102,7 +102,7 @@ class ExportOptions:
                 f"calibration_texts is {self.calibration_texts} and parity_texts "
                 f"{self.parity_texts}; expected at least 1 of each"
             )
-        if self.training and self.training.part == "adapter" and not self.graph.adapter_rank:
+        if self.training and self.training.part == "adapter" and self.graph.adapter_rank == 0:
             raise InvalidInputError(
                 "the training step would train the adapter, and adapter_rank is 0; expected a rank "
                 "of 1 or more, or another part to train"

@@ -37,4 +37,8 @@ def has_bfloat16(device: torch.device) -> bool:
     Others compute them one by one: with AVX2 alone a product took seventy times as long as in
     float32 (torch 2.13).
     """
-    return device.type != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    if device.type != "cpu":
+        return True
+    if not torch.backends.mkldnn.is_available():  # builds for Apple's processors lack the question
+        return False
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -242,6 +242,15 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training(
         adapted(folder, folder / place)
 
 
+def test_a_release_that_could_not_travel_is_refused_before_the_training(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketquery.sdk.bundle.adapter.LARGEST_RELEASE", 1000)
+    with pytest.raises(InvalidInputError, match="at most 1000 may travel"):
+        adapted(folder, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "adapted.safetensors"
     words = ["adapt-student", "--steps", "60", "--queries", "150", "--json"]

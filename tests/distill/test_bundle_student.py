@@ -18,6 +18,7 @@ from pocketquery.distill import (
     TrainingConfig,
     bundle_student,
     distill,
+    load_student,
 )
 from pocketquery.distill.pruning.product_codes import product_codes
 from pocketquery.distill.student import StudentShape, build_student, student_shape
@@ -29,7 +30,7 @@ from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.errors import UnknownModelError
+from pocketquery.sdk.errors import InvalidInputError, SignatureError, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
 
@@ -179,6 +180,15 @@ def test_the_encoder_that_comes_along_is_read() -> None:
     golden = parse_golden(bundle.read(GOLDEN_FILE))
     found = student.encode([one.text for one in golden])
     assert (found * np.array([one.vector for one in golden])).sum(axis=1).min() > 0.998
+
+
+def test_a_device_that_is_not_there_and_a_key_that_did_not_sign_are_refused(tmp_path: Path) -> None:
+    bundle = export(bert_teacher(), tmp_path / "b")
+    with pytest.raises(InvalidInputError, match='the device "no-such" cannot be used'):
+        load_student(tmp_path / "b", device="no-such")
+    with pytest.raises(SignatureError):
+        load_student(tmp_path / "b", public_key="00" * 31 + "01")
+    assert load_student(tmp_path / "b").space_id == bundle.manifest.space.id
 
 
 def test_other_architectures_are_refused(tmp_path: Path) -> None:

@@ -109,6 +109,18 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert log[-1]["step"] == CONFIG.steps
 
 
+def test_a_log_goes_on_where_the_training_does(tmp_path: Path) -> None:
+    """Neither what another run left nor half a line of a kill stands in it."""
+    work = tmp_path / "s.work"
+    work.mkdir()
+    (work / "log.jsonl").write_text('{"step": 8, "theirs": 1}\n{"step": 16, "the')
+    run(tmp_path / "s")
+    lines = (tmp_path / "s" / "distillation.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["step"] for row in rows] == [8, 16, 24]
+    assert not any("theirs" in row for row in rows)
+
+
 def test_a_finished_run_returns_at_once_and_another_is_made_anew(tmp_path: Path) -> None:
     first = run(tmp_path / "s")
     stamp = (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns

@@ -15,6 +15,9 @@ from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.sessions import GraphSession
 from pocketquery.sdk.arrays import FloatTensors
+from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, pack_adapter
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 
@@ -123,6 +126,22 @@ def test_the_reference_student_has_2304_values_at_rank_1() -> None:
     assert sum(sizes) == 2304
     full = adapter_tensors(build_graph(student, GraphOptions()))
     assert sum(tensor.size for tensor in full.values()) == 36_864
+
+
+@pytest.mark.parametrize(("layers", "width", "rank"), [(3, 384, 8), (6, 384, 5), (12, 384, 2)])
+def test_by_default_a_release_may_travel(layers: int, width: int, rank: int) -> None:
+    student = bert_teacher(layers=layers, width=width)
+    manifest = Bundle.open("default").manifest
+
+    def release(options: GraphOptions) -> bytes:
+        tensors = adapter_tensors(build_graph(student, options))
+        assert len(tensors["adapter.layers.0.query.down"]) == (options.adapter_rank or rank)
+        return pack_adapter(tensors, manifest=manifest, version="1")
+
+    assert len(release(GraphOptions())) <= LARGEST_RELEASE
+    if rank < 8:
+        with pytest.raises(InvalidInputError, match="with a lower adapter rank"):
+            release(GraphOptions(adapter_rank=rank + 1))
 
 
 def _random_adapter(model: onnx.ModelProto) -> FloatTensors:

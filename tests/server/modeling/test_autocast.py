@@ -67,6 +67,12 @@ def test_accelerators_have_them_and_this_processor_says_so() -> None:
     assert isinstance(has_bfloat16(CPU), bool)
 
 
+def test_a_build_without_onednn_has_none_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert not has_bfloat16(CPU)
+    assert has_bfloat16(torch.device("cuda"))
+
+
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_nothing_changes_where_it_is_not_enabled(device: str) -> None:
     before = enabled()
