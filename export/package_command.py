@@ -13,10 +13,15 @@ from typing import Any
 
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import DEFAULT
-from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, MOST_MANIFEST_BYTES, SIGNATURE_FILE
+from pocketquery.sdk.bundle.manifest import (
+    BUNDLE_FOLDER,
+    MANIFEST_FILE,
+    MOST_MANIFEST_BYTES,
+    SIGNATURE_FILE,
+)
 from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.files import check_replaceable, replace_folder
 
 __all__ = ["CARD", "package", "write_package"]
 
@@ -46,14 +51,16 @@ readme = "README.md"
 requires-python = ">=3.11"
 dependencies = ["pocketquery"]
 {license_line}
-[project.entry-points."pocketquery.bundles"]
-{name} = "{module}:bundle"
-
+{entry}
 [tool.setuptools]
 packages = ["{module}"]
 
 [tool.setuptools.package-data]
 {module} = ["bundle/*"]
+"""
+_ENTRY = """\
+[project.entry-points."pocketquery.bundles"]
+{name} = "{module}:bundle"
 """
 _README = """\
 # {name}
@@ -130,6 +137,7 @@ def write_package(
         "dimension": manifest.space.dimension,
         "license": manifest.license,
         "license_line": _license_line(manifest.license),
+        "entry": _ENTRY.format(name=name, module=module),
         "description": json.dumps(
             f"A query encoder for pocketquery: {manifest.name}", ensure_ascii=False
         ),
@@ -156,15 +164,17 @@ def _check_replaced(output: Path, module: str, name: str) -> None:
     """All that lies in ``output`` is ours, or is made anew by the next build."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return
-    if not (output / module / "bundle").is_dir():
+    project = output / "pyproject.toml"
+    written = project.read_bytes() if project.is_file() else b""
+    if _ENTRY.format(name=name, module=module).encode() not in written:
         raise InvalidInputError(
             f"{output} exists and is not the package {name}; it is left alone. Name another place"
         )
-    written = {"pyproject.toml", "README.md", module, *_BUILT, f"{module}.egg-info"}
-    added = [one for one in output.iterdir() if one.name not in written]
+    ours = {project.name, "README.md", module, *_BUILT, f"{module}.egg-info"}
+    added = [one for one in output.iterdir() if one.name not in ours]
     added += [
         one
-        for one in (output / module).iterdir()
+        for one in (output / module).glob("*")
         if one.name not in ("__init__.py", "__pycache__", "bundle")
     ]
     if added:
@@ -172,6 +182,7 @@ def _check_replaced(output: Path, module: str, name: str) -> None:
             f"{output} holds {added[0].relative_to(output)}, which is not of the package and would "
             "be gone; move it away, or name another place"
         )
+    check_replaceable(output / module / "bundle", BUNDLE_FOLDER)
 
 
 def _model_card(bundle: Bundle) -> str:

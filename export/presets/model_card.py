@@ -28,12 +28,12 @@ turns of Schema-Guided Dialogue (CC BY-SA 4.0) and CLINC150's training requests 
 collections that it is measured on it has seen neither queries nor documents.
 
 **What it finds** beside its teacher, collection by collection, and how it was measured:
-docs/encoders.md. It finds less than its teacher, and least where the words are those of a trade.
+docs/encoders.md.
 
 **Not for** other languages than English, code, or telling whether a text is true or harmful. What
 the teacher's vectors say of people, by the texts that it learnt from, these say too.
 
-Made by `python -m pocketquery.export.presets.recipe make --preset {preset} --budget {budget}`.
+Made by `python -m pocketquery.export.presets.recipe make {options}`.
 """
 
 _SCIENCE = "arXiv's abstracts (CC0), MedQuAD's answers about health (CC BY 4.0),\n"
@@ -42,8 +42,7 @@ _SCIENCE = "arXiv's abstracts (CC0), MedQuAD's answers about health (CC BY 4.0),
 def model_card(
     manifest: Manifest,
     *,
-    preset: str,
-    budget: str,
+    options: str,
     shape: str,
     vocabulary: int,
     trained: str,
@@ -56,8 +55,7 @@ def model_card(
 
     Args:
         manifest: of the bundle; its ``quality`` holds the ranking gate's report.
-        preset: its name in the recipe.
-        budget: likewise, and behind it what else the command was given.
+        options: of the recipe's command that say what is made.
         shape: of the student.
         vocabulary: pieces that were kept.
         trained: steps, texts a step, how many of them mistyped, and seed.
@@ -78,8 +76,7 @@ def model_card(
         cosine=passed["cosine_mean"],
         overlap=passed["overlap"],
         queries=gate["queries"],
-        preset=preset,
-        budget=budget,
+        options=options,
         shape=shape,
         vocabulary=vocabulary,
         trained=trained,

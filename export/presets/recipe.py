@@ -1,6 +1,6 @@
 """Making the encoders that come with pocketquery, at 1, 3, 6 and 10 MB.
 
-    python -m pocketquery.export.presets.recipe make --preset 6mb --budget default --data DATA
+    python -m pocketquery.export.presets.recipe make --preset 6mb --budget science --data DATA
 
 does all of it: ``teacher`` computes the teacher's vectors, once for all sizes; ``distil`` trains,
 of a budget that goes on from another's student first that one; ``export`` takes minutes. Each can
@@ -25,9 +25,14 @@ from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig
 from pocketquery.export.package_command import CARD
 from pocketquery.export.presets.model_card import model_card
-from pocketquery.export.presets.texts import LICENCE, PresetTexts, preset_texts
+from pocketquery.export.presets.texts import (
+    LICENCE,
+    PresetTexts,
+    check_data_sets,
+    preset_texts,
+)
 from pocketquery.sdk.bundle.manifest import Manifest
-from pocketquery.sdk.errors import PocketQueryError
+from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vector_cache import cached_vectors
@@ -127,7 +132,7 @@ BUDGETS = {
         400_000, 150_000, 16_000, 1, 30_000, 1_200, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 1, start="brief", interpolation=0.5,
     ),
-    # Another hour, wider: the encoder that comes along (from the stage before's 8-bit file).
+    # Another hour, wider: the encoder that came along before (from the last stage's 8-bit file).
     "default": Budget(
         500_000, 250_000, 24_000, 1, 30_000, 1_200, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 3, texts_seed=_CONFIG.seed + 1, start="narrower",
@@ -139,7 +144,8 @@ BUDGETS = {
         typo_share=0.4, seed=_CONFIG.seed + 5, texts_seed=_CONFIG.seed + 2, technical_share=0.2,
         start="default", feed_forward=736, interpolation=0.5,
     ),
-    # From "default" on, too: the words of fields of which pages and textbooks have little.
+    # From "default" on, too, the words of fields of which pages and textbooks have little: the
+    # encoder that comes along.
     "science": Budget(
         30_000, 40_000, 6_000, 1, 10_000, 450, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 6, texts_seed=_CONFIG.seed + 3, science_pieces=150_000,
@@ -183,9 +189,12 @@ def _make(options: argparse.Namespace) -> None:
     """The parts that were asked for, of each stage of the budget."""
     parts = _PARTS if options.what == "make" else (options.what,)
     folder = options.output / (options.name or options.preset)
+    given = None if options.start is None else load_student(options.start)
+    _check(options, given)
     student, learnt, ranked = None, set[str](), set[str]()
     for name in _stages(options):
-        budget, start = BUDGETS[name], student or options.start
+        budget = BUDGETS[name]
+        start = given if student is None else SentenceEncoder.load(student)
         student = folder / ("student" if name == options.budget else f"student-{name}")
         texts = _texts(budget, options.data)
         print(f"{len(texts.queries):,} texts, {len(texts.documents):,} documents", flush=True)
@@ -200,12 +209,12 @@ def _make(options: argparse.Namespace) -> None:
     assert student is not None
     if "export" in parts:
         manifest = _export(options.preset, texts, student)
+        made = SentenceEncoder.load(student)
         card = model_card(
             manifest,
-            preset=options.preset,
-            budget=options.budget + (" --start STUDENT" if options.start else ""),
-            shape=preset.shape,
-            vocabulary=preset.vocabulary,
+            options=_options_given(options),
+            shape=made.space["distillation"]["student"],
+            vocabulary=len(made.tokenizer),
             trained=_trained(options),
             texts=len(learnt),
             documents=len(ranked),
@@ -213,6 +222,42 @@ def _make(options: argparse.Namespace) -> None:
             with_science=budget.science_pieces > 0,
         )
         write_atomic(folder / "bundle" / CARD, card)
+
+
+def _check(options: argparse.Namespace, given: SentenceEncoder | None) -> None:
+    """What would otherwise end in an error after hours of an earlier stage."""
+    for name in ("shape", "vocabulary"):
+        if given is not None and getattr(options, name) is not None:
+            raise InvalidInputError(
+                f"--{name} is given with --start; expected one of them: the student that is gone "
+                "on from keeps its own"
+            )
+    budgets = [BUDGETS[name] for name in _stages(options)]
+    check_data_sets(
+        options.data,
+        textbooks=any(budget.textbook_pieces for budget in budgets),
+        science=any(budget.science_pieces for budget in budgets),
+    )
+    shape = StudentShape.parse(options.shape or PRESETS[options.preset].shape)
+    wide = shape.intermediate or 4 * shape.width
+    if given is not None:
+        wide = given.backbone.config.intermediate_size
+    for budget in budgets:
+        if budget.feed_forward is not None and budget.feed_forward <= wide:
+            raise InvalidInputError(
+                f"the student's feed-forward part is {wide} wide, and the budget "
+                f"{options.budget!r} widens it to {budget.feed_forward}; expected a narrower "
+                "preset or --start, or another budget"
+            )
+        wide = budget.feed_forward or wide
+
+
+def _options_given(options: argparse.Namespace) -> str:
+    """For the model card: those of the command line that say what is made."""
+    named = ("preset", "budget", "steps", "seed", "shape", "vocabulary")
+    values = [(name, getattr(options, name)) for name in named]
+    said = [f"--{name} {value}" for name, value in values if value is not None]
+    return " ".join([*said, *(["--start STUDENT"] if options.start else [])])
 
 
 def _stages(options: argparse.Namespace) -> list[str]:
@@ -293,7 +338,7 @@ def _distil(
     budget: Budget,
     texts: PresetTexts,
     student: Path,
-    start: str | Path | None,
+    start: SentenceEncoder | None,
     device: str,
 ) -> None:
     untrained = StudentConfig(
@@ -308,7 +353,7 @@ def _distil(
         student,
         documents=texts.documents,
         student=untrained if start is None else None,
-        start=None if start is None else load_student(start),
+        start=start,
         feed_forward=budget.feed_forward,
         interpolation=budget.interpolation,
         cache=student.parents[1] / "teacher",

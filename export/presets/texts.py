@@ -26,7 +26,7 @@ from pocketquery.export.presets.clones import FILE
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document, content
 
-__all__ = ["LICENCE", "PresetTexts", "preset_texts"]
+__all__ = ["LICENCE", "PresetTexts", "check_data_sets", "preset_texts"]
 
 LICENCE = "Apache-2.0"  # of the weights, as their teacher's; sources are named in the model card
 
@@ -116,6 +116,17 @@ def preset_texts(
         held_out=[content(document)[:_LONGEST] for document in gate],
         held_out_queries=rng.sample(gate_queries, min(1_000, len(gate_queries))),
     )
+
+
+def check_data_sets(data: Path, *, textbooks: bool, science: bool) -> None:
+    """See that the data sets of :func:`preset_texts` are there that have to be made first.
+
+    Raises:
+        InvalidInputError: one is not; names its file.
+    """
+    for name, asked in (("openstax_textbooks", textbooks), ("science_pages", science)):
+        if asked:
+            _file(data, f"{name}/{FILE}")
 
 
 def _paragraphs(data: Path, name: str) -> list[Document]:

@@ -109,13 +109,25 @@ def test_what_cannot_be_packed_says_why(
     assert (tmp_path / "taken" / "mine.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("place", ["CHANGES.md", "acme_search/helper.py"])
+@pytest.mark.parametrize(
+    "place", ["CHANGES.md", "acme_search/helper.py", "acme_search/bundle/a.txt"]
+)
 def test_what_was_added_to_a_package_is_not_replaced(tmp_path: Path, place: str) -> None:
     bundle = Bundle.open(write_tiny_bundle(tmp_path / "bundle"))
     write_package(bundle, tmp_path / "project", name="acme-search")
     (tmp_path / "project" / "build" / "lib").mkdir(parents=True)  # a build's, not a person's
     write_package(bundle, tmp_path / "project", name="acme-search", version="1.1")
     (tmp_path / "project" / place).write_text("mine")
-    with pytest.raises(InvalidInputError, match="is not of the package and would be gone"):
+    with pytest.raises(InvalidInputError, match="is not of .* and would be gone"):
         write_package(bundle, tmp_path / "project", name="acme-search", version="1.2")
     assert (tmp_path / "project" / place).read_text() == "mine"
+
+
+def test_a_project_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
+    bundle = Bundle.open(write_tiny_bundle(tmp_path / "bundle"))
+    write_package(bundle, tmp_path / "project", name="acme")
+    theirs = tmp_path / "project" / "pyproject.toml"
+    theirs.write_text('[project]\nname = "acme"\n')
+    with pytest.raises(InvalidInputError, match="is not the package acme; it is left alone"):
+        write_package(bundle, tmp_path / "project", name="acme")
+    assert theirs.read_text() == '[project]\nname = "acme"\n'

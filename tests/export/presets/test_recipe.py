@@ -49,14 +49,36 @@ def test_a_student_goes_on_from_another_budgets(
     on = ["--start", str(made / "bundle"), "--name", "on", "--budget", "third"]
     third = replace(SMALL, seed=28, start="second", feed_forward=576)
     monkeypatch.setitem(recipe.BUDGETS, "third", third)
-    assert recipe.main(["make", *ARGUMENTS, *places, *on]) == 0
+    with_start = ["make", "--preset", "1mb", "--seed", "5", *places, *on]
+    assert recipe.main([*with_start, "--vocabulary", "400"]) == 1
+    assert "--vocabulary is given with --start" in capsys.readouterr().err
+    assert recipe.main(with_start) == 0
     student = SentenceEncoder.load(output / "on" / "student")
     assert student.space["distillation"]["student"] == "1x128x576-linear-pq4"
     assert student.tokenizer.get_vocab() == last.tokenizer.get_vocab()
     assert not (output / "on" / "student-second").exists()
     card = (output / "on" / "bundle" / "README.md").read_text()
-    assert "| from another student; then 2 steps of 8 texts, 30% of them" in card
-    assert "make --preset 1mb --budget third --start STUDENT`" in card
+    assert "| from another student; then 2 steps of 8 texts, 30% of them mistyped, seed 5," in card
+    assert "make --preset 1mb --budget third --seed 5 --start STUDENT`" in card
+    assert f"`1x128x576-linear-pq4`, {len(last.tokenizer)} subword tokens" in card
+
+
+@pytest.mark.parametrize("budget", [{"feed_forward": 512}, {"science_pieces": 9}])
+def test_what_a_later_stage_lacks_is_said_before_the_first(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    budget: dict[str, int],
+) -> None:
+    stages = {"first": SMALL, "second": replace(SMALL, start="first", **budget)}  # type: ignore[arg-type]
+    monkeypatch.setattr(recipe, "BUDGETS", stages)
+    data, output = data_folder(tmp_path / "data"), tmp_path / "presets"
+    for folder in data.glob("science_pages"):
+        folder.rename(tmp_path / "moved")
+    assert recipe.main(["make", *ARGUMENTS, "--data", str(data), "--output", str(output)]) == 1
+    said = capsys.readouterr().err
+    assert "512 wide, and the budget" in said or "science_pages" in said
+    assert not output.exists()
 
 
 def test_a_folder_without_the_data_sets_is_said_without_a_traceback(
