@@ -118,7 +118,7 @@ def test_what_was_added_to_a_package_is_not_replaced(tmp_path: Path, place: str)
     (tmp_path / "project" / "build" / "lib").mkdir(parents=True)  # a build's, not a person's
     write_package(bundle, tmp_path / "project", name="acme-search", version="1.1")
     (tmp_path / "project" / place).write_text("mine")
-    with pytest.raises(InvalidInputError, match="is not of .* and would be gone"):
+    with pytest.raises(InvalidInputError, match=r"is not of .* and would be gone"):
         write_package(bundle, tmp_path / "project", name="acme-search", version="1.2")
     assert (tmp_path / "project" / place).read_text() == "mine"
 
