@@ -5,7 +5,7 @@
  * encoder, with what was released since where rounds are taken part in, and is kept with what it was made of: erasing one query erases it, too.
  */
 
-import { readAdapter } from "./sdk/main.js";
+import { ArtifactError, CorruptArtifactError, readAdapter, SpaceMismatchError, UnsupportedVersionError } from "./sdk/main.js";
 import { IndexedDbBackend, QueryStore } from "./sdk/store.js";
 import { Bundle, distinct, LocalStep, packAdapter, trainLocally } from "./sdk/training.js";
 import { FetchSource } from "./sdk/web.js";
@@ -19,6 +19,7 @@ const SETTINGS = { batchSize: 16, openedLossWeight: 1, learningRate: 3e-3 };
 const LARGEST_DRIFT = 0.1; // of texts of all kinds, mean of 1 - cos
 const STEP = "train_step.onnx";
 const FEW = 16; // texts that tell of a release
+const UNUSABLE = [CorruptArtifactError, SpaceMismatchError, UnsupportedVersionError]; // here, whatever is done
 
 export class Learner {
   #encoder;
@@ -58,17 +59,27 @@ export class Learner {
 
   /**
    * From now on the publisher's encoder is the one with this release, an improvement over it or not;
-   * how far it moves texts of all kinds, the mean of 1 - cos. While it is being improved, afterwards.
+   * how far it moves texts of all kinds, the mean of 1 - cos. While it is being improved, afterwards. Where
+   * it fails, what was in force is again.
    */
   rebase(release) {
     return this.#inTurn(async () => {
-      await this.#encoder.swapAdapter(null);
-      const before = await this.#golden(FEW);
-      this.#base = release;
-      await this.#unbind();
-      const after = await this.#golden(FEW);
-      await this.#takeUp();
-      return 1 - mean(after.map((vector, i) => cosine(vector, before[i])));
+      const texts = await this.#golden(FEW); // first: they may be out of reach
+      const earlier = this.#base;
+      try {
+        this.#base = null;
+        await this.#unbind();
+        const before = await this.#encoded(texts);
+        this.#base = release;
+        await this.#unbind();
+        const after = await this.#encoded(texts);
+        await this.#takeUp();
+        return 1 - mean(after.map((vector, i) => cosine(vector, before[i])));
+      } catch (error) {
+        this.#base = earlier;
+        await this.#restore().catch(() => undefined); // why it failed says more than why this did
+        throw error;
+      }
     });
   }
 
@@ -80,6 +91,7 @@ export class Learner {
   /** What the page shows. */
   async state() {
     if (!this.#store) return { available: false, reason: null }; // the bundle has no training step
+    await this.#store.tidy(); // the page may have been open for long
     const improving = this.#improving; // before what is read: by its end the improvement is kept
     const [consent, examples] = [await this.#store.consent(), await this.#store.examples()];
     const figures = await this.#store.kept(FIGURES);
@@ -144,6 +156,7 @@ export class Learner {
   }
 
   async #improve(onStep) {
+    await this.#store.tidy(); // what expired teaches nothing
     const epoch = await this.#store.epoch(); // read first: what is erased from here on, changes it
     const examples = usable(await this.#store.examples());
     if (examples.length < LEAST) return { kept: false, reason: `${LEAST} opened results are needed` };
@@ -151,7 +164,8 @@ export class Learner {
     await this.#unbind(); // it begins from the publisher's
     let kept = false;
     try {
-      const [before, still] = [await this.#places(examples), await this.#golden()];
+      const texts = await this.#golden();
+      const [before, still] = [await this.#places(examples), await this.#encoded(texts)];
       const batch = Math.min(SETTINGS.batchSize, examples.length);
       const result = await trainLocally({
         encoder: this.#encoder,
@@ -168,8 +182,8 @@ export class Learner {
       const version = `${manifest.encoderVersion}-local`;
       const parentVersion = manifest.encoderVersion;
       const bytes = await packAdapter(result.adapter, { manifest, version, parentVersion });
-      await this.#bind(bytes);
-      const [after, moved] = [await this.#places(examples), await this.#golden()];
+      await this.#bind(await readAdapter(bytes, manifest));
+      const [after, moved] = [await this.#places(examples), await this.#encoded(texts)];
       const drift = 1 - mean(moved.map((vector, i) => cosine(vector, still[i])));
       if (drift > LARGEST_DRIFT) return { kept, reason: "other queries would find other things" };
       if (after.gain <= before.gain || after.place > before.place) return { kept, reason: "it would not find more of what you opened" };
@@ -179,21 +193,36 @@ export class Learner {
       return { kept, reason: kept ? null : "searches were erased meanwhile" };
     } finally {
       await step.close();
-      if (!kept) {
-        await this.#unbind();
-        await this.#takeUp(); // what was there before stays in force
-      }
+      if (!kept) await this.#restore();
     }
+  }
+
+  /** What was there before is in force again: the publisher's, and the improvement that is kept. */
+  async #restore() {
+    await this.#unbind();
+    await this.#takeUp();
   }
 
   /** The improvement that is kept, where it is still of this encoder. */
   async #takeUp() {
     const bytes = await this.#store.kept(ADAPTER);
     if (bytes === null) return;
+    let read;
     try {
-      await this.#bind(bytes);
-    } catch {
-      await this.#undo(); // of an encoder that the publisher replaced since
+      read = await readAdapter(bytes, this.#bundle.manifest);
+    } catch (error) {
+      if (!UNUSABLE.some((unusable) => error instanceof unusable)) throw error;
+      return this.#discard(); // of an encoder that the publisher replaced since
+    }
+    await this.#bind(read).catch(() => undefined); // say, for want of memory: it is there for another time
+  }
+
+  /** Nobody asked for it, so nothing else is risked: without space to write it down, it is there still. */
+  async #discard() {
+    try {
+      await this.#store.discardKept(ADAPTER, FIGURES); // what rounds left stays
+    } catch (error) {
+      if (!(error instanceof ArtifactError)) throw error;
     }
   }
 
@@ -210,8 +239,7 @@ export class Learner {
   }
 
   /** As tensors: the device signs nothing, so a publisher's key does not apply to what it made. */
-  async #bind(bytes) {
-    const { tensors } = await readAdapter(bytes, this.#bundle.manifest);
+  async #bind({ tensors }) {
     await this.#encoder.swapAdapter(tensors);
     this.#bound = true;
   }
@@ -234,10 +262,14 @@ export class Learner {
     return { place: mean(places), gain: mean(places.map((place) => 1 / place)) };
   }
 
-  /** Vectors of the bundle's texts of all kinds. */
+  /** The bundle's texts of all kinds. */
   async #golden(most) {
     const { texts } = JSON.parse(new TextDecoder().decode(await this.#bundle.read("golden.json")));
-    return this.#encoder.encode(texts.slice(0, most).map(({ text }) => text), { prompt: "" });
+    return texts.slice(0, most).map(({ text }) => text);
+  }
+
+  #encoded(texts) {
+    return this.#encoder.encode(texts, { prompt: "" });
   }
 }
 

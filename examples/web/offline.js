@@ -71,12 +71,14 @@ function watch(registration, onUpdate) {
       setTimeout(() => location.reload(), PATIENCE);
     });
   if (registration.waiting) offer(registration.waiting);
-  registration.addEventListener("updatefound", () => {
+  const follow = () => {
     const worker = registration.installing;
     worker?.addEventListener("statechange", () => {
       if (worker.state === "installed" && registration.active) offer(worker);
     });
-  });
+  };
+  registration.addEventListener("updatefound", follow);
+  follow(); // of one that is being stored already, nothing more is told
   // Another tab may have let it in: a page of the older version must not go on with newer files.
   const first = serviceWorker.controller;
   serviceWorker.addEventListener("controllerchange", () => {

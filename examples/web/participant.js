@@ -48,7 +48,7 @@ export class Participant {
     participant.#releases = await TrustedReleases.open(place, publicKey === null ? {} : { publicKey });
     participant.#participation = new Participation(new GatewayConnection(gateway, await place.signer()), place);
     const { manifest } = learner.bundle;
-    await participant.#takeUp(await participant.#participation.kept(manifest, participant.#releases));
+    await participant.#participation.kept(manifest, participant.#releases, (release) => participant.#takeUp(release));
     return participant;
   }
 
@@ -118,9 +118,9 @@ export class Participant {
   /** Whether there is a newer release, which is in use then. */
   async #refresh() {
     try {
-      const release = await this.#participation.refresh(this.#learner.bundle.manifest, this.#releases);
-      await this.#takeUp(release);
-      return release !== null;
+      const { manifest } = this.#learner.bundle;
+      const take = (release) => this.#takeUp(release); // where that fails, the next time again
+      return (await this.#participation.refresh(manifest, this.#releases, take)) !== null;
     } catch (error) {
       if (error instanceof RefusedError && error.code === "no_release") return false;
       throw error;
@@ -128,7 +128,6 @@ export class Participant {
   }
 
   async #takeUp(release) {
-    if (release === null) return;
     const moved = await this.#learner.rebase(release);
     this.#moved = release.version === this.#learner.bundle.manifest.encoderVersion ? null : moved;
   }

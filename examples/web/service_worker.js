@@ -6,8 +6,9 @@
  *
  * A newer list makes a newer worker, which fetches only what it does not find by its hash and waits;
  * the older page keeps the older files until the user, or the last tab's end, lets the newer in. Then
- * what no list names is deleted. Other pages of the origin have caches of their own: each is named by
- * its path, and nothing but this page's is touched.
+ * what its list does not name is deleted, unless a still newer worker is there, whose files are among
+ * that: then it deletes when it is let in. Other pages of the origin have caches of their own: each is
+ * named by its path, and nothing but this page's is touched.
  */
 
 importScripts("site.js");
@@ -32,7 +33,12 @@ self.addEventListener("fetch", (event) => {
   event.respondWith(respond(decodeURIComponent(address.pathname.slice(scope.pathname.length)), method));
 });
 
-async function install() {
+/** Nothing is deleted meanwhile: what is found here at the beginning is here at the end. */
+function install() {
+  return navigator.locks.request(KEPT, keep);
+}
+
+async function keep() {
   const cache = await caches.open(KEPT);
   const first = Object.entries(files).filter(([, { later }]) => !later);
   const total = first.reduce((sum, [, { bytes }]) => sum + bytes, 0);
@@ -67,9 +73,17 @@ async function tell(message) {
 }
 
 async function activate() {
+  // Not waited for: a newer worker that installs has the lock for as long as its files take to arrive.
+  await navigator.locks.request(KEPT, { ifAvailable: true }, (lock) => lock && tidy());
+  await self.clients.claim();
+}
+
+/** Delete what the list does not name, unless a newer worker waits, whose files are kept by now. */
+async function tidy() {
+  const { waiting } = self.registration;
+  if (waiting && waiting.state === "installed") return;
   await drop(KEPT, new Set(Object.values(files).map(({ sha256 }) => keyOf(sha256))));
   if (KEPT !== SHARED && (await caches.has(SHARED))) await drop(SHARED, new Set());
-  await self.clients.claim();
 }
 
 /** Delete from the cache what is this page's and not among `named`. */

@@ -16,7 +16,7 @@ let encoder = null;
 let index = null;
 let beside = null; // a promise of what learns and takes part: a search needs neither
 const termsOfWord = new Map(); // the same words come again and again
-const MOST_WORDS = 50_000;
+const [MOST_WORDS, LONGEST_WORD] = [50_000, 64]; // that are remembered
 
 /** Where `text` has words of the query, whatever their endings: [begin, end) of each. */
 function matches(text, terms) {
@@ -34,9 +34,11 @@ function matches(text, terms) {
 function known(word) {
   let terms = termsOfWord.get(word);
   if (terms === undefined) {
+    const own = word.split("").join(""); // put together again: a part of a text may keep the whole text in memory
+    terms = [...termsOf(own).keys()];
+    if (own.length > LONGEST_WORD) return terms;
     if (termsOfWord.size >= MOST_WORDS) termsOfWord.clear();
-    terms = [...termsOf(word).keys()];
-    termsOfWord.set(word, terms);
+    termsOfWord.set(own, terms);
   }
   return terms;
 }

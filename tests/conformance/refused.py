@@ -337,6 +337,22 @@ def _indexes() -> Iterator[Case]:
             f"index.json: {name} {value}", [_put("index.json", json.dumps(changed).encode())]
         )
     yield case("index.json is no JSON", [_put("index.json", b"{")])
+    database = read["documents.sqlite"]
+    for name, old, new in (
+        ("half a character in the metadata", b'"yyyyyy', b'"\\ud800'),
+        ("half a character in a name of the metadata", b'"toString"', b'"\\udc00ng"'),
+    ):
+        assert old in database, name
+        refitted = json.loads(json.dumps(info))
+        changed_database = database.replace(old, new, 1)
+        refitted["files"]["documents.sqlite"]["sha256"] = sha256_bytes(changed_database)
+        yield case(
+            name,
+            [
+                _put("documents.sqlite", changed_database),
+                _put("index.json", json.dumps(refitted).encode()),
+            ],
+        )
     yield case("unsigned, with a key", [], _public(KEY))
     yield from _signed_indexes()
 
@@ -444,6 +460,13 @@ def _deltas() -> Iterator[Case]:
     yield case("an id twice", [_put("", _repacked(plain, {"documents": same}))])
     unsound = documents.replace(b'{"new"', b'["new"', 1)
     yield case("metadata that are none", [_put("", _repacked(plain, {"documents": unsound}))])
+    for name, old, new in (
+        ("half a character in the metadata", b'{"lang": "fr"}', b'{"l":"\\ud800"}'),
+        ("half a character in a name of the metadata", b'{"lang": "fr"}', b'{"\\udc00":"f"}'),
+    ):
+        assert old in documents, name
+        found = documents.replace(old, new, 1)
+        yield case(name, [_put("", _repacked(plain, {"documents": found}))])
     scales = bytearray(parts["vectors"])
     scales[24:28] = b"\0\0\x80\x3f"  # 1.0
     yield case("a scale that is none", [_put("", _repacked(plain, {"vectors": bytes(scales)}))])

@@ -397,6 +397,37 @@ def test_a_release_that_comes_while_it_is_improved_waits_and_is_waited_for(modul
     assert before["versions"] == ["2", "1+local"]  # it begins from the release
 
 
+def test_a_release_that_cannot_be_taken_up_leaves_all_as_it_was(modules: Any) -> None:
+    found = modules["failing"]
+    assert found["seen"][:3] == [
+        ["ArtifactNotFoundError", "1+local", True, True],
+        ["RangeError", "1+local", True, True],
+        ["RangeError", "1+local", True, True],
+    ]
+    assert found["same"]
+
+
+def test_what_was_learnt_goes_where_it_cannot_be_read_and_not_for_want_of_memory(
+    modules: Any,
+) -> None:
+    found = modules["failing"]
+    assert found["seen"][3:] == [
+        ["rebased", "2", True, True],
+        ["rebased", "1+local", True, True],  # it was there for another time
+        ["rebased", "2", False, True],  # damaged
+    ]
+    assert found["erasures"] == 0  # nobody asked for it, so the searches are not risked
+
+
+def test_a_page_that_stays_open_learns_from_nothing_that_expired(modules: Any) -> None:
+    assert modules["expired"] == [len(SEARCHES), 0, "8 opened results are needed"]
+
+
+def test_words_that_the_worker_remembers_keep_no_texts_in_memory(modules: Any) -> None:
+    assert modules["remembered"]["marks"] == 1
+    assert modules["remembered"]["bytes"] < 3_000_000
+
+
 def test_the_gateway_that_cannot_be_told_is_not_left(modules: Any) -> None:
     assert modules["left"] == [
         ["joined", True, 1],

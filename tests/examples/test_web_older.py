@@ -18,13 +18,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), built, browser]
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What web_older.mjs saw."""
     folder = tmp_path_factory.mktemp("web")
-    older = folder / "older" / "examples" / "web"
-    shutil.copytree(WEB, older)
-    (folder / "older" / "sdk").symlink_to(ROOT / "sdk")
-    _change(older / "index.html", "Search on this device</h1>", "Search as it was</h1>")
+    versions = {}
+    for name, heading in (("older", "Search as it was"), ("newer", "Search as it will be")):
+        versions[name] = folder / name / "examples" / "web" / "serve.py"
+        shutil.copytree(WEB, versions[name].parent)
+        (folder / name / "sdk").symlink_to(ROOT / "sdk")
+        page = versions[name].with_name("index.html")
+        _change(page, "Search on this device</h1>", f"{heading}</h1>")
+        last = versions[name].with_name("worker.js")  # of the files, by name
+        last.write_text(f"{last.read_text(encoding='utf-8')}// {name}\n", encoding="utf-8")
     return seen(
         "web_older.mjs",
-        older=older / "serve.py",
+        **versions,
         site=[write_tiny_bundle(folder / "bundle"), write_tiny_index(folder / "index")],
         query="plants make sugar",
     )
@@ -41,6 +46,18 @@ def test_an_older_worker_goes_on_until_the_newer_is_let_in(found: Any) -> None:
         assert found[visit]["caches"] == ["pocketquery-files"]
         assert set(found[visit]["kept"]) <= set(found[visit]["named"])  # what was kept then is gone
     assert not set(found["before"]["kept"]) <= set(found["after"]["named"])
+
+
+def test_a_version_that_comes_while_another_is_let_in_is_kept_whole(found: Any) -> None:
+    overtaken = found["overtaken"]
+    assert overtaken["during"] == "Search as it was"
+    assert overtaken["heading"] == "Search as it will be"  # without a network
+    assert overtaken["titles"] == found["before"]["titles"]
+    assert sorted(overtaken["kept"]) == sorted(set(overtaken["listed"]))  # and nothing else
+
+
+def test_a_version_that_is_being_stored_when_the_page_looks_is_offered(found: Any) -> None:
+    assert found["overtaken"]["uncontrolled"]  # which is when the page waits before it looks
 
 
 def test_a_changed_policy_reaches_who_returns(found: Any) -> None:

@@ -10,9 +10,11 @@
 
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 const { dist, onnxruntime: runtime, queries, texts } = JSON.parse(process.argv[2]);
 const built = (name) => pathToFileURL(join(dist, name)).href;
@@ -20,7 +22,19 @@ const here = (name) => import(pathToFileURL(resolve(name)).href);
 const MODULES = {
   "main.js": `export * from "${built("main.js")}";`,
   "training.js": `export * from "${built("training.js")}";`,
-  "store.js": `export { QueryStore, MemoryBackend as IndexedDbBackend } from "${built("store.js")}";`,
+  "store.js": `
+    import { MemoryBackend } from "${built("store.js")}";
+    export { QueryStore } from "${built("store.js")}";
+    export class IndexedDbBackend extends MemoryBackend {
+      static erasures = 0; // for which other things may go, too
+      transact(work) {
+        return super.transact((kept) => {
+          const change = work(kept);
+          if (change.erases) IndexedDbBackend.erasures++;
+          return change;
+        });
+      }
+    }`,
   "gateway.js": `
     import { GatewayConnection as Connection } from "${built("gateway.js")}";
     export * from "${built("gateway.js")}";
@@ -30,9 +44,12 @@ const MODULES = {
         super(address, signer, { attempts: 1 }); // without a pause between two
       }
     }`,
-  "web.js": `export { FolderSource as FetchSource, load } from "${built("node.js")}";`,
+  "rpc.js": `export const answer = (place, methods) => Object.assign(place, { methods });`,
+  "index/analyzer.js": `export * from "${built("index/analyzer.js")}";`,
+  "index/index.js": `export const openIndex = async () => ({ size: 1, search: (query) => self.found(query) });`,
+  "web.js": `export { FolderSource as FetchSource, load, verify } from "${built("node.js")}";`,
 };
-mkdirSync("sdk");
+mkdirSync("sdk/index", { recursive: true });
 for (const [name, text] of Object.entries(MODULES)) writeFileSync(join("sdk", name), text);
 writeFileSync("package.json", '{"type": "module"}');
 
@@ -44,21 +61,29 @@ const { openIndex } = await import(built("index/index.js"));
 const { FetchSource, load } = await here("sdk/web.js");
 const { Learner } = await here("learner.js");
 
-/** What comes of improving, where `meanwhile` is done whenever it measures, `first` before it begins and `last` after it. */
-async function improved(meanwhile, first, last) {
+/** An encoder and a learner that the queries were asked of, each with an opened result. */
+async function taught(looked = (index) => index) {
   const encoder = await load("bundle");
   const index = await openIndex(new FetchSource("index"), { encoder });
-  const search = async (...asked) => {
-    await meanwhile?.(learner, encoder);
-    return index.search(...asked);
-  };
-  const looked = { search, vectors: () => index.vectors(), get: (id) => index.get(id) };
-  const learner = await Learner.open(encoder, looked, trainer, {});
+  const learner = await Learner.open(encoder, looked(index, encoder), trainer, {});
   await learner.consent();
   for (const [i, query] of queries.entries()) {
     const shown = (await index.search(query, { mode: "dense", k: 10 })).map(({ id }) => id);
     await learner.opened(query, shown, shown[2 + (i % 4)]);
   }
+  return { encoder, learner };
+}
+
+/** What comes of improving, where `meanwhile` is done whenever it measures, `first` before it begins and `last` after it. */
+async function improved(meanwhile, first, last) {
+  const { encoder, learner } = await taught((index, encoder) => ({
+    search: async (...asked) => {
+      await meanwhile?.(learner, encoder);
+      return index.search(...asked);
+    },
+    vectors: () => index.vectors(),
+    get: (id) => index.get(id),
+  }));
   first?.(learner);
   const outcome = await learner.improve(() => undefined);
   await last?.();
@@ -102,6 +127,60 @@ async function rebased(before) {
 }
 
 found.rebased = [await rebased(false), await rebased(true)];
+
+/**
+ * What is in force and kept where a release comes and its texts are out of reach, where memory lacks at a
+ * change of the adapter (the first, the second, ...), and where what was learnt is damaged; and how often
+ * the store was asked to erase at any cost.
+ */
+async function failing() {
+  const { encoder, learner } = await taught();
+  const { IndexedDbBackend } = await here("sdk/store.js");
+  const release = await released();
+  const swap = encoder.swapAdapter.bind(encoder);
+  let lacking = 0;
+  encoder.swapAdapter = async (adapter) => {
+    if (--lacking === 0) throw new RangeError("out of memory");
+    return swap(adapter);
+  };
+  const rebase = () => learner.rebase(release).then(() => "rebased", ({ name }) => name);
+  const seen = [];
+  const look = async (what) => {
+    const { improved, consent, searches } = await learner.state();
+    seen.push([what, encoder.version, improved !== null, consent && searches === queries.length]);
+  };
+  await learner.improve(() => undefined);
+  const vector = String(await encoder.encodeQuery(queries[0]));
+  renameSync("bundle/golden.json", "golden.json");
+  await look(await rebase());
+  renameSync("golden.json", "bundle/golden.json");
+  for (const number of [1, 2]) {
+    lacking = number;
+    await look(await rebase());
+  }
+  const same = String(await encoder.encodeQuery(queries[0])) === vector;
+  lacking = 3; // the improvement's
+  await look(await rebase());
+  await look(await rebase());
+  await learner.store.keep({ adapter: Uint8Array.of(1, 2, 3) }, await learner.store.epoch());
+  await look(await rebase());
+  await encoder.close();
+  return { seen, same, erasures: IndexedDbBackend.erasures };
+}
+
+/** What a page that stays open for a season, and keeps nothing new, has still to learn from. */
+async function expired() {
+  const { encoder, learner } = await taught();
+  const now = Date.now;
+  let days = 0;
+  Date.now = () => now() + days * 86_400_000;
+  const kept = [];
+  for (; days < 92; days++) kept.push((await learner.state()).searches);
+  Date.now = now;
+  const { reason } = await learner.improve(() => undefined);
+  await encoder.close();
+  return [kept[89], kept[91], reason];
+}
 
 /** Whether it says that it takes part, and the keys at the gateway, after joining and each leaving. */
 async function left() {
@@ -166,6 +245,27 @@ async function excerpts(texts) {
   });
 }
 
+/** Bytes that stay in the worker's memory of 200 texts of 100,000 characters, each with a long word of its own. */
+async function remembered() {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  const rest = "a ".repeat(50_000);
+  globalThis.self = { found: async (query) => [{ id: "1", score: 1, metadata: {}, text: `beside${query} ${rest}${query}` }] };
+  await here("worker.js");
+  const { open, search } = self.methods;
+  await open({ notify: () => undefined }, null);
+  const ask = (number) => search({}, `seashellseashell${number}`, "lexical", 1);
+  const { results } = await ask(0);
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let number = 1; number <= 200; number++) await ask(number);
+  collect();
+  return { marks: results[0].marks.length, bytes: process.memoryUsage().heapUsed - before };
+}
+
+found.remembered = await remembered();
+found.failing = await failing();
+found.expired = await expired();
 found.left = await left();
 found.excerpts = await excerpts(texts);
 console.log(JSON.stringify(found));

@@ -1,13 +1,16 @@
 /**
- * The page of examples/web where a service worker of an older version is in charge, and then where the
- * headers alone change; test_web_older.py starts it and reads its JSON.
+ * The page of examples/web where a service worker of an older version is in charge, then where the
+ * headers alone change, and where a newer version comes while one is let in; test_web_older.py starts it and
+ * reads its JSON.
  *
- *     node web_older.mjs '{"python": ..., "older": ..., "serve": ..., "playwright": ..., "chromium": ..., "site": ...}'
+ *     node web_older.mjs '{"python": ..., "older": ..., "newer": ..., "serve": ..., "playwright": ..., "chromium": ..., "site": ...}'
  */
 
-import { inBrowser, ready, searched, started, stopped, updated } from "./web_browser.mjs";
+import { once } from "node:events";
+import { createServer, request } from "node:http";
+import { inBrowser, LIMIT, reached, ready, searched, started, stopped, updated } from "./web_browser.mjs";
 
-const { python, older, serve, playwright, chromium, site, query } = JSON.parse(process.argv[2]);
+const { python, older, newer, serve, playwright, chromium, site, query } = JSON.parse(process.argv[2]);
 const GATEWAY = "http://localhost:9";
 const SITE = ["--bundle", site[0], "--index", site[1]];
 
@@ -40,6 +43,82 @@ const policy = (page) =>
     return { page: await asked(""), worker: await asked("worker.js"), gateway: await Promise.race([blocked, tried]) };
   }, GATEWAY);
 
+/** What stands before the servers: `port` is of the one that answers, null for no network; the last file that a worker stores waits while it is held. */
+async function front() {
+  const found = { port: null, hold: null, held: () => undefined };
+  const server = createServer(async ({ url, method, headers }, response) => {
+    if (url === "/worker.js" && headers["sec-fetch-dest"] === "empty" && found.hold) {
+      found.held();
+      await found.hold;
+    }
+    if (found.port === null) return response.destroy();
+    request({ host: "127.0.0.1", port: found.port, path: url, method, headers }, (answer) => {
+      answer.pipe(response.writeHead(answer.statusCode, answer.headers));
+    }).end();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  /** The server of this port answers; the page's newer worker stores its files but for the last, until `release` is called. */
+  const replaced = async (page, port) => {
+    let release = null;
+    const arrived = new Promise((resolve) => (found.held = resolve));
+    found.hold = new Promise((resolve) => (release = resolve));
+    found.port = port;
+    await page.evaluate("navigator.serviceWorker.getRegistration().then((registration) => void registration.update())");
+    await arrived;
+    return () => {
+      found.hold = null;
+      release();
+    };
+  };
+  return { server, found, replaced, address: `http://127.0.0.1:${server.address().port}` };
+}
+
+/** A third version comes while the second is let in, and the second again while a page loads that no worker controls. */
+async function overtaken(browser) {
+  const servers = await Promise.all([serve, older, newer].map((script) => started(python, script, SITE)));
+  const [first, second, third] = servers.map(({ address }) => new URL(address).port);
+  const { server, found, replaced, address } = await front();
+  found.port = first;
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(address);
+  await ready(page, true);
+  found.port = second;
+  await page.evaluate("navigator.serviceWorker.getRegistration().then((registration) => void registration.update())");
+  await reached(page, "#update:not([hidden])");
+  let release = await replaced(page, third);
+  const loaded = page.waitForEvent("load", { timeout: LIMIT });
+  await page.click("#update button");
+  await loaded;
+  const isActive = "navigator.serviceWorker.getRegistration().then(({ active, installing }) => active.state === 'activated' && installing !== null)";
+  await page.waitForFunction(isActive, null, { timeout: LIMIT });
+  const during = await page.textContent("h1");
+  release();
+  await reached(page, "#update:not([hidden])");
+  found.port = null;
+  await page.context().setOffline(true);
+  await updated(page);
+  const listed = "Object.values(SITE.files).filter(({ later }) => !later).map(({ sha256 }) => sha256)";
+  const { heading, titles, kept } = await state(page);
+  const after = { during, heading, titles, kept, listed: await page.evaluate(listed) };
+
+  found.port = third;
+  await page.context().setOffline(false);
+  const devtools = await page.context().newCDPSession(page);
+  const again = page.waitForEvent("load", { timeout: LIMIT });
+  await devtools.send("Page.reload", { ignoreCache: true });
+  await again;
+  release = await replaced(page, second);
+  await ready(page);
+  const uncontrolled = await page.evaluate("navigator.serviceWorker.controller === null");
+  release();
+  await reached(page, "#update:not([hidden])");
+  await page.context().close();
+  for (const { server } of servers) await stopped(server);
+  server.closeAllConnections();
+  server.close();
+  return { ...after, uncontrolled };
+}
+
 await inBrowser(playwright, chromium, async (browser) => {
   const page = await (await browser.newContext()).newPage();
   const errors = [];
@@ -71,5 +150,5 @@ await inBrowser(playwright, chromium, async (browser) => {
     policies.push(await policy(page));
     await stopped(server);
   }
-  return { errors, before, under, after, offline, policies };
+  return { errors, before, under, after, offline, policies, overtaken: await overtaken(browser) };
 });

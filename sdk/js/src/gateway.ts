@@ -5,8 +5,7 @@
  *     const place = new IndexedDbPlace(); // Node: FolderPlace of pocketquery/node
  *     const participation = new Participation(new GatewayConnection(address, await place.signer()), place);
  *     const outcome = await participation.takePart(device);
- *     const release = await participation.refresh(manifest, releases);
- *     if (release !== null) await encoder.swapAdapter(release);
+ *     await participation.refresh(manifest, releases, (release) => encoder.swapAdapter(release));
  *
  * docs/gateway.md has the messages, docs/federation.md what rounds are.
  */
@@ -29,7 +28,7 @@ export {
 export { IndexedDbPlace } from "./gateway/indexed_db_place.js";
 export { type Offer, readOfferMessage, UnusableOfferError } from "./gateway/offer.js";
 export { OFFER_LIMITS, type OfferLimits, offerLimits, offerRefusal } from "./gateway/offer_limits.js";
-export { type Outcome, Participation } from "./gateway/participation.js";
+export { type Outcome, Participation, type Take } from "./gateway/participation.js";
 export { type PrivateAnswering } from "./gateway/private_round.js";
 export { type AgreementKey } from "./gateway/agreement.js";
 export { type DevicePlace, MemoryPlace, RELEASE } from "./gateway/place.js";

@@ -3,14 +3,15 @@
  *
  * - One text a call, unpadded. Dynamic int8 takes its activation scale over the whole batch, so a
  *   vector would otherwise depend on its neighbours and on their padding.
- * - The adapter's values are written into the model's bytes when the session is made. Another
- *   adapter is therefore another session, made beside this one.
+ * - The adapter's values are written into a copy of the model's bytes, which the session is made of.
+ *   Another adapter is therefore another session, made beside this one.
  */
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
 import type { AdapterTensors } from "./bundle/adapter_tensors.js";
 import { CorruptArtifactError, InvalidInputError, MissingExtraError, PocketQueryError } from "./errors.js";
 import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";
+import { copied } from "./files/bytes.js";
 import { byCodePoint, kindOf, repr, show, showShape } from "./python_text.js";
 
 const INPUTS = ["input_ids", "attention_mask"] as const;
@@ -48,7 +49,6 @@ export interface GraphSettings {
 export class GraphModel {
   readonly #bytes: Uint8Array;
   readonly #model: OnnxModel;
-  readonly #defaults: ReadonlyMap<string, Uint8Array>;
   readonly #settings: GraphSettings;
 
   /**
@@ -58,15 +58,13 @@ export class GraphModel {
    */
   constructor(bytes: Uint8Array, settings: GraphSettings) {
     this.#settings = settings;
-    this.#bytes = bytes.slice();
+    this.#bytes = copied(bytes);
     try {
       this.#model = readOnnxModel(this.#bytes);
     } catch (error) {
       throw unloadable(settings.source, "encoder.onnx", error);
     }
     checkInterface(this.#model, settings);
-    const { slots } = this.#model;
-    this.#defaults = new Map([...slots].map(([name, at]) => [name, bytes.slice(at.begin, at.end)]));
   }
 
   /** The names of every tensor an adapter may set. */
@@ -83,18 +81,19 @@ export class GraphModel {
    */
   async open(adapter: AdapterTensors): Promise<Graph> {
     this.#check(adapter);
-    const view = new DataView(this.#bytes.buffer);
+    // A copy for as long as the session is being made: the model keeps its defaults, and onnxruntime-web
+    // takes the buffer away for good where its proxy, a worker, makes the session.
+    const bytes = copied(this.#bytes);
+    const view = new DataView(bytes.buffer);
     for (const [name, slot] of this.#model.slots) {
-      const values = adapter.get(name)?.data;
-      if (values === undefined) this.#bytes.set(this.#defaults.get(name) as Uint8Array, slot.begin);
-      for (const [i, value] of (values ?? []).entries()) {
+      for (const [i, value] of (adapter.get(name)?.data ?? []).entries()) {
         view.setFloat32(slot.begin + 4 * i, value, true);
       }
     }
     const { onnxruntime, sessionOptions } = this.#settings;
     try {
       const options = { ...OPTIONS, ...sessionOptions };
-      const session = await onnxruntime.InferenceSession.create(this.#bytes, options);
+      const session = await onnxruntime.InferenceSession.create(bytes, options);
       return new Graph(session, this.#settings, adapter);
     } catch (error) {
       throw unloadable(this.#settings.source, "encoder.onnx", error);

@@ -53,7 +53,8 @@ async function opened(one: Case): Promise<void> {
   } else if (one.kind === "step") {
     await LocalStep.open(source, { onnxruntime });
   } else if (one.kind === "index") {
-    await openIndex(source, key);
+    const index = await openIndex(source, key);
+    await index.search("sea", { mode: "lexical", filter: { any: 1 } }); // which reads all metadata
   } else if (one.kind === "delta") {
     const index = one.place.endsWith("plain.delta") ? "index/compact" : "search/index";
     const old = new MemorySource(made({ ...one, place: index, changes: [] }), index);

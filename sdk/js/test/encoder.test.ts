@@ -10,7 +10,7 @@ import {
   SpaceMismatchError,
 } from "pocketquery";
 import { type Encoder, load, verify } from "pocketquery/node";
-import { cosine, EXPECTED, FIXTURES, read, REFERENCE, TINY, tiny, type Vectors } from "./fixtures.js";
+import { changedManifest, cosine, EXPECTED, FIXTURES, read, REFERENCE, TINY, tiny, type Vectors } from "./fixtures.js";
 
 async function assertAgrees(encoder: Encoder, expected: Vectors): Promise<void> {
   assert.deepEqual(EXPECTED.texts.map((text) => encoder.tokenize(text)), expected.ids);
@@ -107,6 +107,31 @@ test("adapters are swapped as in Python, and back", async () => {
   assert.equal(encoder.version, "1+local");
   assert.deepEqual(await encoder.encode("the sea"), before);
   await encoder.close();
+});
+
+test("files in Buffers, which begin anywhere, are read as they are and left so", async () => {
+  const sound = read("tiny/encoder.onnx");
+  const plain = changedManifest(({ files }) => delete files["adapter.safetensors"]);
+  for (const changes of [{}, { "manifest.json": plain, "adapter.safetensors": null }]) {
+    for (const offset of [0, 4096]) {
+      const buffer = Buffer.concat([Buffer.alloc(offset), sound]).subarray(offset);
+      const source = tiny({ ...changes, "encoder.onnx": buffer });
+      const encoder = await load(source);
+      const before = await encoder.encode("the sea");
+      const tensors = new Map(encoder.adapter);
+      if (tensors.size === 0) for (const [name, tensor] of (await load(TINY)).adapter) tensors.set(name, tensor);
+      for (const { data } of tensors.values()) data.fill(0.5);
+      await encoder.swapAdapter(tensors);
+      assert.notDeepEqual(await encoder.encode("the sea"), before);
+      await encoder.swapAdapter(null);
+      assert.deepEqual(await encoder.encode("the sea"), before);
+      await encoder.close();
+      assert.deepEqual(buffer, sound);
+      const again = await load(source);
+      assert.deepEqual(await again.encode("the sea"), before);
+      await again.close();
+    }
+  }
 });
 
 test("adapters that do not fit are refused, and the old one stays", async () => {

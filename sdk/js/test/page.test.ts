@@ -41,11 +41,13 @@ test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chrom
       const problem = await call<string>(page, "withoutItsFiles", "/fixtures/tiny");
       assert.match(problem, /^MissingExtraError: .*: onnxruntime cannot start here: .*wasmPaths/);
     });
-    await t.test("with another adapter", async () => {
+    await t.test("with another adapter, also in onnxruntime's own worker", async () => {
       const release = "/fixtures/release.safetensors";
-      const vectors = await call<number[][]>(page, "swap", "/fixtures/tiny", release, texts);
-      for (const [i, vector] of vectors.entries()) {
-        assert.ok(cosine(vector, swapped.vectors[i] ?? []) > 0.9999);
+      for (const proxy of [false, true]) {
+        const vectors = await call<number[][]>(page, "swap", "/fixtures/tiny", release, texts, proxy);
+        for (const [i, vector] of vectors.entries()) {
+          assert.ok(cosine(vector, swapped.vectors[i] ?? []) > 0.9999);
+        }
       }
     });
     await t.test("the reference bundle: golden texts, and beside Node", async () => {
@@ -72,23 +74,25 @@ test("a page encodes as Python does", { skip: !existsSync(CHROMIUM) && "no Chrom
       await own.waitForFunction("document.body.textContent.includes('384 dimensions')");
       await own.close();
     });
-    await t.test("twenty training steps give Python's tensors", async () => {
+    await t.test("twenty training steps give Python's tensors, also in onnxruntime's own worker", async () => {
       const plain = (value: object): object =>
         JSON.parse(JSON.stringify(value, (_, item: unknown) => {
           if (typeof item === "bigint") return Number(item);
           return ArrayBuffer.isView(item) ? Array.from(item as unknown as number[]) : item;
         })) as object;
       const batches = TRAINED.steps.batches.map((fed) => plain(batchOf(fed)));
-      const found = await call<{ losses: number[]; version: string; online: [string, number[]][] }>(
-        page, "train", "/training/bundle", batches, hyperparameters(),
-      );
-      assert.ok(apart(found.losses, TRAINED.steps.losses.map(([loss = Number.NaN]) => loss)) < 1e-4);
-      const apartness = found.online.map(([name, data]) => {
-        return apart(data, floats(TRAINED.steps.online[name] ?? assert.fail(name)));
-      });
-      t.diagnostic(`20 steps in the browser: tensors within ${Math.max(...apartness)}`);
-      assert.ok(Math.max(...apartness) < 1e-4);
-      assert.match(found.version, /\+local$/);
+      for (const proxy of [false, true]) {
+        const found = await call<{ losses: number[]; version: string; online: [string, number[]][] }>(
+          page, "train", "/training/bundle", batches, hyperparameters(), proxy,
+        );
+        assert.ok(apart(found.losses, TRAINED.steps.losses.map(([loss = Number.NaN]) => loss)) < 1e-4);
+        const apartness = found.online.map(([name, data]) => {
+          return apart(data, floats(TRAINED.steps.online[name] ?? assert.fail(name)));
+        });
+        t.diagnostic(`20 steps in the browser: tensors within ${Math.max(...apartness)}`);
+        assert.ok(Math.max(...apartness) < 1e-4);
+        assert.match(found.version, /\+local$/);
+      }
     });
     await t.test("in a worker", async () => {
       const found = await call<{ vectors: number[][]; refused: string }>(

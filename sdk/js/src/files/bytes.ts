@@ -4,6 +4,11 @@ export function randomName(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** The bytes from `begin` to before `end` in a buffer of their own, also of a Buffer, whose `slice` copies nothing. */
+export function copied(bytes: Uint8Array, begin = 0, end = bytes.length): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(bytes.subarray(begin, end));
+}
+
 /** `pieces` one after the other; a single one is returned as it is. */
 export function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
   if (pieces.length === 1) return pieces[0] as Uint8Array;

@@ -158,6 +158,7 @@ export class Device implements Answering {
     const { store, releases, manifest, step, documents, encoder, onStep, signal } = this.#options;
     // 1. May it? A query counts once, however often it was searched for.
     if (!(await store.consent())) return { declined: NO_CONSENT };
+    await store.tidy(); // what expired is not trained on, however long the store has been open
     const epoch = await store.epoch(); // read first: what is erased from here on, changes it
     const examples = distinct(await store.examples());
     const may = guard(this.#policy, this.#options.readings ?? null, examples.length);

@@ -43,6 +43,9 @@ export interface Outcome {
   readonly retryAfter: number;
 }
 
+/** What takes a release up: `(release) => encoder.swapAdapter(release)`. */
+export type Take = (release: AdapterRelease) => unknown;
+
 /** A device at its gateway; `place` gets the release to search with. */
 export class Participation {
   readonly #connection: GatewayConnection;
@@ -126,10 +129,13 @@ export class Participation {
    * several tabs may share, does not have it, and kept there. A question of a few bytes where the
    * gateway says what it said before.
    *
+   * `take`: takes it up before it counts as handed out. What it throws is thrown, and the next call hands
+   * the release out again.
+   *
    * Throws RollbackError, SignatureError, SpaceMismatchError (it is not one to trust),
    * CorruptArtifactError (it was changed on the way), RefusedError (there is none yet), ArtifactError.
    */
-  async refresh(manifest: Manifest, releases: TrustedReleases): Promise<AdapterRelease | null> {
+  async refresh(manifest: Manifest, releases: TrustedReleases, take: Take = () => undefined): Promise<AdapterRelease | null> {
     const headers: Record<string, string> = this.#etag ? { "if-none-match": this.#etag } : {};
     const answer = await this.#connection.ask("GET", "/v1/releases/current", { signed: false, headers });
     if (answer.status === 304) return null;
@@ -150,29 +156,33 @@ export class Participation {
       // Where another tab was faster, what it put there is the same, or newer and checked too.
       if (!isHere) await this.#place.replace(RELEASE, here, data);
     }
+    if (release !== null) await take(release);
     [this.#given, this.#etag] = [wanted, answer.etag];
     return release;
   }
 
   /**
    * The release that `refresh` kept, for a page that is opened again; null where there is none, or
-   * where it is not one to trust any more, which removes it, or a newer version's. Asks nobody.
+   * where it is not one to trust any more, which removes it, or a newer version's. Asks nobody. `take` as
+   * of `refresh`.
    *
    * Throws ArtifactError (the place cannot be read or written); the release stays there.
    */
-  async kept(manifest: Manifest, releases: TrustedReleases): Promise<AdapterRelease | null> {
+  async kept(manifest: Manifest, releases: TrustedReleases, take: Take = () => undefined): Promise<AdapterRelease | null> {
     const data = await this.#place.read(RELEASE);
     if (data === null) return null;
+    let release: AdapterRelease;
     try {
-      const release = await releases.releaseForSearch(data, new Uint8Array(), manifest);
-      this.#given = release.sha256;
-      return release;
+      release = await releases.releaseForSearch(data, new Uint8Array(), manifest);
     } catch (error) {
       if (error instanceof UnsupportedVersionError) return null; // a newer tab's, which can read it
       if (!UNTRUSTED.some((untrusted) => error instanceof untrusted)) throw error;
       await this.#place.replace(RELEASE, data, null); // of a bundle since replaced, or replaced itself
       return null;
     }
+    await take(release);
+    this.#given = release.sha256;
+    return release;
   }
 
   async #ask(): Promise<Awaited<ReturnType<typeof readOfferMessage>>> {

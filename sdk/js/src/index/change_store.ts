@@ -1,6 +1,6 @@
 /** Where the changes made on a device are kept. */
 import { ArtifactError } from "../errors.js";
-import { concatenated } from "../files/bytes.js";
+import { concatenated, copied } from "../files/bytes.js";
 
 /** What tells one state of a file of changes from every other: see {@link writtenIn}. */
 export interface Written {
@@ -60,7 +60,7 @@ export class MemoryChanges implements ChangeStore {
 
   async replace(bytes: Uint8Array, known: Written): Promise<void> {
     checkWritten(this.name, writtenIn([this.bytes]), known);
-    this.bytes = bytes.slice();
+    this.bytes = copied(bytes);
   }
 }
 
@@ -83,7 +83,7 @@ export function writtenIn(pieces: readonly Uint8Array[]): Written {
     if (length < BEGINNING) first.push(piece.subarray(0, BEGINNING - length));
     length += piece.length;
   }
-  return { length, begin: concatenated(first).slice() };
+  return { length, begin: copied(concatenated(first)) };
 }
 
 /** @throws ArtifactError another program wrote meanwhile */

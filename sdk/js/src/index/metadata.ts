@@ -3,24 +3,32 @@
  * whole numbers of 64 bits exactly, so those that a JavaScript number cannot hold are bigints.
  */
 import { isObject } from "./document.js";
+import { isWellFormed } from "../utf8.js";
 import { damaged } from "./sqlite_record.js";
 
 const LONG_NUMBER = /[0-9]{16}/; // shorter ones are exact
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/g;
 const WHOLE = /^-?[0-9]{16,}$/;
 const EXACT = "\0whole"; // the name that marks such a number while JSON.parse has it
+const HALF = /\\u[dD]/; // an escape that can be half a character, which no text of SQLite's is
 const INT64 = 2n ** 63n;
 const FLOAT64 = 2n ** 1023n;
 
 /** The metadata in `text`, for a caller. */
 export function parseMetadata(text: string, file: string): Record<string, unknown> {
   try {
-    const metadata: unknown = JSON.parse(text);
+    const metadata: unknown = JSON.parse(text, HALF.test(text) ? whole : undefined);
     if (isObject(metadata)) return metadata;
   } catch {
     // is answered below
   }
   throw damaged(file, "a document's metadata is no JSON object");
+}
+
+/** `value`, where it and its name have no half of a character. Throws TypeError. */
+function whole(name: string, value: unknown): unknown {
+  if (isWellFormed(name) && (typeof value !== "string" || isWellFormed(value))) return value;
+  throw new TypeError("half of a character");
 }
 
 /** The metadata in `text`, numbers exact, for {@link comparable}. */

@@ -5,6 +5,7 @@
  */
 
 import { type Field, fieldsOf, integersOf, textOf } from "../bundle/protobuf.js";
+import { copied } from "../files/bytes.js";
 import { bytesOf, FLOAT, INT32, INT64, INT8, isKnown, type Numbers, sizeOf } from "./memory.js";
 import { unsupported } from "./unsupported.js";
 
@@ -100,7 +101,7 @@ function tensor(model: Uint8Array, whole: Field): [string, Constant] {
     else if (field.number === 2) type = field.value;
     else if (field.number === 5 || field.number === 7) for (const one of integersOf(model, field)) integers.push(one);
     else if (field.number === 8) name = textOf(model, field);
-    else if (field.number === 4 || field.number === 9) raw = copied(model, field);
+    else if (field.number === 4 || field.number === 9) raw = copied(model, field.begin, field.end);
     else if (field.number === 14 && field.value !== 0) throw new TypeError(`${name} in another file`);
   }
   if (!isKnown(type)) throw unsupported(`numbers of ONNX's type ${type} (${name})`);
@@ -125,12 +126,7 @@ function viewed(type: number, raw: Uint8Array): Numbers {
 }
 
 function float32(model: Uint8Array, field: Field): Float32Array {
-  return new Float32Array(copied(model, field).buffer);
-}
-
-/** A field's bytes in a buffer of their own, also of a Buffer, whose `slice` does not copy. */
-function copied(model: Uint8Array, { begin, end }: Field): Uint8Array {
-  return new Uint8Array(model.subarray(begin, end));
+  return new Float32Array(copied(model, field.begin, field.end).buffer);
 }
 
 /** Of a ValueInfoProto. */

@@ -1,6 +1,7 @@
 /** Layouts of bytes: cut into pieces of known lengths, or refused; and bitmaps. */
 
 import { CorruptArtifactError } from "../errors.js";
+import { copied } from "../files/bytes.js";
 
 /** The bitmap of `members` of `size`: member j at bit j % 8 (1 is the least) of byte j // 8. */
 export function toBitmap(members: Iterable<number>, size: number): Uint8Array {
@@ -31,14 +32,14 @@ export function cut(data: Uint8Array, source: string, ...lengths: number[]): [..
   if (data.length < wanted) refuse(source, `${data.length} bytes where at least ${wanted} belong`);
   const pieces: Uint8Array[] = [];
   let at = 0;
-  for (const length of lengths) pieces.push(data.slice(at, (at += length)));
-  return [...pieces, data.slice(at)];
+  for (const length of lengths) pieces.push(copied(data, at, (at += length)));
+  return [...pieces, copied(data, at)];
 }
 
 /** `data` as `count` pieces of `size` bytes. Throws CorruptArtifactError: it has another length. */
 export function equalPieces(data: Uint8Array, source: string, count: number, size: number): Uint8Array[] {
   if (data.length !== count * size) refuse(source, `${data.length} bytes where ${count * size} belong`);
-  return Array.from({ length: count }, (_, i) => data.slice(i * size, (i + 1) * size));
+  return Array.from({ length: count }, (_, i) => copied(data, i * size, (i + 1) * size));
 }
 
 /** A whole number as 4 bytes, big-endian. */

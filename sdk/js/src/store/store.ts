@@ -97,14 +97,7 @@ export class QueryStore {
     };
     const store = new QueryStore(place, limits, options.clock ?? (() => Date.now() / 1000));
     await store.#read((kept) => kept.state); // damage is an error, whatever comes of the next
-    try {
-      await store.#transact((kept) => {
-        const due = store.#due(kept, true);
-        return { result: undefined, ...due, ...store.#left(kept, due) };
-      });
-    } catch (error) {
-      if (!(error instanceof ArtifactError)) throw error; // no space: what is due is not given out anyway
-    }
+    await store.#tidy(true);
     return store;
   }
 
@@ -265,10 +258,30 @@ export class QueryStore {
     await this.#transact(() => ({ result: undefined, made, erases }));
   }
 
+  /**
+   * Delete what is due; done when a store is opened, and by a device before it trains. A store that stays
+   * open needs it now and then: reading notes no time, and a leap of the clock is believed only where it
+   * is seen again. Where there is no space to write, nothing happens: what is due is not given out anyway.
+   */
+  tidy(): Promise<void> {
+    return this.#tidy(false);
+  }
+
   /** Close the store; twice does no harm. */
   close(): void {
     this.#closed = true;
     this.#backend.close();
+  }
+
+  async #tidy(opening: boolean): Promise<void> {
+    try {
+      await this.#transact((kept) => {
+        const due = this.#due(kept, opening);
+        return { result: undefined, ...due, ...this.#left(kept, due, opening) };
+      });
+    } catch (error) {
+      if (!(error instanceof ArtifactError)) throw error;
+    }
   }
 
   #rows(): Promise<Row[]> {
@@ -290,12 +303,17 @@ export class QueryStore {
   }
 
   /**
-   * What is left of a private round that nobody went on with for a day goes, whatever device is opened; and
-   * of plain rounds, with the last query, after which a running device forgets it, too: the epoch changes.
+   * What is left of plain rounds goes with the last query, after which a running device forgets it, too: the
+   * epoch changes. And at an opening, whatever device it is, what is left of a private round that nobody went
+   * on with for a day; a running one sees to its own.
    */
-  #left({ state, rows, made }: Kept, due: Pick<Change<unknown>, "state" | "remove">): Partial<Change<unknown>> {
+  #left(
+    { state, rows, made }: Kept,
+    due: Pick<Change<unknown>, "state" | "remove">,
+    opening: boolean,
+  ): Partial<Change<unknown>> {
     const isNew = Math.abs(this.#clock() - (state.roundKept ?? Number.NaN)) < DAY;
-    const gone = made.has(SECURE) && !isNew ? [SECURE] : [];
+    const gone = opening && made.has(SECURE) && !isNew ? [SECURE] : [];
     const areGone = rows.length > 0 && rows.length === due.remove?.length; // the last queries, by age
     if (made.has(ROUNDS) && areGone) gone.push(ROUNDS);
     if (!gone.length) return {};

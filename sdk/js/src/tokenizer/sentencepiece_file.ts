@@ -5,6 +5,7 @@
 
 import { CorruptArtifactError } from "../errors.js";
 import { type Field, fieldsOf, textOf } from "../bundle/protobuf.js";
+import { copied } from "../files/bytes.js";
 
 /** What a piece is, by its number in the file. */
 export const NORMAL = 1;
@@ -131,7 +132,7 @@ function readNormalizer(
   spec: { charsmap: Uint8Array; dummy: boolean; extra: boolean; escape: boolean },
 ): void {
   for (const field of fieldsOf(data, message.begin, message.end)) {
-    if (field.number === 2) spec.charsmap = data.slice(field.begin, field.end);
+    if (field.number === 2) spec.charsmap = copied(data, field.begin, field.end);
     else if (field.number === 3) spec.dummy = field.value !== 0;
     else if (field.number === 4) spec.extra = field.value !== 0;
     else if (field.number === 5) spec.escape = field.value !== 0;

@@ -15,6 +15,7 @@ import type { Tokenizer } from "./tokenizer.js";
 import { readWordPieceFile, type WordPieceFile } from "./wordpiece_file.js";
 
 const REMEMBERED_WORDS = 1 << 15;
+const CHARACTERS_A_WORD = 8; // that are remembered, on average; queries' words have five or six
 
 /** Text to ids for BERT-like encoders. */
 export class WordPieceTokenizer implements Tokenizer {
@@ -34,11 +35,12 @@ export class WordPieceTokenizer implements Tokenizer {
   readonly #tokens: ReadonlyMap<number, string>;
   readonly #remembered = new Map<string, readonly number[]>();
   readonly #rememberedWords: number;
+  #roomForCharacters: number;
 
   /**
    * `data`: the bytes of a Hugging Face `tokenizer.json`; its padding and its truncation length are
    * left aside. `maxLength`: ids per text at most, [CLS] and [SEP] among them. `rememberedWords`:
-   * how many words' pieces are kept in memory; 0 keeps none.
+   * how many words' pieces are kept in memory, of eight characters on average; 0 keeps none.
    *
    * Throws CorruptArtifactError (`data` is not such a file) or InvalidInputError (`maxLength` has
    * no room for one piece).
@@ -61,6 +63,7 @@ export class WordPieceTokenizer implements Tokenizer {
     this.#tokens = tokensById(file);
     this.vocabularySize = 1 + [...this.#tokens.keys()].reduce((a, b) => Math.max(a, b), 0);
     this.#rememberedWords = rememberedWords;
+    this.#roomForCharacters = rememberedWords * CHARACTERS_A_WORD;
   }
 
   encode(text: string): number[] {
@@ -91,9 +94,7 @@ export class WordPieceTokenizer implements Tokenizer {
 
   /** The ids of the pieces of one normalised word. */
   pieces(word: string): readonly number[] {
-    if (word.length > this.#maxWordLength && characterCount(word) > this.#maxWordLength) {
-      return [this.unknownId];
-    }
+    if (this.#isTooLong(word)) return [this.unknownId];
     const whole = this.#initial.ids.get(word);
     return whole === undefined ? this.#cut(word) : [whole];
   }
@@ -126,11 +127,20 @@ export class WordPieceTokenizer implements Tokenizer {
 
   #remember(word: string): readonly number[] {
     const pieces = this.pieces(word);
-    if (this.#rememberedWords > 0) {
-      if (this.#remembered.size >= this.#rememberedWords) this.#remembered.clear();
-      this.#remembered.set(word, pieces);
+    // What is too long is known to be unknown without looking.
+    if (this.#rememberedWords === 0 || this.#isTooLong(word)) return pieces;
+    this.#roomForCharacters -= word.length;
+    if (this.#remembered.size >= this.#rememberedWords || this.#roomForCharacters < 0) {
+      this.#remembered.clear();
+      this.#roomForCharacters = this.#rememberedWords * CHARACTERS_A_WORD - word.length;
     }
+    // As characters put together again: a part of a text may keep the whole text in memory.
+    this.#remembered.set(word.split("").join(""), pieces);
     return pieces;
+  }
+
+  #isTooLong(word: string): boolean {
+    return word.length > this.#maxWordLength && characterCount(word) > this.#maxWordLength;
   }
 
   /** Longest match first, from the left. */

@@ -17,6 +17,7 @@ import {
   InvalidInputError,
   SpaceMismatchError,
 } from "../errors.js";
+import { copied } from "../files/bytes.js";
 import { checkSource, type FileSource } from "../files/source.js";
 import { checkRuntime, type OnnxRuntime, type SessionOptions, unloadable } from "../graph.js";
 import { byCodePoint, repr, show } from "../python_text.js";
@@ -159,7 +160,8 @@ export class LocalStep {
     checkStepSignature(model, description, source);
     const { onnxruntime, sessionOptions } = options;
     const settings = { ...OPTIONS, ...sessionOptions };
-    const session = await onnxruntime.InferenceSession.create(bytes, settings).catch((error) => {
+    // Of a copy, since the bytes may be the source's and onnxruntime-web's proxy takes their buffer away.
+    const session = await onnxruntime.InferenceSession.create(copied(bytes), settings).catch((error) => {
       throw unloadable(name, TRAINING_STEP_FILE, error);
     });
     return new LocalStep(bundle, session, description, onnxruntime);
@@ -248,8 +250,9 @@ export class LocalStep {
     const { size, online, target, shownMask } = batch;
     const [views, targets] = [this.description.views, this.description.targetViews];
     const { Tensor: Make } = this.#runtime;
-    const int = (data: BigInt64Array, ...shape: number[]) => new Make("int64", data, shape);
-    const float = (data: Float32Array, ...shape: number[]) => new Make("float32", data, shape);
+    // Of copies, since onnxruntime-web's proxy takes the buffers of what it is fed away, too.
+    const int = (data: BigInt64Array, ...shape: number[]) => new Make("int64", data.slice(), shape);
+    const float = (data: Float32Array, ...shape: number[]) => new Make("float32", data.slice(), shape);
     const feed: Record<string, Tensor> = {
       online_ids: int(online.ids, views * size, online.length),
       online_mask: int(online.mask, views * size, online.length),

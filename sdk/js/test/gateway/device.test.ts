@@ -199,6 +199,20 @@ test("what is erased during the training is not sent, and nothing of it is kept"
   }
 });
 
+test("what expired is not trained on, also where the store stays open and nothing is added", async () => {
+  let now = 1_800_000_000;
+  const store = await QueryStore.open(new MemoryBackend(), { clock: () => now, maxAgeDays: 7 });
+  await store.giveConsent();
+  for (const query of QUERIES) await store.add(query);
+  const [waiting, training] = [await device(store, { policy: {} }), await device(store)];
+  sent(await training.answer(offer(), release));
+  for (let day = 0; day < 8; day++) {
+    now += 86_400;
+    await declined(waiting.answer(offer({ round: 1 }), release), day < 7 ? /^idle is unknown/ : /^0 queries/);
+  }
+  await declined(training.answer(offer({ round: 1 }), release), /^0 queries|found 0/);
+});
+
 test("a damaged memory is begun anew", async () => {
   const store = await storeAt(new MemoryBackend());
   for (const damaged of [Uint8Array.of(1, 2, 3), new Uint8Array(200)]) {

@@ -56,6 +56,30 @@ test("each of several tabs is given every release once, and one of them fetches 
   assert.deepEqual(fetched, [first, second].map((release) => `/v1/releases/${digest(release)}`));
 });
 
+test("a release that could not be taken up is handed out again", async () => {
+  const { connection, paths } = gatewayOf({ release: first });
+  const [place, taken] = [new MemoryPlace(), [] as string[]];
+  const releases = await TrustedReleases.open(place);
+  let isFull = true;
+  const take = async ({ version }: { version: string }) => {
+    if (isFull) throw new RangeError("out of memory");
+    taken.push(version);
+  };
+  const participation = new Participation(connection, place);
+  for (let i = 0; i < 2; i++) await assert.rejects(participation.refresh(manifest, releases, take), RangeError);
+  await assert.rejects(participation.kept(manifest, releases, take), RangeError);
+  assert.notEqual(await place.read(RELEASE), null); // which is sound
+  isFull = false;
+  assert.equal((await participation.refresh(manifest, releases, take))?.version, "1");
+  assert.equal(await participation.refresh(manifest, releases, take), null);
+  assert.deepEqual(taken, ["1"]);
+  const again = new Participation(connection, place);
+  assert.equal((await again.kept(manifest, releases, take))?.version, "1");
+  assert.equal(await again.refresh(manifest, releases, take), null);
+  assert.deepEqual(taken, ["1", "1"]);
+  assert.equal(paths.filter((path) => path !== "/v1/releases/current").length, 1); // fetched once
+});
+
 test("a release is removed where it is not one to trust, and not where nothing can be written", async () => {
   const signed = Uint8Array.from(read("release.safetensors"));
   const place = new MemoryPlace();

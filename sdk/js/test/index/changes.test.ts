@@ -13,6 +13,7 @@ import {
   SpaceMismatchError,
 } from "pocketquery";
 import { type ChangeStore, MemoryChanges, openIndex } from "pocketquery/index";
+import { NOTHING_WRITTEN, writtenIn } from "../../dist/index/change_store.js";
 import { FileChanges } from "../../dist/index/file_changes.js";
 import { DATA, DIMENSION, drawer, source } from "./data.js";
 
@@ -26,6 +27,15 @@ async function filled(count: number): Promise<Uint8Array> {
   await index.delete(["d1", "d2"]);
   return changes.read();
 }
+
+test("changes in memory are copies, also of a Buffer", async () => {
+  const [changes, buffer] = [new MemoryChanges(), Buffer.from("changes")];
+  await changes.replace(buffer, NOTHING_WRITTEN);
+  const { begin } = writtenIn([buffer]);
+  buffer.fill(0);
+  const kept = new TextEncoder().encode("changes");
+  assert.deepEqual([await changes.read(), begin], [kept, kept]);
+});
 
 test("a log that was cut anywhere gives the changes before the cut, and can be gone on with", async () => {
   const whole = await filled(4);

@@ -7,6 +7,7 @@ import { openIndex, type QueryEncoder } from "pocketquery/index";
 import { termsOf } from "../../dist/index/analyzer.js";
 import { best, ranked } from "../../dist/index/vectors/best.js";
 import { compileFilter } from "../../dist/index/filters.js";
+import { comparable, parseExactly, parseMetadata } from "../../dist/index/metadata.js";
 import { integerMatrix } from "../../dist/index/vectors/integer_product.js";
 import { pairwiseSum, roundHalfEven } from "../../dist/index/vectors/numbers.js";
 import { quantize, unitVector, Vectors } from "../../dist/index/vectors/vectors.js";
@@ -116,6 +117,23 @@ test("a filter's bounds are Python's", () => {
     null,
   ];
   for (const filter of wrong) assert.throws(() => compileFilter(filter), InvalidInputError);
+});
+
+test("metadata with half of a character is damage, whole ones and backslashes are none", () => {
+  const sound = String.raw`{"a": ["\\ud800", "\ud83d\ude00"], "\u00e9": 9007199254740993}`;
+  assert.deepEqual(parseMetadata(sound, "it"), JSON.parse(sound));
+  assert.deepEqual(comparable(parseExactly(sound, "it")["\u00e9"]), [9007199254740993n]);
+  const last = String.raw`{"a": "\ud800", "a": "b"}`; // as in Python, it alone counts
+  assert.deepEqual(parseMetadata(last, "it"), { a: "b" });
+  for (const half of [
+    String.raw`{"a": [{"b": "\uDBFFx"}]}`,
+    String.raw`{"a": {"\udc00": 1}}`,
+    String.raw`{"a": "\ud800", "b": 9007199254740993}`,
+  ]) {
+    for (const parse of [parseMetadata, parseExactly]) {
+      assert.throws(() => parse(half, "it"), /^CorruptArtifactError: it is damaged: a document's metadata is no JSON object/);
+    }
+  }
 });
 
 test("a query that cannot be asked is refused", async () => {

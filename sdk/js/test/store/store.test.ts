@@ -160,6 +160,29 @@ test("what is left of a private round goes a day later, when the store is opened
   }
 });
 
+test("what expires goes from a store that stays open, where it is tidied", async () => {
+  for (const place of [new MemoryBackend(), new FileBackend(join(FOLDER, "open"))]) {
+    let now = 1_800_000_000;
+    const store = await QueryStore.open(place, { clock: () => now, maxAgeDays: 7 });
+    await store.giveConsent();
+    await store.add("an old query");
+    const epoch = await store.epoch();
+    await store.keep({ secure: Uint8Array.of(1), rounds: Uint8Array.of(2), adapter: Uint8Array.of(3) }, epoch);
+    const kept: number[] = [];
+    for (let day = 1; day <= 8; day++) {
+      now += 86_400;
+      await store.tidy();
+      kept.push(await store.size());
+      if (day === 7) assert.deepEqual(await store.kept("rounds"), Uint8Array.of(2));
+    }
+    assert.deepEqual(kept, [1, 1, 1, 1, 1, 1, 1, 0]); // as Python's does
+    assert.equal(await store.kept("rounds"), null);
+    assert.deepEqual(await store.kept("secure"), Uint8Array.of(1)); // a round that is under way is its device's
+    assert.notEqual(await store.epoch(), epoch);
+    await place.transact(({ rows }) => ({ result: assert.deepEqual(rows, []) }));
+  }
+});
+
 test("what plain rounds left goes with the last query that expires", async () => {
   for (const place of [new MemoryBackend(), new FileBackend(join(FOLDER, "rounds"))]) {
     let now = 1_800_000_000;
