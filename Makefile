@@ -63,7 +63,7 @@ format: .stamps/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# All benchmarks, 45 minutes on two quiet cores: docs/results.md. One alone: benchmarks/run_all.py NAME. What they
+# All benchmarks, 50 minutes on two quiet cores: docs/results.md. One alone: benchmarks/run_all.py NAME. What they
 # need is made first where it is missing, but for the public sets in data/ or $$POCKETQUERY_DATA (benchmarks/README.md).
 bench: .stamps/dev demo/bundle/manifest.json sdk/js/dist/node.js benchmarks/transformers_js/node_modules
 	$(BIN)/python benchmarks/rivals/environment.py
