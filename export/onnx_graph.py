@@ -104,8 +104,8 @@ def build_graph(
 
 def _largest_rank(student: SentenceEncoder, *, fixed_down: bool) -> int:
     """The default rank, or the largest below it whose release may travel."""
-    config = student.backbone.config
-    adapted = [(config.hidden_size, config.hidden_size)] * (2 * config.num_hidden_layers)
+    config, width = student.backbone.config, student.hidden_size
+    adapted = [(width, width)] * (2 * int(config.num_hidden_layers))
     head = [module for module in student.head or () if isinstance(module, nn.Linear)]
     adapted += [(module.in_features, module.out_features) for module in head]
     values = sum(d_out + (0 if fixed_down else d_in) for d_in, d_out in adapted)

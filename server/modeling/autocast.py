@@ -39,6 +39,6 @@ def has_bfloat16(device: torch.device) -> bool:
     """
     if device.type != "cpu":
         return True
-    if not torch.backends.mkldnn.is_available():  # builds for Apple's processors lack the question
-        return False
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False  # Apple's processors: builds for them do not know the question below
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -70,7 +70,7 @@ def test_what_a_later_stage_lacks_is_said_before_the_first(
     capsys: pytest.CaptureFixture[str],
     budget: dict[str, int],
 ) -> None:
-    stages = {"first": SMALL, "second": replace(SMALL, start="first", **budget)}  # type: ignore[arg-type]
+    stages = {"first": SMALL, "second": replace(SMALL, start="first", **budget)}
     monkeypatch.setattr(recipe, "BUDGETS", stages)
     data, output = data_folder(tmp_path / "data"), tmp_path / "presets"
     for folder in data.glob("science_pages"):
