@@ -43,7 +43,11 @@ from tests.tiny_models import bert_teacher, sentences
 CONFIG = replace(
     SMALL, training=replace(SMALL.training, learning_rate=3e-3), interpolation=1.0, largest_drift=2
 )
-LEARNS = replace(CONFIG, training=replace(CONFIG.training, steps=150, typo_share=0.2))
+LEARNS = replace(
+    CONFIG,
+    training=replace(CONFIG.training, steps=400, learning_rate=1e-2, typo_share=0.2),
+    most_queries=900,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     teacher.save(folder / "teacher")
     config = TrainingConfig(steps=30, batch_size=16, nearest=2, random_documents=16)
     distill(teacher, sentences(), folder / "student", student=StudentConfig("2x64"), config=config)
-    build(folder / "index", 150)
+    build(folder / "index", 300)
     export(folder / "student", folder / "bundle", GraphOptions(adapter_rank=4))
     return folder
 

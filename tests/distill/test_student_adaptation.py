@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     teacher.save(folder / "teacher")
     config = TrainingConfig(steps=4, batch_size=16, nearest=2, random_documents=16)
     distill(teacher, sentences(), folder / "student", student=StudentConfig("2x64"), config=config)
-    build(folder / "index", 150)
+    build(folder / "index", 300)
     return folder
 
 
@@ -177,7 +177,8 @@ def test_what_finds_more_is_saved_with_its_space_and_what_does_not_is_not(
     # Of a model drawn at random all texts move with any of them.
     longer = replace(
         SMALL,
-        training=replace(SMALL.training, steps=100),
+        training=replace(SMALL.training, steps=300),
+        most_queries=900,
         interpolation=1.0,
         largest_drift=2.0,
     )
