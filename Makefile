@@ -6,11 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-# The list of files in ARCHITECTURE.md, from the modules' first lines.
-architecture:
-	$(PYTHON) docs/list_files.py
-
-.PHONY: architecture demo docs dist test test-device test-js test-slow check format lint types bench bench-check reference clean
+.PHONY: demo docs dist test test-device test-js test-slow check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -54,7 +50,6 @@ test-js:
 check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python docs/list_files.py --check
 	$(BIN)/mypy -p pocketquery
 	$(BIN)/mypy tests examples benchmarks
 	$(BIN)/python -m pytest -n 2 --dist loadfile

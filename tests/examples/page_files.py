@@ -104,6 +104,7 @@ def write_notes(desk: Desk) -> None:
 
 
 @before("README.md")
+@before("tour.md")
 @before("how-to/own-documents.md", "constraints.txt")
 @before("how-to/large-corpora.md")
 def stand_in_checkout(desk: Desk) -> None:
@@ -209,7 +210,7 @@ def write_judgements(desk: Desk) -> None:
 # What the slow blocks need.
 
 
-@before("README.md", "demo/bundle")
+@before("tour.md", "demo/bundle")
 def link_demo(desk: Desk) -> None:
     """What ``make demo`` left in the checkout; without it the test is skipped, but not where CI
     runs, which makes it."""
@@ -220,7 +221,7 @@ def link_demo(desk: Desk) -> None:
     (desk.folder / "demo").symlink_to(demo)
 
 
-@before("README.md", "--student student")
+@before("tour.md", "--student student")
 def write_own_documents(desk: Desk) -> None:
     """The demo's student for one's own, and a corpus of two tenants with judged queries."""
     (desk.folder / "student").symlink_to(desk.folder / "demo" / "student")
@@ -241,7 +242,7 @@ def write_collection(folder: Path) -> None:
         (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
 
 
-@before("README.md", "--rounds 3")
+@before("tour.md", "--rounds 3")
 def lighten_trainable(desk: Desk) -> None:
     """Rounds train a lighter encoder of the same space."""
     shutil.rmtree(desk.folder / "trainable")

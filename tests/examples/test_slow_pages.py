@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 SLOW = [
     name
     for name in map(name_of, PAGES)
-    if name != "README.md" and any(block.way for block in blocks(name, slow=True))
-]  # test_readme.py runs that one: another process may
+    if name != "tour.md" and any(block.way for block in blocks(name, slow=True))
+]  # test_tour.py runs that one: another process may
 
 
 @pytest.mark.parametrize("name", SLOW)

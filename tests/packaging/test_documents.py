@@ -12,18 +12,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def test_architecture_lists_every_file_by_its_first_line() -> None:
-    command = [sys.executable, "docs/list_files.py", "--check"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert result.returncode == 0, result.stdout
-    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    bare = [line for line in page.splitlines() if line.startswith("- `") and line.endswith("`: ")]
-    assert not bare, f"modules without a docstring: {bare}"
-
-
-def test_every_command_of_the_readme_exists() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"^(?:\S*/)?pocketquery ([a-z]+) ", readme, re.MULTILINE))
+def test_every_command_of_the_tour_exists() -> None:
+    tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^(?:\S*/)?pocketquery ([a-z]+) ", tour, re.MULTILINE))
     command = [sys.executable, "-m", "pocketquery.sdk", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert {"distill", "export", "index", "encode", "search", "evaluate", "verify"} <= named
