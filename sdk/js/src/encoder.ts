@@ -32,7 +32,7 @@ export interface EncodeOptions {
   readonly truncateDim?: number | undefined;
   /** Whether a truncated vector is normalised again; a whole one is in either case. */
   readonly normalize?: boolean | undefined;
-  /** Ends the call with its reason, between two texts of a list. */
+  /** Ends the call with its reason, before a text or between two of a list. */
   readonly signal?: AbortSignal | undefined;
   /** Told after each text of a list how many are encoded, of how many. */
   readonly onProgress?: ((done: number, texts: number) => void) | undefined;
@@ -220,8 +220,8 @@ export class Encoder {
     const vectors = await this.#open().use(async (graph) => {
       const found: Float32Array[] = [];
       for (const text of texts) {
-        signal?.throwIfAborted();
-        found.push(await graph.embed(this.#tokenizer.encode(before + text)));
+        // A search's one text goes before the many of an addition.
+        found.push(await graph.embed(this.#tokenizer.encode(before + text), single, signal));
         if (!single) onProgress?.(found.length, texts.length);
       }
       return found;

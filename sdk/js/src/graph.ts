@@ -8,6 +8,7 @@
  */
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
+import { Turns } from "./cancelling.js";
 import type { AdapterTensors } from "./bundle/adapter_tensors.js";
 import { CorruptArtifactError, InvalidInputError, MissingExtraError, PocketQueryError } from "./errors.js";
 import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";
@@ -174,7 +175,7 @@ export class Graph {
   readonly adapter: AdapterTensors;
   readonly #session: InferenceSession;
   readonly #settings: GraphSettings;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns();
 
   constructor(session: InferenceSession, settings: GraphSettings, adapter: AdapterTensors) {
     this.#session = session;
@@ -184,20 +185,19 @@ export class Graph {
 
   /**
    * The vector of one text, L2-normalised by the graph: float32 of `dimension` numbers. `ids`: its
-   * token ids, special ones included. Calls take their turn: not every platform's session can run
-   * twice at once.
+   * token ids, special ones included. Calls take their turn, the urgent ones first: not every platform's
+   * session can run twice at once. Between two of them the thread's other work goes on.
    *
-   * Throws CorruptArtifactError: the graph cannot take the ids (they are of another vocabulary).
+   * Throws CorruptArtifactError: the graph cannot take the ids (they are of another vocabulary); and the
+   * signal's reason, where it aborts before the turn comes.
    */
-  embed(ids: readonly number[]): Promise<Float32Array> {
-    const turn = this.#last.then(() => this.#run(ids));
-    this.#last = turn.catch(() => undefined);
-    return turn;
+  embed(ids: readonly number[], isUrgent: boolean, signal?: AbortSignal): Promise<Float32Array> {
+    return this.#turns.take(() => this.#run(ids), isUrgent, signal);
   }
 
   /** Ends the session once what was asked for is computed. */
   async release(): Promise<void> {
-    await this.#last;
+    await this.#turns.done();
     await this.#session.release();
   }
 

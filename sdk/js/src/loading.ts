@@ -1,5 +1,6 @@
 /** Opening a bundle for encoding, and checking one whole. */
 
+import { throwIfAborted } from "./cancelling.js";
 import { Bundle, type BundleOptions } from "./bundle/bundle.js";
 import { Encoder, type EncoderOptions } from "./encoder.js";
 import { checkSource, type FileSource } from "./files/source.js";
@@ -67,7 +68,7 @@ export async function load(source: FileSource, options: LoadOptions): Promise<En
   const bundle = await Bundle.open(checkSource(source, "the bundle"), options);
   const encoder = await Encoder.ofBundle(bundle, options);
   try {
-    options.signal?.throwIfAborted();
+    throwIfAborted(options.signal);
     if (options.verify) {
       const golden = parseGolden(await bundle.read(GOLDEN_FILE));
       // The golden vectors are of the bundle's own adapter.

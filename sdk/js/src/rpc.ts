@@ -3,6 +3,7 @@
  * Errors of ours keep their class, an AbortSignal its effect, and progress its way.
  */
 
+import { reasonOf, throwIfAborted } from "./cancelling.js";
 import { ERROR_CLASSES, InvalidInputError, PocketQueryError } from "./errors.js";
 
 /** A Worker, a MessagePort, or a worker's own global object. */
@@ -103,7 +104,7 @@ class Calls {
 
   call(method: string, args: unknown[], { signal, onMessage }: CallOptions): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
+      throwIfAborted(signal);
       if (this.#missing !== null) throw failed(this.#missing);
       const id = ++this.#lastId;
       const abort = (): void => this.#port.postMessage({ kind: "abort", id } satisfies Message, []);
@@ -129,7 +130,7 @@ class Calls {
     const { resolve, reject, done, signal } = waiting;
     done();
     if (message.kind === "result") resolve(message.value);
-    else reject(signal?.aborted ? signal.reason : errorOf(message.name, message.text));
+    else reject(signal?.aborted ? reasonOf(signal) : errorOf(message.name, message.text));
   }
 
   /** Nobody may answer any more: whatever waits is told. */

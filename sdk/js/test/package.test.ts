@@ -67,7 +67,7 @@ test("the bundle that comes along is Python's, and opens without being named", a
   assert.deepEqual(mine, readFileSync(join(PACKAGE, "..", "default", "manifest.json")));
 });
 
-const MOST_CODE = 500_000; // bytes packed, beside the bundle
+const MOST_CODE = 525_000; // bytes packed, beside the bundle: five builds and their types
 
 async function bundled(code: string): Promise<number> {
   const { outputFiles } = await build({

@@ -5,6 +5,7 @@
  * id, the encoder to the rounding of its processor.
  */
 
+import { throwIfAborted } from "../cancelling.js";
 import type { Encoder } from "../encoder.js";
 import { CorruptArtifactError } from "../errors.js";
 import { Fields } from "../fields.js";
@@ -75,7 +76,7 @@ export async function replay(
   let leastCosine = 1;
   let largestDifference = 0;
   for (const golden of texts) {
-    signal?.throwIfAborted();
+    throwIfAborted(signal);
     checkIds(golden, encoder.tokenize(golden.text));
     const found = await encoder.encode(golden.text, { prompt: "" });
     const expected = Float32Array.from(golden.vector);

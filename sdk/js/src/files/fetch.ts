@@ -1,5 +1,6 @@
 /** Files under an address, for pages and everything else that has `fetch`. */
 
+import { throwIfAborted } from "../cancelling.js";
 import { concatenated } from "./bytes.js";
 import { ArtifactError, InvalidInputError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
@@ -75,7 +76,7 @@ export class FetchSource implements FileSource {
       address.search = this.#base.search;
       response = await this.#fetch(address.href, init);
     } catch (error) {
-      init.signal?.throwIfAborted();
+      throwIfAborted(init.signal);
       throw this.#failed(file, error);
     }
     if (response.ok || response.status === accepted) return response;
@@ -101,7 +102,7 @@ export class FetchSource implements FileSource {
       }
       if (bytes >= limit) await reader?.cancel();
     } catch (error) {
-      options.signal?.throwIfAborted();
+      throwIfAborted(options.signal);
       throw this.#failed(file, error);
     }
     return concatenated(chunks).subarray(0, options.limit);

@@ -2,6 +2,7 @@
 
 import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { throwIfAborted } from "../cancelling.js";
 import { CorruptArtifactError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 
@@ -48,7 +49,7 @@ export class FolderSource implements FileSource {
   }
 
   async #span(file: string, begin: number, end: number, options: ReadOptions): Promise<Uint8Array> {
-    options.signal?.throwIfAborted();
+    throwIfAborted(options.signal);
     const size = await this.size(file);
     if (size === null) throw missingFile(this.name, file);
     const bytes = new Uint8Array(Math.max(0, Math.min(end, size) - begin));
@@ -56,7 +57,7 @@ export class FolderSource implements FileSource {
     let done = 0;
     try {
       while (done < bytes.length) {
-        options.signal?.throwIfAborted();
+        throwIfAborted(options.signal);
         const length = Math.min(CHUNK, bytes.length - done);
         const { bytesRead } = await handle.read(bytes, done, length, begin + done);
         if (bytesRead === 0) break; // it became shorter meanwhile

@@ -1,5 +1,6 @@
 /** Files held in memory: what a page was given, unpacked, or made itself. */
 
+import { throwIfAborted } from "../cancelling.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 
 /** The files of a map from name to bytes. The bytes are shared, not copied. */
@@ -24,7 +25,7 @@ export class MemorySource implements FileSource {
   }
 
   async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
-    options.signal?.throwIfAborted();
+    throwIfAborted(options.signal);
     const bytes = this.#bytes(file).subarray(0, options.limit);
     options.onBytes?.(bytes.byteLength);
     return bytes;

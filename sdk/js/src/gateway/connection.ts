@@ -7,6 +7,7 @@
  * same on all devices.
  */
 
+import { reasonOf, throwIfAborted } from "../cancelling.js";
 import { concatenated } from "../files/bytes.js";
 import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
 import type { Fetch } from "../files/fetch.js";
@@ -130,11 +131,11 @@ export class GatewayConnection {
     let said: unknown = null;
     for (let attempt = 0; attempt < attempts; attempt++) {
       if (attempt > 0) await this.#sleep(pause(attempt, said));
-      signal?.throwIfAborted();
+      throwIfAborted(signal);
       try {
         return await this.#once(method, path, asked);
       } catch (error) {
-        signal?.throwIfAborted();
+        throwIfAborted(signal);
         const isOver = error instanceof RefusedError
           ? !AGAIN.includes(error.status) && error.code !== "not_in_time"
           : error instanceof PocketQueryError;
@@ -151,14 +152,14 @@ export class GatewayConnection {
   /** Wait, and up to half as long again, so that not all devices ask at once. */
   async wait(seconds: number): Promise<void> {
     await this.#sleep(seconds * (1 + Math.random() / 2));
-    this.#options.signal?.throwIfAborted();
+    throwIfAborted(this.#options.signal);
   }
 
   /** Not a moment longer than until the signal aborts. */
   #sleep(seconds: number): Promise<void> {
     const { sleep, signal } = this.#options;
     return new Promise((resolve, reject) => {
-      const leave = listen([signal], reject);
+      const leave = listen(signal, reject);
       void sleep(seconds).then(resolve, reject).finally(leave);
     });
   }
@@ -178,8 +179,8 @@ export class GatewayConnection {
           ...(body && { body }),
         });
     const controller = new AbortController();
-    const patience = AbortSignal.timeout(1000 * seconds);
-    const leave = listen([signal, patience], (reason) => controller.abort(reason));
+    const leave = listen(signal, (reason) => controller.abort(reason));
+    const patience = setTimeout(() => controller.abort(tooLate(seconds)), 1000 * seconds);
     let response: Response;
     let found: Uint8Array;
     try {
@@ -195,6 +196,7 @@ export class GatewayConnection {
       });
       found = await bodyOf(response);
     } finally {
+      clearTimeout(patience);
       leave();
     }
     const { status, headers: said } = response;
@@ -215,15 +217,19 @@ export class GatewayConnection {
   }
 }
 
-/** Tells the reason of the signals that abort, or have; what it returns takes its listeners off. */
-function listen(signals: readonly (AbortSignal | null)[], tell: (reason: unknown) => void): () => void {
-  const ends = signals.map((signal) => {
-    const abort = (): void => tell(signal?.reason);
-    if (signal?.aborted) abort();
-    signal?.addEventListener("abort", abort);
-    return () => signal?.removeEventListener("abort", abort);
-  });
-  return () => ends.forEach((end) => end());
+/** Tells the reason of a signal that aborts, or has; what it returns takes its listener off. */
+function listen(signal: AbortSignal | null, tell: (reason: unknown) => void): () => void {
+  if (signal === null) return () => undefined;
+  const abort = (): void => tell(reasonOf(signal));
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort);
+  return () => signal.removeEventListener("abort", abort);
+}
+
+function tooLate(seconds: number): Error {
+  const error = new Error(`no answer within ${seconds} seconds`);
+  error.name = "TimeoutError";
+  return error;
 }
 
 async function bodyOf(response: Response): Promise<Uint8Array> {

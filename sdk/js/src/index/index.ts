@@ -10,6 +10,7 @@
  * {@link ChangeStore} and is merged at search, so that the results are those of a Python index to
  * which the same was done.
  */
+import { breathe, throwIfAborted } from "../cancelling.js";
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
 import type { FileSource, Progress } from "../files/source.js";
 import { crc32 } from "../files/zip.js";
@@ -137,7 +138,7 @@ export async function openIndex(
   if (!CHECKS.includes(check)) {
     throw new InvalidInputError(`check is ${show(check)}, expected one of (${CHECKS.map(repr).join(", ")})`);
   }
-  signal?.throwIfAborted();
+  throwIfAborted(signal);
   if (source === null) return ownIndex(options);
   const [folder, encoder] = await Promise.all([
     readFolder(source, check, publicKey, options).then((found) =>
@@ -145,7 +146,7 @@ export async function openIndex(
     ),
     options.encoder,
   ]);
-  signal?.throwIfAborted();
+  throwIfAborted(signal);
   const { spaceId, dimension, documents, rows, vectorsFile } = folder;
   if (encoder && encoder.spaceId !== spaceId) {
     throw SpaceMismatchError.between(
@@ -285,12 +286,17 @@ export class Index {
     this.writable();
     const { signal } = checkOptions(options, ADD_OPTIONS);
     const checked = checkedDocuments(documents);
-    const added = this.prepared(checked, vectors ?? (await this.encoded(checked, options)));
-    signal?.throwIfAborted();
+    const rows = this.quantized(checked, vectors ?? (await this.encoded(checked, options)));
+    throwIfAborted(signal);
     await this.write(async () => {
-      const known = added.find(({ document }) => this.contents.rowOf(document!.id) !== undefined);
-      if (known) throw taken(known.document!.id);
-      if (!added.length) return;
+      const known = checked.find(({ id }) => this.contents.rowOf(id) !== undefined);
+      if (known) throw taken(known.id);
+      if (!checked.length) return;
+      const added: Added[] = [];
+      for (const [i, document] of checked.entries()) {
+        await breathe(signal);
+        added.push(analyzed(document, rows[i]!));
+      }
       await this.store({ add: added });
       for (const one of added) this.contents.add(one);
     });
@@ -369,16 +375,14 @@ export class Index {
     return documents.length ? this.encoder.encodeDocument(documents.map(content), options) : [];
   }
 
-  private prepared(documents: readonly Document[], vectors: readonly VectorLike[]): Added[] {
+  private quantized(documents: readonly Document[], vectors: readonly VectorLike[]): Uint8Array[] {
     if (!Array.isArray(vectors)) {
       throw new InvalidInputError(`vectors is ${kindOf(vectors)}, expected a list`);
     }
     if (documents.length !== vectors.length) {
       throw new InvalidInputError(`${documents.length} documents came with ${vectors.length} vectors`);
     }
-    return documents.map((document, i) =>
-      analyzed(document, quantize(unitVector(vectors[i], this.dimension, `vectors[${i}]`))),
-    );
+    return documents.map((_, i) => quantize(unitVector(vectors[i], this.dimension, `vectors[${i}]`)));
   }
 
   private writable(): void {

@@ -6,6 +6,7 @@
  * as thumbs type it, must rank them as the target network does on the clean one.
  */
 
+import { breathe } from "../cancelling.js";
 import type { AdapterTensor, AdapterTensors } from "../bundle/adapter_tensors.js";
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
 import type { Example } from "../store/example.js";
@@ -176,7 +177,7 @@ async function steps(
     return complaint(health, config.limits);
   };
   for (const rows of stream(count, size, config.steps, random)) {
-    signal?.throwIfAborted();
+    await breathe(signal);
     const refused = (await options.mayContinue?.()) ?? null;
     if (refused !== null) return ended(refused);
     const batch = batchOf(rows);

@@ -4,6 +4,7 @@
  * `pocketquery/search-worker-script` is one that is ready.
  */
 
+import { throwIfAborted } from "../cancelling.js";
 import type { Key } from "../bundle/signature.js";
 import type { Encoder } from "../encoder.js";
 import { InvalidInputError } from "../errors.js";
@@ -100,7 +101,7 @@ function indexMethods(encoderOf: (id: number) => Encoder): Methods {
         signal,
         onProgress,
       });
-      signal.throwIfAborted(); // nobody would close it
+      throwIfAborted(signal); // nobody would close it
       const id = ++last;
       indexes.set(id, index);
       const { spaceId, dimension, size } = index;

@@ -3,6 +3,7 @@
  * thread. The page makes the worker; `pocketquery/worker-script` is one that is ready.
  */
 
+import { throwIfAborted } from "../cancelling.js";
 import type { AdapterSource, EncodeOptions, Encoder } from "../encoder.js";
 import { InvalidInputError } from "../errors.js";
 import { MemorySource } from "../files/memory.js";
@@ -99,7 +100,7 @@ export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (i
       const { source, all } = await prepared(context, options);
       const loaded = await load(source, all);
       if (context.signal.aborted) await loaded.close();
-      context.signal.throwIfAborted(); // the one in use stays
+      throwIfAborted(context.signal); // the one in use stays
       const before = encoder;
       encoder = loaded;
       const id = ++last;

@@ -1,0 +1,97 @@
+/**
+ * Ending what a signal ends, and letting others run meanwhile.
+ *
+ * A signal may be a polyfill's (React Native brings abort-controller's) that has `aborted` and no more.
+ */
+
+/** Throws the reason of a signal that has aborted; an AbortError where it names none. */
+export function throwIfAborted(signal: AbortSignal | null | undefined): void {
+  if (signal?.aborted) throw reasonOf(signal);
+}
+
+/** Why a signal aborted. */
+export function reasonOf(signal: AbortSignal): unknown {
+  if (signal.reason !== undefined) return signal.reason;
+  const error = new Error("This operation was aborted");
+  error.name = "AbortError";
+  return error;
+}
+
+/** A thread that computes for so long lets others run: timers, clicks, messages of a page. */
+const LONGEST_BLOCK_MS = 8;
+
+let lastPause = 0;
+
+/**
+ * Let others run, where nobody did for some milliseconds; then see whether the signal aborted.
+ *
+ * To be awaited between two pieces of work: texts, documents. Throws the signal's reason.
+ */
+export async function breathe(signal?: AbortSignal | null): Promise<void> {
+  throwIfAborted(signal);
+  if (Math.abs(Date.now() - lastPause) < LONGEST_BLOCK_MS) return;
+  await pause();
+  lastPause = Date.now();
+  throwIfAborted(signal);
+}
+
+/**
+ * One turn of the event loop. A message comes back at once also in a tab in the background, where a
+ * timer waits a second, and lets timers and other messages go first, which scheduler.yield() does not.
+ */
+function pause(): Promise<void> {
+  return new Promise((resolve) => {
+    if (typeof MessageChannel !== "function") {
+      setTimeout(resolve, 0);
+      return;
+    }
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}
+
+interface Turn {
+  readonly start: () => Promise<void>;
+  readonly isUrgent: boolean;
+}
+
+/** Work that is done one after the other, with pauses between; what is urgent goes first. */
+export class Turns {
+  readonly #waiting: Turn[] = [];
+  #running: Promise<void> | null = null;
+
+  /** The result of `work` when its turn has come. Throws the signal's reason where it aborts before. */
+  take<T>(work: () => Promise<T>, isUrgent: boolean, signal?: AbortSignal): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const start = async (): Promise<void> => {
+        try {
+          throwIfAborted(signal);
+          resolve(await work());
+        } catch (error) {
+          reject(error);
+        }
+      };
+      this.#waiting.push({ start, isUrgent });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** When nothing waits any more. */
+  async done(): Promise<void> {
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      await breathe(); // what is urgent may arrive in it
+      const urgent = this.#waiting.findIndex(({ isUrgent }) => isUrgent);
+      const [next] = this.#waiting.splice(Math.max(urgent, 0), 1);
+      await next!.start();
+    }
+    this.#running = null;
+  }
+}

@@ -1,0 +1,99 @@
+/** Long work leaves room for timers and for a search, and ends when its signal says so. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Encoder } from "pocketquery";
+import { MemoryChanges, openIndex } from "pocketquery/index";
+import { FolderSource, load, verify } from "pocketquery/node";
+import * as onnxruntime from "pocketquery/runtime";
+import { Turns } from "../dist/cancelling.js";
+import { FIXTURES } from "./fixtures.js";
+
+const TEXTS = Array.from({ length: 400 }, (_, i) => `remember to water the plants in room ${i}`);
+const DOCUMENTS = TEXTS.map((text, i) => ({ id: `d${i}`, text }));
+const REASON = new Error("cancelled");
+
+const opened = (): Promise<Encoder> => load(`${FIXTURES}/tiny`, { onnxruntime });
+
+/** What a timer that is due at once aborts. */
+function soonAborted(): AbortSignal {
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(REASON), 0);
+  return controller.signal;
+}
+
+test("a timer runs while texts are encoded, and ends them", async () => {
+  const encoder = await opened();
+  let done = 0;
+  const onProgress = (): void => void done++;
+  await assert.rejects(encoder.encode(TEXTS, { signal: soonAborted(), onProgress }), REASON);
+  assert.ok(done < TEXTS.length, `${done} texts`);
+  assert.equal((await encoder.encode("still there")).length, encoder.dimension);
+});
+
+test("an addition that is ended adds nothing, with vectors or without", async () => {
+  const encoder = await opened();
+  const changes = new MemoryChanges();
+  const index = await openIndex(null, { encoder, changes });
+  const long = DOCUMENTS.map(({ id, text }) => ({ id, text: `${text} `.repeat(50) }));
+  const vectors = long.map(() => new Float32Array(encoder.dimension).fill(1));
+  for (const given of [null, vectors]) {
+    await assert.rejects(index.add(long, given, { signal: soonAborted() }), REASON);
+    assert.deepEqual([index.size, (await openIndex(null, { encoder, changes })).size], [0, 0]);
+  }
+  await index.add(DOCUMENTS.slice(0, 3));
+  assert.equal(index.size, 3);
+});
+
+test("a search that comes while documents are added is answered first", async () => {
+  const encoder = await opened();
+  const index = await openIndex(null, { encoder, changes: new MemoryChanges() });
+  await index.add(DOCUMENTS.slice(0, 1));
+  const over: string[] = [];
+  const additions = [1, 2, 3].map(async (part) => {
+    await index.add(DOCUMENTS.slice(100 * part, 100 * part + 100));
+    over.push("addition");
+  });
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  const hits = await index.search("water the plants", { k: 1 });
+  over.push("search");
+  await Promise.all(additions);
+  assert.deepEqual([over, hits[0]?.id, index.size], [["search", "addition", "addition", "addition"], "d0", 301]);
+});
+
+test("what is urgent goes before what waits, in the order in which it came", async () => {
+  const turns = new Turns();
+  const order: string[] = [];
+  const take = (name: string, isUrgent: boolean, signal?: AbortSignal): Promise<void> =>
+    turns.take(async () => void order.push(name), isUrgent, signal);
+  const controller = new AbortController();
+  const all = [take("a", false), take("ended", false, controller.signal), take("b", false), take("c", true), take("d", true)];
+  controller.abort(REASON);
+  assert.deepEqual((await Promise.allSettled(all)).map(({ status }) => status[0]), ["f", "r", "f", "f", "f"]);
+  await turns.done();
+  assert.deepEqual(order, ["c", "d", "a", "b"]);
+});
+
+/** As of polyfills: it knows whether it aborted, and neither its reason nor how to throw it. */
+class PlainSignal extends EventTarget {
+  constructor(readonly aborted: boolean) {
+    super();
+  }
+}
+
+test("a signal of a polyfill is heard wherever one may be given", async () => {
+  const encoder = await opened();
+  const index = await openIndex(null, { encoder, changes: new MemoryChanges() });
+  const source = new FolderSource(`${FIXTURES}/tiny`);
+  const uses: ((signal: AbortSignal) => Promise<unknown>)[] = [
+    (signal) => load(source, { onnxruntime, signal }),
+    (signal) => verify(source, { onnxruntime, signal }),
+    (signal) => source.read("manifest.json", { signal }),
+    (signal) => encoder.encode(["a", "b"], { signal }),
+    (signal) => openIndex(null, { encoder, signal }),
+    (signal) => index.add(DOCUMENTS.slice(0, 1), null, { signal }),
+  ];
+  for (const use of uses) {
+    await assert.rejects(use(new PlainSignal(true) as unknown as AbortSignal), { name: "AbortError" });
+    await use(new PlainSignal(false) as unknown as AbortSignal);
+  }
+});
