@@ -7,7 +7,7 @@ letters mistyped; the documents are the forum's posts, encoded by the teacher. C
 of the teacher's ten nearest posts, for the post as typed, that are among the encoder's ten; the
 post itself is left out. Nobody has to have judged a post, so the intervals are a sixth as wide as
 those of nDCG@10 on the same forums: a few duplicates in a thousand questions cannot tell two
-students of one shape apart (LOG.md).
+students of one shape apart (research/LOG.md).
 
 ``--papers`` asks the same of biomedical papers, from a clone of https://github.com/PLOS/allofplos
 (its starter corpus, 127 articles under CC BY, which no encoder of ours learnt from): sentences of

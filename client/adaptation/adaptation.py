@@ -97,7 +97,7 @@ class AdaptationConfig:
             hybrid_loss_weight=self.teacher_weight,
             hybrid_candidates=self.candidates,
             hybrid_sharpness=self.sharpness,
-            hybrid_mistyped=0.0,  # more gains mistyped what it loses as typed (LOG.md)
+            hybrid_mistyped=0.0,  # more gains mistyped what it loses as typed (research/LOG.md)
             typo_rate=self.typo_rate,
         )
 

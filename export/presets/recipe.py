@@ -138,7 +138,7 @@ BUDGETS = {
         typo_share=0.4, seed=_CONFIG.seed + 3, texts_seed=_CONFIG.seed + 1, start="narrower",
         feed_forward=704, interpolation=0.5,
     ),
-    # From there half an hour on what is like textbooks: finds more that is mistyped (LOG.md).
+    # From there half an hour on what is like textbooks: finds more that is mistyped.
     "technical": Budget(
         250_000, 300_000, 16_000, 1, 30_000, 1_000, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 5, texts_seed=_CONFIG.seed + 2, technical_share=0.2,
@@ -151,7 +151,7 @@ BUDGETS = {
         typo_share=0.4, seed=_CONFIG.seed + 6, texts_seed=_CONFIG.seed + 3, science_pieces=150_000,
         start="default", feed_forward=736, interpolation=0.75,
     ),
-    # Of the table's 3mb and 1mb, with --steps 2000 and 4000; 6mb of it was not taken (LOG.md).
+    # Of the table's 3mb and 1mb, with --steps 2000 and 4000; 6mb of it was not taken.
     "pages": Budget(
         1_400_000, 500_000, 30_000, 2, None, 16_000, 1024, typo_share=0.4, seed=_CONFIG.seed + 2
     ),

@@ -3,7 +3,7 @@
 Masked language modelling from random tables first learns how frequent every token is, then for
 thousands of steps which tokens occur together, and only then to read. Both can be counted: the
 head's bias is set to the log frequencies, the table to a factorisation of what co-occurs. With it a
-4x128 encoder was after 750 steps where it came to in 6,000 without (LOG.md).
+4x128 encoder was after 750 steps where it came to in 6,000 without (research/LOG.md).
 
 "Neural Word Embedding as Implicit Matrix Factorization" (Levy & Goldberg, 2014), section 3, with
 the smoothed contexts and the square root of the singular values of "Improving Distributional
