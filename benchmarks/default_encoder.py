@@ -1,4 +1,4 @@
-"""The encoder that comes along: what it finds, weighs and costs, beside larger ones and rivals.
+"""The built-in encoder: what it finds, weighs and costs, beside larger ones and rivals.
 
     python benchmarks/default_encoder.py [--data FOLDER] [--also BUNDLE ...] [--model2vec N ...]
 

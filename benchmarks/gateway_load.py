@@ -3,7 +3,7 @@
     python benchmarks/gateway_load.py
 
 One gateway process, as ``pocketquery gateway`` runs it, and devices that upload over loopback: each
-request is of another registered device, signed, of the size that the encoder that comes along has,
+request is of another registered device, signed, of the size that the built-in encoder has,
 and answered when its update is on disk. All of them are made before the clock starts. What is
 measured, in turns:
 

@@ -3,7 +3,7 @@ how long they take.
 
     python benchmarks/javascript.py
 
-With the bundle that comes along and the demo's documents, encoded by it:
+With the built-in bundle and the demo's documents, encoded by it:
 
 - ids of 100,000 diverse texts, of every script (equal);
 - vectors of 500 texts and the golden ones: onnxruntime-node (equal to the bit); in Chromium our own

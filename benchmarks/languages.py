@@ -123,7 +123,7 @@ def write_page() -> None:
 
 
 def made(work: Path) -> dict[str, Any]:
-    """What there was to learn from, and what came of it."""
+    """The training texts, and the result."""
     pages = {path.stem: read_pages(path) for path in sorted((work / "texts").glob("*.jsonl"))}
     encoder = SentenceEncoder.load(work / "encoder")
     return {

@@ -2,7 +2,7 @@
 
 The texts are sentences of the public pages of Wikipedia and, until there are enough, clauses of
 them and runs of eight words, each once, each with the tenant that a hash of its text names. They
-are written as shards, encoded by the encoder that comes along, indexed, and the index is cut into
+are written as shards, encoded by the built-in encoder, indexed, and the index is cut into
 a slice for every tenant, by workers, too. In both steps a worker is killed (SIGKILL) once. What is
 finished is kept: the same command goes on where an earlier one ended, and kills again.
 

@@ -139,7 +139,7 @@ class Meter(Mapping[int, Client]):
     """The devices and the publisher of a simulation, with their processor time.
 
     Args:
-        simulation: an opened one.
+        simulation: an open simulation.
         folder: its own.
         measured: gets a row a round.
         trained: how many devices of a round train, the others send what these learnt; 0: all.

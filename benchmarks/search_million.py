@@ -105,7 +105,7 @@ def ran(part: str, work: Path, documents: int) -> Figures:
 
 
 def built(work: Path, documents: int) -> Figures:
-    """What the build took; it is made again where another number of documents is asked for."""
+    """What the build took; it is rebuilt where another number of documents is asked for."""
     record = work / "build.json"
     kept = json.loads(record.read_text()) if record.is_file() else {}
     if kept.get("documents") != documents:

@@ -3,7 +3,7 @@
     (cd benchmarks/transformers_js && npm ci --ignore-scripts)
     python benchmarks/transformers_js.py
 
-Both pages load the encoder of the bundle that comes along (int8 ONNX; ``--bundle`` takes another),
+Both pages load the encoder of the built-in bundle (int8 ONNX; ``--bundle`` takes another),
 ours as the bundle, theirs in the layout transformers.js wants (``config.json``,
 ``tokenizer.json``, ``onnx/model_quantized.onnx``), and make one vector: in WebAssembly, one
 thread, from files served on the loopback, compressed alike, with nothing cached. Ours brings its

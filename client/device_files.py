@@ -1,4 +1,4 @@
-"""The device that lies in files: what a SuperNode's ``--node-config``, or a command, names.
+"""A device loaded from disk: what a SuperNode's ``--node-config``, or a command, names.
 
 ``state`` is a folder for ``queries.sqlite``, the query store, and ``rounds.safetensors``, what is
 kept between rounds. Optional: ``public-key`` (bundle and releases must be signed by its private

@@ -33,7 +33,7 @@ teacher's meaning, and that by its meaning alone, teach the student. No label, a
 encoded again. Queries cut from documents that were kept aside decide: what is not shown to find
 more is not written, and the exit status is 1. Killed and run again, it continues where it was.
 With --bundle its adapter alone learns: a release of at most 100 KB that devices swap in, for less
-of a gain. A bundle's student is read out of it; default is the encoder that comes along.
+of a gain. A bundle's student is read out of it; default is the built-in encoder.
 pocketquery adapt does the same without torch, to a lesser gain yet.
 """
 

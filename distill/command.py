@@ -61,7 +61,7 @@ def distill(subparsers: Any) -> None:
         "--start",
         metavar="STUDENT",
         help="go on from this one, with its shape and vocabulary: a folder as distill saves it, or "
-        "a bundle, by its path or name; default is the encoder that comes along",
+        "a bundle, by its path or name; default is the built-in encoder",
     )
     add(
         "--interpolation",

@@ -122,7 +122,7 @@ class Served(Protocol):
 
 @dataclass(frozen=True)
 class StudentAdaptation:
-    """What came of it.
+    """The result.
 
     Attributes:
         path: of the adapted student, or of the release; None where the verdict refuses it and

@@ -38,7 +38,7 @@ examples:
   pocketquery index --encoded encoded --output index
 
 Killed and run again with the same documents, it continues where it was. Without --teacher and
---symmetric the teacher of the encoder that comes along encodes (extra "demo").
+--symmetric the teacher of the built-in encoder encodes (extra "demo").
 """
 
 

@@ -2,7 +2,7 @@
 
     from pocketquery import sdk
 
-    sdk.encode("how do plants make sugar")  # with the encoder that comes along
+    sdk.encode("how do plants make sugar")  # with the built-in encoder
 
     encoder = sdk.load("bundle")
     with sdk.open_index("index", encoder=encoder) as index:

@@ -307,7 +307,7 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bundle",
         help="the query encoder: a folder, a zip, or an installed one's name (default: "
-        "$POCKETQUERY_BUNDLE, else the one that comes along)",
+        "$POCKETQUERY_BUNDLE, else the built-in one)",
     )
 
 

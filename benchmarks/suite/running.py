@@ -29,7 +29,7 @@ MISSING: dict[Need, tuple[str, str]] = {
 
 
 class Run(NamedTuple):
-    """What came of a run: the figures, or none and why."""
+    """The result of a run: the figures, or none and why."""
 
     figures: dict[str, Any] | None
     status: int

@@ -186,7 +186,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "default_encoder.py",
-        "the encoder that comes along: found, weight, time, beside larger ones and rivals",
+        "the built-in encoder: found, weight, time, beside larger ones and rivals",
         600,
         (
             _T("default/bytes", "<=", 6_000_000),

@@ -104,7 +104,7 @@ class AdaptationConfig:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What came of it.
+    """The result.
 
     Attributes:
         adapter: the tensors, float32 by name; swap them in, or write them with ``write_adapter``.

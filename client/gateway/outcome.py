@@ -1,4 +1,4 @@
-"""What came of a device's turn at its gateway."""
+"""The outcome of a device's turn at its gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BINARY = {"content-type": "application/octet-stream"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of asking for an offer, or for what is to be answered.
+    """The reply to a request for an offer, or for what is to be answered.
 
     Attributes:
         what: "idle" (there was none), "declined", "accepted", "left out" or "over"; in a private

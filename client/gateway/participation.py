@@ -1,4 +1,4 @@
-"""One device's part in rounds through a gateway: register, take an offer, send what came of it,
+"""One device's part in rounds through a gateway: register, take an offer, send the result,
 fetch the release in force. What the device does with an offer is device.py's.
 """
 

@@ -42,7 +42,7 @@ _WORDS = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Example:
-    """A query as it was typed, and what came of it.
+    """A query as it was typed, and its result.
 
     Attributes:
         query: the text.

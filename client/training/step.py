@@ -63,7 +63,7 @@ class LocalStep:
 
     @classmethod
     def open(cls, bundle: Bundle | Path | str, *, num_threads: int = 1) -> LocalStep:
-        """The training step in ``bundle``, an opened one or its path.
+        """The training step in ``bundle``, an open bundle or its path.
 
         Args:
             bundle: where ``train_step.onnx`` lies, beside the encoder it belongs to.

@@ -34,7 +34,7 @@ __all__ = ["BatchSource", "LocalConfig", "LocalResult", "train_locally", "train_
 
 @dataclass(frozen=True)
 class LocalResult:
-    """What came of a round on the device.
+    """The result of a round on the device.
 
     Attributes:
         change: new minus given value of every tensor that ships, float32; empty where the run was

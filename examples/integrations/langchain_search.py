@@ -25,7 +25,7 @@ class PocketQueryEmbeddings(Embeddings):  # type: ignore[misc]
     an index with it and use :class:`PocketQueryRetriever`.
 
     Args:
-        encoder: None takes the one that comes along.
+        encoder: None takes the built-in one.
     """
 
     def __init__(self, encoder: sdk.Encoder | None = None) -> None:

@@ -21,7 +21,7 @@ class PocketQueryEmbedding(BaseEmbedding):  # type: ignore[misc]
     """A query encoder for LlamaIndex's vector stores; documents are encoded by it too.
 
     Args:
-        encoder: None takes the one that comes along.
+        encoder: None takes the built-in one.
     """
 
     _encoder: sdk.Encoder = PrivateAttr()

@@ -48,7 +48,7 @@ function improved(caller) {
   };
 }
 
-/** Do what a button asks for; say what came of it, and leave the focus where one can go on. */
+/** Do what a button asks for; say the result, and leave the focus where one can go on. */
 async function during(id, begun, work) {
   const buttons = [...$("learning").querySelectorAll("button")];
   const hadFocus = $("learning").contains(document.activeElement);

@@ -279,7 +279,7 @@ def main() -> int:
         "--bundle",
         type=Path,
         default=HERE.parents[1] / "sdk" / "default",
-        help="a query encoder's folder; default: the one that comes along",
+        help="a query encoder's folder; default: the built-in one",
     )
     parser.add_argument("--index", type=Path, required=True, help="an index of the same space")
     parser.add_argument("--public-key", type=Path, help="PEM file; both must be signed by its half")

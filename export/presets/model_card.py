@@ -1,4 +1,4 @@
-"""The model card of an encoder that comes along: what it is, learnt from, and is not for."""
+"""The model card of a built-in encoder: what it is, learnt from, and is not for."""
 
 from __future__ import annotations
 

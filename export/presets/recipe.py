@@ -132,7 +132,7 @@ BUDGETS = {
         400_000, 150_000, 16_000, 1, 30_000, 1_200, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 1, start="brief", interpolation=0.5,
     ),
-    # Another hour, wider: the encoder that came along before (from the last stage's 8-bit file).
+    # Another hour, wider: the built-in encoder before (from the last stage's 8-bit file).
     "default": Budget(
         500_000, 250_000, 24_000, 1, 30_000, 1_200, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 3, texts_seed=_CONFIG.seed + 1, start="narrower",
@@ -145,7 +145,7 @@ BUDGETS = {
         start="default", feed_forward=736, interpolation=0.5,
     ),
     # From "default" on, too, the words of fields of which pages and textbooks have little: the
-    # encoder that comes along.
+    # built-in encoder.
     "science": Budget(
         30_000, 40_000, 6_000, 1, 10_000, 450, 1024, 0.5,
         typo_share=0.4, seed=_CONFIG.seed + 6, texts_seed=_CONFIG.seed + 3, science_pieces=150_000,

@@ -33,7 +33,7 @@ class Metrics:
             ("stage", "verdict"), registry=self.registry,
         )  # fmt: skip
         self.attestations = Counter(
-            "gateway_attestations", "Evidence that was checked, by what came of it", ("outcome",),
+            "gateway_attestations", "Evidence that was checked, by outcome", ("outcome",),
             registry=self.registry,
         )  # fmt: skip
         self.ended = Counter(

@@ -29,7 +29,7 @@ _KEPT_SECONDS = 7 * 86_400
 
 
 class RunInJournal(Protocol):
-    """Runs a function of the journal, and says what came of it once that is on disk."""
+    """Runs a function of the journal, and gives its result once that is on disk."""
 
     def __call__(self, work: Callable[[GatewayJournal], Any]) -> Awaitable[Any]: ...
 

@@ -24,7 +24,7 @@ DAY = 86_400.0
 AHEAD = START + 5000 * DAY
 QUERIES = ["oil crisis", "Oil  Crisis?", "how do plants make sugar", "Zürich", "東京", " ", "?!"]
 LIMITS = {"max_rows": 6, "max_age_days": 30.0, "max_bytes": 220}
-_ANSWERED = ("result", "consent", "renewed", "kept")  # what a step says of what came of it
+_ANSWERED = ("result", "consent", "renewed", "kept")  # what a step says of its result
 
 
 def main() -> None:

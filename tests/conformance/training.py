@@ -1,6 +1,6 @@
 """Write conformance/training: a tiny bundle with a training step, and what Python trains with it.
 
-``steps.json.gz`` holds 20 steps as they were fed and what came of them; a whole local training,
+``steps.json.gz`` holds 20 steps as they were fed and how they ended; a whole local training,
 drawn from Python's ``random`` alone so that another implementation can draw the same; another one
 that the hybrid ranking of the index beside it teaches; figures of the monitors; and views of many
 texts, each with the state of the generator they were drawn from.

@@ -82,7 +82,7 @@ def adapted(
     bundle: Bundle | None = None,
     **options: Any,
 ) -> tuple[dict[str, Any], StudentAdaptation]:
-    """The tensors, whether they were kept or not, and what came of it."""
+    """The tensors, whether they were kept or not, and its result."""
     student = SentenceEncoder.load(folder / "student")
     with open_index(folder / "index") as index:
         found = adapt_adapter(

@@ -81,7 +81,7 @@ def build(path: Path, count: int, teacher: SentenceEncoder | None = None) -> Non
 def adapted(
     folder: Path, output: Path, config: StudentAdaptationConfig = SMALL
 ) -> tuple[str, StudentAdaptation]:
-    """The fingerprint of the weights, whether they were kept or not, and what came of it."""
+    """The fingerprint of the weights, whether they were kept or not, and its result."""
     student = SentenceEncoder.load(folder / "student")
     teacher = SentenceEncoder.load(folder / "teacher")
     with open_index(folder / "index") as index:

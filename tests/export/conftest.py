@@ -64,7 +64,7 @@ def student_folder(student: SentenceEncoder, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session")
 def encoder() -> sdk.Encoder:
-    """The one that comes along."""
+    """The built-in one."""
     return sdk.load()
 
 

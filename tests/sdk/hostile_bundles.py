@@ -2,7 +2,7 @@
 
 ``broken_bundle`` draws one from a seed. The hashes in the manifest are those of the broken files,
 unless it draws otherwise: what lies behind the hashes must hold as well. ``outcome`` opens it on
-every way in and says what came of it; anything but a result or an error of the package escapes.
+every way in and says how it ended; anything but a result or an error of the package escapes.
 
 ``python -m tests.sdk.hostile_bundles FIRST COUNT`` runs many, each seed printed where one escapes
 or takes memory out of all proportion.

@@ -26,12 +26,12 @@ export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
   readonly onnxruntime?: OnnxRuntime;
 };
 
-/** Where the bundle lies that comes along. */
+/** Where the built-in bundle is. */
 export const DEFAULT_BUNDLE = fileURLToPath(new URL("../default", import.meta.url));
 
 /**
- * Open the bundle at a path (a folder, or a zip of it) or in a source; without one, the bundle that
- * comes along. Errors as the core's `load`.
+ * Open the bundle at a path (a folder, or a zip of it) or in a source; without one, the
+ * built-in bundle. Errors as the core's `load`.
  */
 export async function load(
   bundle: string | FileSource = DEFAULT_BUNDLE,

@@ -19,12 +19,12 @@ export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
   readonly onnxruntime?: OnnxRuntime;
 };
 
-/** Where the bundle lies that comes along, as long as `default/` is served beside `dist/`. */
+/** Where the built-in bundle is, as long as `default/` is served beside `dist/`. */
 export const DEFAULT_BUNDLE = new URL("../default", import.meta.url);
 
 /**
- * Open the bundle at an address (a folder, or a ".zip") or in a source; without one, the bundle that
- * comes along. Errors as the core's `load`.
+ * Open the bundle at an address (a folder, or a ".zip") or in a source; without one, the
+ * built-in bundle. Errors as the core's `load`.
  */
 export async function load(
   bundle: string | URL | FileSource = DEFAULT_BUNDLE,

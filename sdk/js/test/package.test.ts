@@ -56,7 +56,7 @@ function sum(sizes: readonly number[]): number {
   return sizes.reduce((all, size) => all + size, 0);
 }
 
-test("the bundle that comes along is Python's, and opens without being named", async () => {
+test("the built-in bundle is Python's, and opens without being named", async () => {
   const encoder = await node.load();
   const vector = await encoder.encodeQuery("how do I get a refund");
   assert.equal(vector.length, 384);

@@ -19,7 +19,7 @@ __all__ = ["OpenedEncoder", "EncoderSource"]
 
 @dataclass(frozen=True)
 class OpenedEncoder:
-    """An opened one.
+    """An open one.
 
     Attributes:
         space_id: of its vectors.
@@ -43,7 +43,7 @@ class EncoderSource:
     Attributes:
         teacher: a model folder, Hub name or "demo"; without meaning beside ``symmetric``.
         symmetric: the bundle encodes.
-        bundle: beside ``symmetric`` the one that encodes (None: the one that comes along), else
+        bundle: beside ``symmetric`` the one that encodes (None: the built-in one), else
             one whose space must be the teacher's.
         public_key: the bundle must be signed by its private half.
         device: torch's.

@@ -26,7 +26,7 @@ def add_encoder(parser: argparse.ArgumentParser) -> None:
     add(
         "--bundle",
         help="check before encoding that this bundle lives in the teacher's space; with "
-        "--symmetric, what encodes (default: the one that comes along)",
+        "--symmetric, what encodes (default: the built-in one)",
     )
     add_public_key(parser)
     add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")

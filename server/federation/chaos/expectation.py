@@ -1,4 +1,4 @@
-"""What must come of a run, from who was harmed and how, without looking at what came of it.
+"""What must come of a run, from who was harmed and how, without looking at its result.
 
 A plain round must release the aggregate of exactly those replies that were valid and in time, a
 private one that of exactly the survivors that the protocol's rules name, or be skipped for the

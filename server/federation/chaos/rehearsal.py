@@ -107,7 +107,7 @@ class Rehearsal:
         stores: the users' queries, by name.
         options: of the rounds.
         limits: what devices accept of an offer.
-        trained: what came of training, by user; the devices of the others send means of it. None:
+        trained: the results of training, by user; the devices of the others send means of it. None:
             a device trains whenever it is asked.
     """
 

@@ -65,7 +65,7 @@ class CohortDriver:
     def run(
         self, heard: RoundReport, opened: OpenRound, offer: Offer, nodes: Sequence[int]
     ) -> RoundReport:
-        """What came of asking ``nodes`` for their cohorts; in the journal when this returns.
+        """The replies of ``nodes`` for their cohorts; in the journal when this returns.
 
         Args:
             heard: the running report.

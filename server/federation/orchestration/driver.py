@@ -194,7 +194,7 @@ class Driver:
     def _hear(
         self, heard: RoundReport, opened: OpenRound, nodes: list[int], known: set[str]
     ) -> RoundReport:
-        """What came of asking ``nodes``, which is in the journal when this returns."""
+        """The replies of ``nodes``, which are in the journal when this returns."""
         number = opened.state.round
         if opened.secure is None and self._secure is not None:
             raise InvalidInputError(

@@ -51,7 +51,7 @@ def simulate_with_ray(
     """Run the rounds that are left, one device a core; the reports of all of them.
 
     Args:
-        simulation: an opened one, without faults: those are the in-process grid's.
+        simulation: an open simulation, without faults: those are the in-process grid's.
         show: told of every change of the running round's report.
 
     Raises:

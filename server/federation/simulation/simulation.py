@@ -153,7 +153,7 @@ def simulate(
     """Run the rounds that are left, in this process; the reports of all of them.
 
     Args:
-        simulation: an opened one.
+        simulation: an open simulation.
         show: told of every change of the running round's report.
     """
     return run_rounds(

@@ -33,7 +33,7 @@ class Attesting:
     Args:
         checker: looks at evidence; None: any device may register.
         seconds: that it has.
-        metrics: where what came of it is counted.
+        metrics: where outcomes are counted.
         clock: seconds since 1970, for how long challenges hold.
 
     Attributes:

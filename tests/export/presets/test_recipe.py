@@ -1,4 +1,4 @@
-"""The recipe of the encoders that come along, whole: few texts, few steps, the real teacher."""
+"""The recipe of the built-in encoders, whole: few texts, few steps, the real teacher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundle that comes along, and those that data packages bring."""
+"""The built-in bundle, and those that data packages bring."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.server.federation.small_federation import QUICK
 
 
 def main(files: Path, output: Path) -> None:
-    """Print what came of rounds whose disk is full, and of rounds that go on after that."""
+    """Print the results of rounds whose disk is full, and of rounds that go on after that."""
     os.chdir(files)  # paths are relative, and workers have other working folders
     read = SimulationFiles(
         Path("bundle"), Path("index"), queries=Path("queries.tsv"), users=8, queries_each=6

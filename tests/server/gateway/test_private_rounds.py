@@ -95,7 +95,7 @@ class Spied:
 
 @dataclass
 class Turn:
-    """What came of one turn of a device."""
+    """The outcome of one turn of a device."""
 
     place: int
     round: int

@@ -165,7 +165,7 @@ def test_a_killed_run_takes_the_vocabulary_and_the_table_it_had_made(
 ) -> None:
     arguments = ["--documents", documents, "--output", str(tmp_path / "model"), *SMALL.split()]
     kill(monkeypatch, *arguments)
-    with monkeypatch.context() as patched:  # neither is made again
+    with monkeypatch.context() as patched:  # neither is built anew
         patched.setattr("pocketquery.server.corpus.new_tokenizer.train_tokenizer", None)
         patched.setattr("pocketquery.server.modeling.cooccurrence.Cooccurrence", None)
         assert command(*arguments) == 0

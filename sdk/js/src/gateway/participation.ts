@@ -1,5 +1,5 @@
 /**
- * A device's part in rounds through a gateway: register, take an offer, send what came of it, fetch
+ * A device's part in rounds through a gateway: register, take an offer, send the result, fetch
  * the release in force; Python's `client/gateway/participation.py`. What the device does with an
  * offer is device.ts's.
  */
@@ -31,7 +31,7 @@ const PRIVATE = "a private round (a secure sum) was offered, and this device tak
 const JSON_TYPE = { "content-type": "application/json" };
 const UNTRUSTED = [CorruptArtifactError, SignatureError, RollbackError, SpaceMismatchError];
 
-/** What came of asking for an offer. */
+/** The reply to a request for an offer. */
 export interface Outcome {
   /** "idle": there was none; "over": somebody else was faster, or the time was up. */
   readonly what: "idle" | "declined" | "accepted" | "left out" | "over";

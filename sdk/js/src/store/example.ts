@@ -1,4 +1,4 @@
-/** A query as it was typed, and what came of it. */
+/** A query as it was typed, and its result. */
 
 import { InvalidInputError } from "../errors.js";
 import { kindOf, repr } from "../python_text.js";

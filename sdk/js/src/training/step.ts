@@ -89,7 +89,7 @@ export interface StepLosses {
   readonly openedLoss: number;
 }
 
-/** What came of a step: the state after it; losses and online vectors (V * B, d) before it. */
+/** The result of a step: the state after it; losses and online vectors (V * B, d) before it. */
 export interface StepOutcome {
   readonly state: State;
   readonly losses: StepLosses;
@@ -130,7 +130,7 @@ export class LocalStep {
   }
 
   /**
-   * The training step in a bundle, an opened one or its files.
+   * The training step in an open bundle or its files.
    *
    * Throws ArtifactNotFoundError (no such bundle, or it brings no training step),
    * CorruptArtifactError (the graph is damaged, its inputs or outputs are not as it says, or it was

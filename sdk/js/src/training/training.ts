@@ -21,7 +21,7 @@ import { Random } from "./random.js";
 import { normOf } from "./transforms.js";
 import type { LocalStep, State, StepBatch, StepLosses, StepOutcome } from "./step.js";
 
-/** What came of a training. */
+/** The result of a training. */
 export interface LocalResult {
   /** The new adapter; null where the run was stopped: then nothing of it is left. */
   readonly adapter: AdapterTensors | null;

@@ -47,7 +47,7 @@ class Spoilt:
 
 
 def main(mode: str, corpus: str, output: Path) -> None:
-    """Encode on Ray; print what came of it."""
+    """Encode on Ray; print the result."""
     marker = output.with_name(f"{output.name}.spoilt")
     encoders: dict[str, Callable[[], OpenedEncoder]] = {
         "plain": EncoderSource(symmetric=True).open,

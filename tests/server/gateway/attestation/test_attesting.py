@@ -50,7 +50,7 @@ def register(small: SmallGateway, device: SmallDevice, **evidence: Any) -> httpx
 
 
 def counted(small: SmallGateway) -> dict[str, int]:
-    """What came of all evidence, by the metrics."""
+    """The outcomes of all evidence, by the metrics."""
     lines = small.gateway.metrics.text().decode().splitlines()
     start = 'gateway_attestations_total{outcome="'
     pairs = [line.removeprefix(start).split('"} ') for line in lines if line.startswith(start)]
