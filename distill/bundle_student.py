@@ -57,7 +57,7 @@ def load_student(
     """
     place = Path(source)
     here = (place / MANIFEST_FILE).is_file() or place.is_file()
-    if here or (not place.exists() and installed_bundle(source) is not None):
+    if installed_bundle(source) is not None or here:
         return bundle_student(Bundle.open(source, public_key=public_key), device=device)
     try:
         return SentenceEncoder.load(source, device=device)

@@ -12,13 +12,19 @@ import argparse
 import io
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pocketquery.sdk.commands import SUMMARIES
-from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, PocketQueryError
+from pocketquery.sdk.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    PocketQueryError,
+    PocketQueryWarning,
+)
 
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
@@ -58,6 +64,7 @@ _EXTRAS = {
 }
 
 
+_show_others = warnings.showwarning
 _FAILED = 2
 _INTERRUPTED = 130
 
@@ -68,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = "pocketquery.sdk"
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a letter shows its number
         sys.stdout.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _show_warning
     try:
         commands = _commands()
         _check_command(arguments, commands)
@@ -231,6 +239,14 @@ def _extra(module: str) -> tuple[str, str] | None:
 def _fail(message: str) -> int:
     print(f"pocketquery: error: {message}", file=sys.stderr)
     return _FAILED
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+    """Ours in one line, as errors are; those of other packages as Python shows them."""
+    if issubclass(category, PocketQueryWarning):
+        print(f"pocketquery: warning: {message}", file=sys.stderr)
+    else:
+        _show_others(message, category, *rest, **more)
 
 
 def _leave_quietly() -> int:

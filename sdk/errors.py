@@ -31,7 +31,12 @@ __all__ = [
     "UnsupportedVersionError",
     "SignatureError",
     "RollbackError",
+    "PocketQueryWarning",
 ]
+
+
+class PocketQueryWarning(UserWarning):
+    """Something that can be used, and may not be what the caller meant."""
 
 
 class PocketQueryError(Exception):

@@ -16,7 +16,12 @@ from errno import EEXIST, ENOTEMPTY
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    InvalidInputError,
+    PocketQueryError,
+    PocketQueryWarning,
+)
 
 if TYPE_CHECKING:  # it takes 4 ms, and a query encoded by the default bundle needs none of it
     from pathlib import Path
@@ -39,6 +44,7 @@ __all__ = [
     "sha256_bytes",
     "sha256_file",
     "sync_folder",
+    "warn_of_shadow",
     "write_atomic",
 ]
 
@@ -61,6 +67,21 @@ def checked_path(path: object, name: str) -> Path:
     if isinstance(path, (str, os.PathLike)):
         return _path(path)
     raise InvalidInputError(f"{name} is a {type(path).__name__}, expected a path")
+
+
+def warn_of_shadow(name: Path | str, marker: str) -> None:
+    """Say that ``name`` was taken for an installed one's, where the working folder has a file of
+    that name, or a folder of it with the file ``marker``."""
+    if os.path.isfile(name) or os.path.isfile(os.path.join(name, marker)):
+        import warnings
+
+        here = os.path.join(os.curdir, name)
+        warnings.warn(
+            f"{name} is taken for the installed one of that name, not for what is in the working "
+            f"folder; write {here} for that",
+            PocketQueryWarning,
+            stacklevel=2,
+        )
 
 
 def sync_folder(path: Path) -> None:

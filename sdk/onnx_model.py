@@ -6,16 +6,17 @@ option of a session forbids it, so the model is looked through first. Protocol b
 a number, a type and a length, so only the messages that lead to a tensor are opened and the weights
 are skipped: three milliseconds for 18 MB. The package ``onnx`` is not needed.
 
-Sources: https://protobuf.dev/programming-guides/encoding and onnx/onnx.proto.
+Source: onnx/onnx.proto.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
+from pocketquery.sdk.bundle.protobuf import fields_of
 from pocketquery.sdk.errors import CorruptArtifactError
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ MESSAGES: Mapping[str, _Message] = {
 }
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a TensorProto
 _DEEPEST = 64  # messages inside one another; a graph in a graph takes three
-_VARINT, _64_BITS, _LENGTH, _32_BITS = 0, 1, 2, 5
 _PROVIDERS = ["CPUExecutionProvider"]
 
 
@@ -107,7 +107,8 @@ def check_self_contained(model: bytes | mmap.mmap, source: str) -> None:
             raise CorruptArtifactError(f"{source}: found graphs nested deeper than {_DEEPEST}")
         inside = MESSAGES[kind]
         try:
-            for number, begin, end, value in _fields(model, start, stop):
+            for tag, begin, end, value in fields_of(model, start, stop):
+                number = tag >> 3
                 if kind == "TensorProto":
                     if number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value):
                         raise CorruptArtifactError(
@@ -120,39 +121,3 @@ def check_self_contained(model: bytes | mmap.mmap, source: str) -> None:
             raise CorruptArtifactError(
                 f"{source}: not an ONNX model: {kind} at byte {start} is broken ({error})"
             ) from error
-
-
-def _fields(
-    data: bytes | mmap.mmap, position: int, stop: int
-) -> Iterator[tuple[int, int, int, int]]:
-    """Each field of a message: its number, where its bytes lie, and the value of an integer."""
-    while position < stop:
-        tag, position = _varint(data, position)
-        number, kind, value = tag >> 3, tag & 7, 0
-        begin = position
-        if kind == _LENGTH:
-            length, begin = _varint(data, position)
-            position = begin + length
-        elif kind == _VARINT:
-            value, position = _varint(data, position)
-        elif kind in (_64_BITS, _32_BITS):
-            position += 8 if kind == _64_BITS else 4
-        else:
-            raise ValueError(f"a field of type {kind}")
-        if position > stop or not number or tag >> 32:
-            raise ValueError("a field reaches beyond its message")
-        yield number, begin, position, value
-
-
-def _varint(data: bytes | mmap.mmap, position: int) -> tuple[int, int]:
-    byte = data[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value, shift = byte & 0x7F, 7
-    for at in range(position + 1, position + 10):
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at + 1
-        shift += 7
-    raise ValueError("an integer of more than ten bytes")

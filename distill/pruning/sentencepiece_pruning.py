@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from pocketquery.distill.pruning.piece_selection import Draft
-from pocketquery.distill.pruning.sentencepiece_proto import SentencePieceModel
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.tokenizers.sentencepiece_file import NORMAL, read_sentencepiece_file
 from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 
 __all__ = ["SentencePieceVocabulary"]
@@ -31,8 +33,8 @@ class SentencePieceVocabulary:
 
     def __init__(self, data: bytes, layout: str, *, remap: bool) -> None:
         self._tokenizer = SentencePieceTokenizer(data, _ANY_LENGTH, layout)
-        self._model = SentencePieceModel(data)
-        if not remap and not self._model.is_unigram:
+        self._file = read_sentencepiece_file(data)
+        if not remap and not self._file.is_unigram:
             raise InvalidInputError(
                 "found a sentencepiece model that cuts texts by merges, which taking pieces out "
                 'would break, expected a unigram model; use mode="remap"'
@@ -41,7 +43,10 @@ class SentencePieceVocabulary:
         self.size = self._tokenizer.vocabulary_size
         self.unknown = self._tokenizer.unknown_id
         self.pieces: Collection[int] = range(self.size)
-        normal = self._model.normal_pieces()
+        normal = {
+            number: self._file.pieces[number]
+            for number in np.flatnonzero(self._file.types == NORMAL).tolist()
+        }
         characters = {piece for piece in normal.values() if len(piece) == 1}
         droppable = {
             number
@@ -71,10 +76,10 @@ class SentencePieceVocabulary:
         options: dict[str, object] = {"layout": self._layout}
         if self._remap:
             options["known_pieces"] = known = len(order)
-            order += sorted(set(range(len(self._model))).difference(order))
+            order += sorted(set(range(len(self._file.pieces))).difference(order))
         else:
             known = None
-        file = self._model.with_pieces(order)
+        file = self._file.with_pieces(order)
         tokenizer = SentencePieceTokenizer(file, _ANY_LENGTH, self._layout, known_pieces=known)
         return Draft(kept, file, tokenizer.encode_text, tokenizer.unknown_id, options)
 

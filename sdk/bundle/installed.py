@@ -57,8 +57,14 @@ def bundles() -> Mapping[str, Path]:
     return found
 
 
-def installed_bundle(name: Path | str) -> Path | None:
-    """The bundle installed as ``name``; None where there is none, or that can be no name."""
+def installed_bundle(name: Path | str) -> Path | str | None:
+    """Where the bundle installed as ``name`` is; None where there is none, or that can be no name.
+
+    A name never means what is in the working folder: whoever may write there, as to a folder of
+    downloads, would choose the encoder. A path has a separator, or is no installed bundle's name.
+    """
+    if name == DEFAULT:
+        return DEFAULT_BUNDLE
     if not isinstance(name, str) or not re.fullmatch(_NAME, name):
         return None
     return bundles().get(name)

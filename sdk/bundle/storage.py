@@ -15,9 +15,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from pocketquery.sdk.bundle.installed import DEFAULT, DEFAULT_BUNDLE, bundles, installed_bundle
+from pocketquery.sdk.bundle.installed import bundles, installed_bundle
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.files import checked_path, is_present, present_folder, write_atomic
+from pocketquery.sdk.files import checked_path, present_folder, warn_of_shadow, write_atomic
 
 if TYPE_CHECKING:  # at run time only where a zip is
     from pathlib import Path
@@ -188,7 +188,8 @@ def _explained(path: Path | str) -> Iterator[None]:
 
 
 def open_storage(path: Path | str) -> Storage:
-    """The folder or zip at ``path``, or of that name (see installed.py) where nothing is there.
+    """The folder or zip at ``path``; a text that names an installed bundle (see installed.py) means
+    that one, and a warning says so where there is a bundle of that name in the working folder.
 
     Raises:
         ArtifactNotFoundError: neither is.
@@ -196,17 +197,16 @@ def open_storage(path: Path | str) -> Storage:
         ArtifactError: the system does not let it be read.
         InvalidInputError: ``path`` is no path.
     """
-    named = path
     with _explained(path):
-        if path == DEFAULT and not is_present(path):
-            return FolderStorage(DEFAULT_BUNDLE)
+        place = installed_bundle(path)
+        if place is not None:
+            warn_of_shadow(path, "manifest.json")
+            path = place
         if isinstance(path, str) and os.path.isdir(path):  # what needs no pathlib, as the default
             return FolderStorage(path)
         path = checked_path(path, "the bundle")
         if not path.exists():
             path = present_folder(path)  # a writer killed between its renames leaves it beside
-        if not path.exists():
-            path = installed_bundle(named) or path
         if path.is_dir():
             return FolderStorage(path)
         if path.is_file():

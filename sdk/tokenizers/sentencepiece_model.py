@@ -15,6 +15,7 @@ from sentencepiece import SentencePieceProcessor
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.tokenizers.added_tokens import AddedToken, AddedTokens
+from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
 
 __all__ = ["SentencePieceTokenizer"]
 
@@ -143,19 +144,15 @@ class SentencePieceTokenizer:
 
 
 def _open(data: bytes) -> SentencePieceProcessor:
+    """What of the model was checked, in the library."""
+    model = read_sentencepiece_file(data).model
     try:
-        # The package prints an error of its own for a model without bytes.
-        processor = SentencePieceProcessor(model_proto=data) if data else None
+        return SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
-        processor, reason = None, str(error)
-    else:
-        reason = "no bytes" if processor is None else "no pieces"
-    if processor is None or not processor.get_piece_size():
         raise CorruptArtifactError(
-            f"tokenizer.model: found {len(data)} bytes that are not a sentencepiece model "
-            f"({reason}); use the file the encoder was trained with, unchanged"
-        )
-    return processor
+            f"tokenizer.model: sentencepiece cannot open it ({error}); use the file the encoder "
+            "was trained with, unchanged"
+        ) from error
 
 
 def _checked_known_pieces(known: int | None, pieces: int) -> int:

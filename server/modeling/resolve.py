@@ -6,9 +6,9 @@ import importlib.util
 from pathlib import Path
 
 from pocketquery.sdk.errors import CorruptArtifactError, MissingExtraError, UnknownModelError
-from pocketquery.sdk.files import sha256_file
+from pocketquery.sdk.files import sha256_file, warn_of_shadow
 
-__all__ = ["DEMO_PACKAGE", "DEMO_TEACHER", "model_name", "resolve_model"]
+__all__ = ["DEMO_PACKAGE", "DEMO_TEACHER", "is_demo", "model_name", "resolve_model"]
 
 DEMO_TEACHER = "demo"
 """Name of the offline teacher: all-MiniLM-L6-v2 (Apache-2.0), brought by the extra ``demo``."""
@@ -36,23 +36,28 @@ def resolve_model(name_or_path: str | Path) -> Path:
         MissingExtraError: ``"demo"`` without the extra that brings it.
         CorruptArtifactError: the demo teacher's weights are not the published ones.
     """
-    # The name comes before a folder of that name: `pocketquery demo` itself leaves one.
-    if name_or_path == DEMO_TEACHER or _is_demo_by_title(name_or_path):
+    if is_demo(name_or_path):
+        warn_of_shadow(name_or_path, "config.json")
         return _demo_folder()
     path = Path(name_or_path)
     return path if path.is_dir() else _hub_folder(str(name_or_path))
 
 
+def is_demo(name_or_path: str | Path) -> bool:
+    """Whether it names the offline teacher, whatever folder of that name there is: `pocketquery
+    demo` itself leaves one. The published name counts where the teacher is installed, or nothing
+    else is meant."""
+    if name_or_path != _DEMO_TITLE:
+        return name_or_path == DEMO_TEACHER
+    return importlib.util.find_spec(DEMO_PACKAGE) is not None or not Path(name_or_path).is_dir()
+
+
 def model_name(name_or_path: str | Path) -> str:
     """What reports call a model: its Hub name, or the last part of its folder."""
-    if name_or_path == DEMO_TEACHER:
+    if is_demo(name_or_path):
         return _DEMO_TITLE
     path = Path(name_or_path)
     return path.resolve().name if path.is_dir() else str(name_or_path)
-
-
-def _is_demo_by_title(name: str | Path) -> bool:
-    return name == _DEMO_TITLE and not Path(name).is_dir()
 
 
 def _demo_folder() -> Path:

@@ -28,9 +28,15 @@ from pocketquery.export.quantization import quantization
 from pocketquery.export.quantization.quantization import QuantizationOptions
 from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
 from pocketquery.sdk.bundle.golden import parse_golden
+from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.errors import InvalidInputError, SignatureError, UnknownModelError
+from pocketquery.sdk.errors import (
+    InvalidInputError,
+    PocketQueryWarning,
+    SignatureError,
+    UnknownModelError,
+)
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
 
@@ -180,6 +186,16 @@ def test_the_encoder_that_comes_along_is_read() -> None:
     golden = parse_golden(bundle.read(GOLDEN_FILE))
     found = student.encode([one.text for one in golden])
     assert (found * np.array([one.vector for one in golden])).sum(axis=1).min() > 0.998
+
+
+def test_a_folder_here_does_not_take_the_name_of_an_installed_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bundle = export(bert_teacher(), tmp_path / "default")
+    with pytest.warns(PocketQueryWarning, match=r"write \./default for that"):
+        assert load_student("default").space_id == Bundle.open(DEFAULT_BUNDLE).manifest.space.id
+    assert load_student("./default").space_id == bundle.manifest.space.id
 
 
 def test_a_device_that_is_not_there_and_a_key_that_did_not_sign_are_refused(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def _entries(files: Files, given: Json) -> Json:
     return entries
 
 
-def _spoil_bytes(rng: random.Random, data: bytes) -> bytes:
+def spoilt_bytes(rng: random.Random, data: bytes) -> bytes:
     changed = bytearray(data)
     kind = rng.randrange(6)
     if kind == 0:
@@ -208,7 +208,7 @@ def _spoilt_json(rng: random.Random, value: Json) -> bytes:
     text = json.dumps(value)
     kind = rng.randrange(4)
     if kind == 0:
-        return _spoil_bytes(rng, text.encode())
+        return spoilt_bytes(rng, text.encode())
     if kind == 1:  # a value that json.dumps would not write
         at = rng.choice([i for i, c in enumerate(text) if c in ":,["] or [0])
         return (text[: at + 1] + rng.choice(_RAW) + text[at + 1 :]).encode("utf-8", "replace")
@@ -242,7 +242,7 @@ def _break_json_file(name: str) -> Callable[[random.Random, Files, dict[str, Jso
 def _break_bytes(rng: random.Random, files: Files, manifest: dict[str, Json]) -> None:
     name = rng.choice([name for name in files if name != "encoder.onnx"] or ["golden.json"])
     files.setdefault(name, b"")
-    files[name] = _spoil_bytes(rng, files[name])
+    files[name] = spoilt_bytes(rng, files[name])
 
 
 def _break_adapter(rng: random.Random, files: Files, manifest: dict[str, Json]) -> None:
@@ -263,7 +263,7 @@ def _break_tokenizer(rng: random.Random, files: Files, manifest: dict[str, Json]
     if name == "tokenizer.json":
         _break_json_file(name)(rng, files, manifest)
     else:
-        files[name] = _spoil_bytes(rng, files.get(name, b""))
+        files[name] = spoilt_bytes(rng, files.get(name, b""))
 
 
 def _drop_file(rng: random.Random, files: Files, manifest: dict[str, Json]) -> None:
@@ -303,7 +303,7 @@ def _zipped(rng: random.Random, files: Files, path: Path) -> Path:
             at = max(at, 0) + rng.randrange(46)
             data = data[:at] + rng.choice([b"\0", b"\xff", rng.randbytes(1)]) + data[at + 1 :]
         else:
-            data = _spoil_bytes(rng, data)
+            data = spoilt_bytes(rng, data)
     path.write_bytes(data)
     return path
 
@@ -313,7 +313,7 @@ def broken_model(seed: int) -> bytes:
     rng = random.Random(seed)
     data = encoder_onnx()
     for _ in range(rng.choice([1, 1, 2, 4])):
-        data = _spoil_bytes(rng, data)
+        data = spoilt_bytes(rng, data)
     return data
 
 
@@ -325,7 +325,7 @@ def broken_release(seed: int, release: bytes) -> str:
     if rng.random() < 0.5:
         _break_adapter(rng, files, {})
     else:
-        files["adapter.safetensors"] = _spoil_bytes(rng, release)
+        files["adapter.safetensors"] = spoilt_bytes(rng, release)
     if files["adapter.safetensors"] == release:
         return ""
     try:

@@ -175,6 +175,22 @@ def test_the_bundle_may_come_from_the_environment(tiny_bundle: Path) -> None:
     assert result.returncode == 0
 
 
+def test_a_folder_with_the_built_in_encoders_name_is_not_used_and_a_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(["encode", "x"]).stdout
+    write_tiny_bundle(tmp_path / "default")
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--bundle", "default"]):
+        result = run(["encode", *options, "x"])
+        assert (result.returncode, result.stdout) == (0, expected)
+        assert result.stderr == (
+            "pocketquery: warning: default is taken for the installed one of that name, not for "
+            "what is in the working folder; write ./default for that\n"
+        )
+    assert run(["encode", "--bundle", "./default", "x"]).stdout != expected
+
+
 @pytest.mark.parametrize(
     ("arguments", "text", "message"),
     [

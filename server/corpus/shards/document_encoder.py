@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.bundle.installed import installed_bundle
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import MissingExtraError, SpaceMismatchError
 from pocketquery.sdk.files import sha256_bytes
@@ -57,9 +58,12 @@ class EncoderSource:
 
     def absolute(self) -> EncoderSource:
         """The same with absolute paths, for processes with other working folders."""
-        named = {"teacher": self.teacher, "bundle": self.bundle, "public_key": self.public_key}
-        if self.teacher == "demo":  # the name comes before a folder of that name, as in resolve.py
-            del named["teacher"]
+        named = {"public_key": self.public_key}
+        # Names stay names, whatever is called so in the working folder.
+        if self.bundle is not None and installed_bundle(self.bundle) is None:
+            named["bundle"] = self.bundle
+        if not self.symmetric and not _is_demo(self.teacher):
+            named["teacher"] = self.teacher
         paths: dict[str, Any] = {
             name: str(Path(value).absolute())
             for name, value in named.items()
@@ -116,3 +120,11 @@ class EncoderSource:
         return OpenedEncoder(
             teacher.space_id, teacher.dimension, teacher.encode_document, digest=digest
         )
+
+
+def _is_demo(teacher: str) -> bool:
+    try:
+        from pocketquery.server.modeling.resolve import is_demo
+    except ImportError:  # without torch no teacher opens, and opening it says so
+        return True
+    return is_demo(teacher)

@@ -262,7 +262,7 @@ def files_of(arguments: argparse.Namespace) -> SimulationFiles:
         return None if given is None else Path(given)
 
     return SimulationFiles(
-        bundle=Path(arguments.bundle),
+        bundle=arguments.bundle,
         public_key=chosen_public_key(arguments),
         index=Path(arguments.index),
         clients=path("clients"),

@@ -38,7 +38,7 @@ class SimulationFiles:
     """Where everything lies.
 
     Attributes:
-        bundle: what the devices have, with a training step.
+        bundle: what the devices have, with a training step: a path, or an installed one's name.
         index: what they search.
         clients: users and their queries as JSON Lines, or None for
         queries: queries that are dealt to synthetic users, every tenth held out.
@@ -53,7 +53,7 @@ class SimulationFiles:
             nothing to hold out.
     """
 
-    bundle: Path
+    bundle: Path | str
     index: Path
     clients: Path | None = None
     queries: Path | None = None
@@ -109,7 +109,7 @@ class SimulationFiles:
     def fingerprints(self) -> dict[str, object]:
         """What tells these inputs from others, whatever the files are called."""
         contents = {
-            "bundle": _identity(self.bundle, "manifest.json"),
+            "bundle": _identity(self.open_bundle().path, "manifest.json"),
             "index": _identity(self.index, "index.json"),
             "clients": _sha256(self.clients),
             "queries": _sha256(self.queries),

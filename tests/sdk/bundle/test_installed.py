@@ -15,7 +15,7 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.bundle.bundle import Bundle, pack
 from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE, installed_bundle
-from pocketquery.sdk.errors import ArtifactNotFoundError, SignatureError
+from pocketquery.sdk.errors import ArtifactNotFoundError, PocketQueryWarning, SignatureError
 from tests.sdk.tiny_bundle import write_tiny_bundle
 
 _MOST_BYTES = 6_000_000
@@ -157,13 +157,57 @@ def test_a_module_without_a_spec_is_passed_over(
     assert set(sdk.bundles()) == {"default"}
 
 
-def test_what_lies_at_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("name", ["default", "minilm"])
+def test_a_name_never_means_what_is_in_the_working_folder(
+    name: str, zipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, folder = tmp_path / "site", tmp_path / "downloads"
+    _data_package(site, "minilm", "pocketquery_minilm")
+    monkeypatch.syspath_prepend(site)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    expected = sdk.load(name).encode("the sea")
+    _plant(folder / name, zipped)
+    warned = pytest.warns(
+        PocketQueryWarning, match=rf"^{name} is taken .*; write \./{name} for that"
+    )
+    with warned:
+        assert np.array_equal(sdk.load(name).encode("the sea"), expected)
+    for path in (f"./{name}", Path(name), str(folder / name)):
+        assert sdk.load(path).name == "planted"
+    monkeypatch.setenv("POCKETQUERY_BUNDLE", name)
+    with warned:
+        assert np.array_equal(sdk.load().encode("the sea"), expected)
+    with warned:
+        assert Bundle.open(name).manifest.name != "planted"
+    with warned:
+        assert sdk.verify(name).golden is not None
+
+
+def test_the_default_is_taken_unnamed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    _plant(tmp_path / "default", False)
+    with pytest.warns(PocketQueryWarning):
+        assert sdk.load().dimension == 384
+
+
+def test_what_is_not_installed_is_a_path_and_no_bundle_is_not_worth_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _plant(tmp_path / "mine", False)
+    assert sdk.load("mine").name == "planted"
+    (tmp_path / "default").mkdir()
     assert sdk.load("default").dimension == 384
-    write_tiny_bundle(tmp_path / "bundle")
-    pack(tmp_path / "bundle", tmp_path / "default")
-    assert sdk.load("default").dimension == 16
-    assert sdk.load(DEFAULT_BUNDLE).dimension == 384
+
+
+def _plant(place: Path, zipped: bool) -> None:
+    write_tiny_bundle(place, name="planted")
+    if zipped:
+        pack(place, place.with_suffix(".zip"))
+        shutil.rmtree(place)
+        place.with_suffix(".zip").rename(place)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../default", "défaut", "x" * 101])

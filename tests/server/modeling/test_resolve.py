@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from pocketquery.sdk.errors import UnknownModelError
+from pocketquery.sdk.errors import PocketQueryWarning, UnknownModelError
+from pocketquery.server.corpus.shards.document_encoder import EncoderSource
 from pocketquery.server.modeling.resolve import HUB_FILES, HUB_UNUSED, model_name, resolve_model
 
 
@@ -19,6 +20,23 @@ def test_the_folder_that_the_demo_leaves_does_not_hide_its_teacher(
     assert model_name("demo") == "all-MiniLM-L6-v2"
     assert resolve_model("./demo") == resolve_model(Path("demo")) == Path("demo")
     assert model_name(Path("demo")) == "demo"
+
+
+@pytest.mark.parametrize("name", ["demo", "all-MiniLM-L6-v2"])
+def test_a_model_in_the_working_folder_does_not_take_the_demo_teachers_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    teacher = resolve_model("demo")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").write_text("{}")
+    with pytest.warns(PocketQueryWarning, match=f"^{name} is taken .*; write ./{name} for that"):
+        assert resolve_model(name) == teacher
+    assert resolve_model(f"./{name}") == Path(name)
+    assert EncoderSource(teacher=name, bundle="default").absolute() == EncoderSource(
+        teacher=name, bundle="default"
+    )
+    assert EncoderSource(teacher=f"./{name}").absolute().teacher == str(tmp_path / name)
 
 
 def test_the_name_a_student_knows_its_teacher_by_leads_back_to_it() -> None:
