@@ -11,7 +11,7 @@ export type { AdapterTensor, AdapterTensors } from "./bundle/adapter_tensors.js"
 export { Bundle, type BundleOptions } from "./bundle/bundle.js";
 export { type AdapterSource, type EncodeOptions, Encoder, type EncoderOptions } from "./encoder.js";
 export * from "./errors.js";
-export { type Fetch, FetchSource } from "./files/fetch.js";
+export { type Addresses, type Fetch, FetchSource } from "./files/fetch.js";
 export { MemorySource } from "./files/memory.js";
 export type { FileSource, Progress, ReadOptions } from "./files/source.js";
 export { ZipSource } from "./files/zip.js";

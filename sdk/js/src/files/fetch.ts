@@ -8,40 +8,57 @@ import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 /** `fetch` itself, or one that adds headers or a cache. */
 export type Fetch = (address: string, init?: RequestInit) => Promise<Response>;
 
+/** The address of each file by the file's name, where a bundler or a server gave the files other names. */
+export type Addresses = Readonly<Record<string, string | URL>>;
+
+/**
+ * Every request is a GET of one file, so that a service worker's cache can answer it: no HEAD, and none
+ * for a folder.
+ */
 export class FetchSource implements FileSource {
   readonly name: string;
-  readonly #base: URL;
+  /** A file's address; null where no file has the name. */
+  readonly #addressOf: (file: string) => string | null;
+  readonly #addresses: Addresses | null;
   readonly #fetch: Fetch;
 
   /**
-   * `base`: the folder's address; a relative one is taken from the page's. What it asks for behind a "?" is
-   * asked for with each file. Throws InvalidInputError: it is none.
+   * `base`: the folder's address, or each file's; a relative one is taken from the page's. What a folder's
+   * asks for behind a "?" is asked for with each file. Throws InvalidInputError: it is none.
    */
-  constructor(base: string | URL, fetcher: Fetch = (address, init) => fetch(address, init)) {
-    const page = (globalThis as { location?: { href?: string } }).location?.href;
-    this.name = String(base);
-    try {
-      this.#base = new URL(this.name, page);
-    } catch {
-      throw new InvalidInputError(
-        `${this.name}: no address, expected https://host/folder; a relative one is for pages`,
-      );
-    }
-    if (!this.#base.pathname.endsWith("/")) this.#base.pathname += "/";
+  constructor(base: string | URL | Addresses, fetcher: Fetch = (address, init) => fetch(address, init)) {
     this.#fetch = fetcher;
+    const isFolder = typeof base === "string" || base instanceof URL;
+    this.name = isFolder ? String(base) : "the addresses";
+    this.#addresses = isFolder ? null : base;
+    if (isFolder) {
+      const folder = absolute(this.name);
+      if (!folder.pathname.endsWith("/")) folder.pathname += "/";
+      this.#addressOf = (file) => {
+        const address = new URL(encodeURIComponent(file), folder);
+        address.search = folder.search;
+        return address.href;
+      };
+    } else {
+      const all = new Map(Object.entries(base).map(([file, address]) => [file, absolute(String(address)).href]));
+      this.#addressOf = (file) => all.get(file) ?? null;
+    }
   }
 
   list(): Promise<string[]> {
+    if (this.#addresses !== null) return Promise.resolve(Object.keys(this.#addresses));
     const reason = `${this.name}: a server does not tell which files it has; name the files`;
     return Promise.reject(new InvalidInputError(reason));
   }
 
   async size(file: string, options: { readonly signal?: AbortSignal } = {}): Promise<number | null> {
-    const response = await this.#ask(file, { method: "HEAD", ...options });
+    const response = await this.#ask(file, options);
     if (response === null) return null;
     const size = sizeOf(response);
-    if (size !== null) return size;
-    return (await this.read(file, options)).byteLength; // it is sent compressed, or in pieces
+    // Where it is sent compressed, or in pieces, its bytes are counted.
+    if (size === null) return (await this.#body(response, file, options)).byteLength;
+    await response.body?.cancel();
+    return size;
   }
 
   async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
@@ -70,18 +87,22 @@ export class FetchSource implements FileSource {
 
   /** The server's answer; null where it has no such file. */
   async #ask(file: string, init: RequestInit, accepted?: number): Promise<Response | null> {
+    const address = this.#addressOf(file);
+    if (address === null) return null;
     let response: Response;
     try {
-      const address = new URL(encodeURIComponent(file), this.#base);
-      address.search = this.#base.search;
-      response = await this.#fetch(address.href, init);
+      response = address.startsWith("data:") ? inlined(address) : await this.#fetch(address, init);
     } catch (error) {
       throwIfAborted(init.signal);
       throw this.#failed(file, error);
     }
     if (response.ok || response.status === accepted) return response;
     if (response.status === 404 || response.status === 410) return null;
-    throw this.#failed(file, new Error(`HTTP ${response.status} ${response.statusText}`));
+    const reason =
+      response.type === "opaque"
+        ? "it is of another origin and was asked for, or cached, without CORS"
+        : `HTTP ${response.status} ${response.statusText}`;
+    throw this.#failed(file, new Error(reason));
   }
 
   async #body(response: Response, file: string, options: ReadOptions): Promise<Uint8Array> {
@@ -105,7 +126,14 @@ export class FetchSource implements FileSource {
       throwIfAborted(options.signal);
       throw this.#failed(file, error);
     }
-    return concatenated(chunks).subarray(0, options.limit);
+    const data = concatenated(chunks).subarray(0, options.limit);
+    if (isWebPage(response, data)) {
+      const reason =
+        "the answer is a web page; either the server has no such file and sends its start page instead, " +
+        "or a network asks to sign in";
+      throw this.#failed(file, new Error(reason));
+    }
+    return data;
   }
 
   #failed(file: string, error: unknown): ArtifactError {
@@ -114,6 +142,34 @@ export class FetchSource implements FileSource {
       { cause: error },
     );
   }
+}
+
+/**
+ * `address` as a whole one, for this page or worker.
+ * @throws InvalidInputError it is none
+ */
+export function absolute(address: string): URL {
+  const page = (globalThis as { location?: { href?: string } }).location?.href;
+  try {
+    return new URL(address, page);
+  } catch {
+    throw new InvalidInputError(
+      `${address}: no address, expected https://host/folder; a relative one is for pages`,
+    );
+  }
+}
+
+/** What a "data:" address holds: bundlers inline small files. Not fetched, which a page's policy may forbid. */
+function inlined(address: string): Response {
+  const comma = address.indexOf(",");
+  const text = decodeURIComponent(address.slice(comma + 1));
+  const isBase64 = address.slice(0, comma).endsWith(";base64");
+  return new Response(isBase64 ? Uint8Array.from(atob(text), (byte) => byte.charCodeAt(0)) : text);
+}
+
+function isWebPage({ headers }: Response, data: Uint8Array): boolean {
+  if (!/^text\/html/i.test(headers.get("content-type") ?? "")) return false;
+  return /^\s*<(!doctype|html|head|body|script|meta|!--)/i.test(String.fromCharCode(...data.subarray(0, 256)));
 }
 
 /** Bytes of the answer as its server states them; null where it is sent compressed, or in pieces. */
