@@ -1,7 +1,7 @@
 /** `npm run build`: src/ to dist/, and single files for pages that use no bundler. */
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, cpSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -18,6 +18,14 @@ await build({
   },
   outdir: "dist",
 });
+// The compressor drops the comments that tell bundlers to leave an address alone (src/worker/worker.ts).
+for (const name of ["worker", "search.worker"]) {
+  const file = `dist/pocketquery.${name}.min.js`;
+  const hints = "/* webpackIgnore: true *//* turbopackIgnore: true *//* @vite-ignore */";
+  const [before, after, ...others] = readFileSync(file, "utf8").split(/(?<=\bimport\()(?=\w+\.module\))/);
+  if (after === undefined || others.length > 0) throw new Error(`${file}: expected one import of an address`);
+  writeFileSync(file, `${before}${hints}${after}`);
+}
 // What comes from others goes into the files that need it, with its licence.
 for (const [file, other] of [["chacha20", "@noble/ciphers"], ["hashes", "@noble/hashes"]]) {
   const licence = readFileSync(`node_modules/${other}/LICENSE`, "utf8").trim();

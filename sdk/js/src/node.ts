@@ -1,7 +1,7 @@
 /** The SDK for Node and Electron's main process: folders and zips on disk, onnxruntime-node. */
 
 import { stat } from "node:fs/promises";
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Encoder } from "./encoder.js";
 import { ArtifactNotFoundError, MissingExtraError } from "./errors.js";
@@ -26,12 +26,12 @@ export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
   readonly onnxruntime?: OnnxRuntime;
 };
 
-/** Where the built-in bundle is. */
-export const DEFAULT_BUNDLE = fileURLToPath(new URL("../default", import.meta.url));
+/** The folder of the built-in bundle. Not as `new URL(...)`, which bundlers take for a file to copy. */
+export const DEFAULT_BUNDLE = join(dirname(fileURLToPath(import.meta.url)), "..", "default");
 
 /**
- * Open the bundle at a path (a folder, or a zip of it) or in a source; without one, the
- * built-in bundle. Errors as the core's `load`.
+ * Open the bundle at a path (a folder, or a zip of it) or in a source; without one, the built-in
+ * bundle. Errors as the core's `load`.
  */
 export async function load(
   bundle: string | FileSource = DEFAULT_BUNDLE,

@@ -109,19 +109,21 @@ export class FetchSource implements FileSource {
     const limit = options.limit ?? Number.POSITIVE_INFINITY;
     const size = sizeOf(response);
     const chunks: Uint8Array[] = [];
-    let bytes = 0;
     try {
       // React Native's answers have no stream.
       const reader = response.body?.getReader() ?? null;
       if (reader === null) chunks.push(new Uint8Array(await response.arrayBuffer()));
-      while (reader !== null && bytes < limit) {
+      for (let bytes = 0; reader !== null; ) {
         const { done, value } = await reader.read();
         if (done) break;
+        if (bytes >= limit) {
+          await reader.cancel(); // only now: what is given up before its end is not cached
+          break;
+        }
         chunks.push(value);
         bytes += value.byteLength;
         options.onBytes?.(Math.min(bytes, limit), size ?? undefined);
       }
-      if (bytes >= limit) await reader?.cancel();
     } catch (error) {
       throwIfAborted(options.signal);
       throw this.#failed(file, error);

@@ -39,6 +39,21 @@ function isAddresses(place: Place): place is Addresses {
   return values.length > 0 && values.every((value) => typeof value === "string" || value instanceof URL);
 }
 
+/** A place that can be sent to a worker: addresses, or the files themselves by name. */
+export type Sendable = string | Addresses | ReadonlyMap<string, Uint8Array>;
+
+/** `place` with whole addresses: a relative one is the page's, not that of the worker's script. */
+export function sendable(place: Sendable): Sendable {
+  if (typeof place === "string") return absolute(place).href;
+  if (place instanceof Map) return place;
+  return Object.fromEntries(Object.entries(place).map(([file, address]) => [file, absolute(String(address)).href]));
+}
+
+/** The files of a place that was sent. */
+export async function openSent(place: Sendable, options: OpenSourceOptions): Promise<FileSource> {
+  return place instanceof Map ? new MemorySource(place) : openSource(place as string | Addresses, options);
+}
+
 /** For people to read. */
 function decoded(escaped: string): string {
   try {

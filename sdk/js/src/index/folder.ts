@@ -33,7 +33,6 @@ const JOURNAL = `${DATABASE}-journal`;
 const FORMAT = "pocketquery-index";
 const VERSION = 1;
 const MOST_INFO = 1 << 16; // bytes; it has a few hundred
-const BRACE = 0x7b; // with which a JSON object begins
 const MOST_DIMENSION = 1 << 16;
 const JOURNAL_MAGIC = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const GENERATION = /^(?:0|[1-9][0-9]{0,14})$/;
@@ -81,13 +80,14 @@ export async function readFolder(
   watched: Watched = {},
 ): Promise<Folder> {
   const source = watching(checkSource(place, "the index"), watched);
-  const proof = publicKey === undefined ? undefined : await readProof(source, publicKey);
-  const info = await readInfo(source, publicKey, proof);
-  await refuseJournal(source);
+  const data = await readInfoBytes(source);
+  const proof = publicKey === undefined ? undefined : await readProof(source, data, publicKey);
+  const info = await readInfo(source, data, publicKey, proof);
   const name = (file: string) => `${source.name}/${file}`;
   const depth = publicKey === undefined ? check : "hashes";
   let database = await source.read(DATABASE);
   if (!info.mayDiffer) database = await compared(info, DATABASE, database, source, depth);
+  else if (!(await isRecorded(info, DATABASE, database))) await refuseJournal(source);
   const documents = new StoredDocuments(database, name(DATABASE));
   const vectorsName = documents.meta("vectors");
   const space = `${info.dimension} ${info.spaceId}`;
@@ -136,13 +136,23 @@ function watching(source: FileSource, { signal, onProgress }: Watched): FileSour
   };
 }
 
-/** The signed description of the delta that was applied last; undefined where there is none. */
-async function readProof(source: FileSource, publicKey: Key): Promise<DeltaManifest | undefined> {
-  if ((await source.size(DELTA_FILE)) === null) return undefined;
-  const data = await source.read(DELTA_FILE, { limit: MOST_DELTA_BYTES + 1 });
-  if (data[0] !== BRACE) return undefined; // a server's page in the place of a file that is not there
-  await checkDetached(source, data, publicKey, {}, DELTA_FILE);
-  return parseDeltaManifest(data, `${source.name}/${DELTA_FILE}`);
+/**
+ * The signed description of the delta that was applied last; undefined where the signature is of `info`,
+ * the bytes of `index.json`, and not of a delta's description.
+ */
+async function readProof(source: FileSource, info: Uint8Array, publicKey: Key): Promise<DeltaManifest | undefined> {
+  try {
+    await checkDetached(source, info, publicKey, {}, INFO);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof SignatureError)) throw error;
+    const data = await source.read(DELTA_FILE, { limit: MOST_DELTA_BYTES + 1 }).catch((missing: unknown) => {
+      if (missing instanceof ArtifactNotFoundError) throw error;
+      throw missing;
+    });
+    await checkDetached(source, data, publicKey, {}, DELTA_FILE);
+    return parseDeltaManifest(data, `${source.name}/${DELTA_FILE}`);
+  }
 }
 
 /** Whether nothing was changed in Python since the delta was applied. */
@@ -168,19 +178,23 @@ function checkContents(folder: Base, proof: DeltaManifest, isUnchanged: boolean)
   );
 }
 
+async function readInfoBytes(source: FileSource): Promise<Uint8Array> {
+  return source.read(INFO, { limit: MOST_INFO + 1 }).catch((error: unknown) => {
+    if (!(error instanceof ArtifactNotFoundError)) throw error;
+    throw new ArtifactNotFoundError(
+      `there is no index at ${source.name}: ${INFO} is missing; build one with: pocketquery index`,
+      { cause: error },
+    );
+  });
+}
+
 async function readInfo(
   source: FileSource,
+  data: Uint8Array,
   publicKey: Key | undefined,
   proof: DeltaManifest | undefined,
 ): Promise<Info> {
-  if ((await source.size(INFO)) === null) {
-    throw new ArtifactNotFoundError(
-      `there is no index at ${source.name}: ${INFO} is missing; build one with: pocketquery index`,
-    );
-  }
-  const data = await source.read(INFO, { limit: MOST_INFO + 1 });
   const isSigned = publicKey !== undefined && proof === undefined; // else its contents are
-  if (isSigned) await checkDetached(source, data, publicKey, {}, INFO);
   const fields = Fields.ofJson(data, `${source.name}/${INFO}`, MOST_INFO);
   fields.choice("format", [FORMAT]);
   const version = fields.integer("format_version", 1);
@@ -220,10 +234,18 @@ function isAsSealed(info: Info, generation: string, file: string): boolean {
   );
 }
 
+/** Whether `bytes` are what was recorded: then no commit is to be undone. */
+async function isRecorded({ files }: Info, name: string, bytes: Uint8Array): Promise<boolean> {
+  const record = files.get(name);
+  return record?.bytes === bytes.length && record.sha256 === (await sha256(bytes));
+}
+
 /** A journal that counts belongs to a commit in which a writer was killed; only SQLite undoes it. */
 async function refuseJournal(source: FileSource): Promise<void> {
-  if (!(await source.size(JOURNAL))) return;
-  const begin = await source.read(JOURNAL, { limit: JOURNAL_MAGIC.length });
+  const begin = await source.read(JOURNAL, { limit: JOURNAL_MAGIC.length }).catch((error: unknown) => {
+    if (error instanceof ArtifactNotFoundError) return new Uint8Array();
+    throw error;
+  });
   if (JOURNAL_MAGIC.every((byte, i) => begin[i] === byte)) {
     throw new CorruptArtifactError(
       `${source.name}/${JOURNAL} is there: a writer was killed while it committed. Open the index ` +

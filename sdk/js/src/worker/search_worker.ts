@@ -8,7 +8,7 @@ import { throwIfAborted } from "../cancelling.js";
 import type { Key } from "../bundle/signature.js";
 import type { Encoder } from "../encoder.js";
 import { InvalidInputError } from "../errors.js";
-import { MemorySource } from "../files/memory.js";
+import { openSent, type Sendable, sendable } from "../files/place.js";
 import type { Progress } from "../files/source.js";
 import {
   type AddOptions,
@@ -25,15 +25,14 @@ import {
 import type { Check } from "../index/folder.js";
 import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
 import { checkOptions, type Names } from "../texts.js";
-import { openSource } from "../web.js";
 import { encoderMethods, type Runtime, WorkerEncoder } from "./worker.js";
 
 export { WorkerEncoder, type WorkerLoadOptions } from "./worker.js";
 
 /** What a worker opens: everything in it can be sent to another thread. */
 export interface WorkerIndexOptions {
-  /** The index's address, or its files; null begins an index on the device, which `changes` keeps. */
-  readonly index: string | ReadonlyMap<string, Uint8Array> | null;
+  /** The index's address, or each file's, or its files; null begins an index on the device, which `changes` keeps. */
+  readonly index: Sendable | null;
   /** An encoder in the same worker, or a promise of it, for searches by meaning and documents without vectors. */
   readonly encoder?: WorkerEncoder | Promise<WorkerEncoder> | undefined;
   /** The name of the IndexedDB database that keeps changes; "" keeps them in memory. Absent: for reading only. */
@@ -87,10 +86,7 @@ function indexMethods(encoderOf: (id: number) => Encoder): Methods {
     ): Promise<IndexInfo> => {
       const { index: place, changes, deltas, check, publicKey } = options;
       const onProgress = (progress: Progress): void => notify(progress);
-      const source =
-        typeof place === "string"
-          ? await openSource(place, { signal, onProgress })
-          : place && new MemorySource(place);
+      const source = place === null ? null : await openSent(place, { signal, onProgress });
       const store = changes === undefined ? undefined : changes ? new IndexedDbChanges(changes) : new MemoryChanges();
       const index = await openIndex(source, {
         encoder: encoder === null ? undefined : encoderOf(encoder),
@@ -153,7 +149,8 @@ export class WorkerIndex {
     const encoder = await given;
     const caller = new Caller(worker);
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
-    const args = [sent, encoder === undefined ? null : WorkerEncoder.idIn(worker, encoder)];
+    const placed = { ...sent, index: sent.index === null ? null : sendable(sent.index) };
+    const args = [placed, encoder === undefined ? null : WorkerEncoder.idIn(worker, encoder)];
     return new WorkerIndex(caller, (await caller.call("openIndex", args, { signal, onMessage })) as IndexInfo);
   }
 

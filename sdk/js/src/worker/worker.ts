@@ -4,9 +4,10 @@
  */
 
 import { throwIfAborted } from "../cancelling.js";
+import { DEFAULT_BUNDLE } from "../default_bundle.js";
 import type { AdapterSource, EncodeOptions, Encoder } from "../encoder.js";
 import { InvalidInputError } from "../errors.js";
-import { MemorySource } from "../files/memory.js";
+import { openSent, type Sendable, sendable } from "../files/place.js";
 import type { Progress } from "../files/source.js";
 import type { GoldenAgreement } from "../bundle/golden.js";
 import type { OnnxRuntime, SessionOptions } from "../graph.js";
@@ -15,15 +16,14 @@ import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js
 import type { Key } from "../bundle/signature.js";
 import { kindOf } from "../python_text.js";
 import { checkOptions } from "../texts.js";
-import { openSource } from "../web.js";
 
 export { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
 export type { GoldenAgreement };
 
 /** What a worker loads: everything in it can be sent to another thread. */
 export interface WorkerLoadOptions {
-  /** The bundle's address, or its files. */
-  readonly bundle: string | ReadonlyMap<string, Uint8Array>;
+  /** The bundle's address, or each file's, or its files; absent: the built-in bundle. */
+  readonly bundle?: Sendable | undefined;
   readonly adapter?: AdapterSource;
   readonly publicKey?: Key;
   readonly verifyHashes?: boolean;
@@ -58,7 +58,8 @@ type WebRuntime = OnnxRuntime & {
 export async function imported({ onnxruntime }: WorkerLoadOptions): Promise<OnnxRuntime> {
   if (onnxruntime === undefined) return import("../runtime/runtime.js");
   const address: string = onnxruntime.module;
-  const runtime = (await import(address)) as WebRuntime;
+  // An address that the page knows; a bundler is not to look for it.
+  const runtime = (await import(/* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ address)) as WebRuntime;
   runtime.env.wasm.numThreads ??= 1; // a query gains nothing from more
   if (onnxruntime.wasmPaths !== undefined) runtime.env.wasm.wasmPaths = onnxruntime.wasmPaths;
   return runtime;
@@ -88,10 +89,7 @@ export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (i
   const prepared = async (context: Context, options: WorkerLoadOptions) => {
     const { bundle, onnxruntime: _, ...others } = options;
     const onProgress = (progress: Progress): void => context.notify(progress);
-    const source =
-      typeof bundle === "string"
-        ? await openSource(bundle, { signal: context.signal, onProgress })
-        : new MemorySource(bundle);
+    const source = await openSent(bundle as Sendable, { signal: context.signal, onProgress });
     const { signal } = context;
     return { source, all: { ...others, onnxruntime: await runtime(options), signal, onProgress } };
   };
@@ -139,6 +137,11 @@ function listening({ signal, notify }: Context, options: EncodeOptions): EncodeO
   return { ...options, signal, onProgress: (done, texts) => notify([done, texts]) };
 }
 
+/** The options with the bundle as the page names it: the worker's own address is another. */
+function sent(options: WorkerLoadOptions): WorkerLoadOptions {
+  return { ...options, bundle: sendable(options.bundle ?? DEFAULT_BUNDLE) };
+}
+
 /** What comes of loading: how later calls name the encoder, and what it says of itself. */
 interface Loaded {
   readonly id: number;
@@ -169,23 +172,23 @@ export class WorkerEncoder {
    */
   static async load(
     worker: Port,
-    options: WorkerLoadOptions,
+    options: WorkerLoadOptions = {},
     { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
   ): Promise<WorkerEncoder> {
     const caller = new Caller(worker);
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
-    const loaded = await caller.call("load", [options], { signal, onMessage });
+    const loaded = await caller.call("load", [sent(options)], { signal, onMessage });
     return new WorkerEncoder(caller, loaded as Loaded);
   }
 
   /** Check a bundle whole, in `worker`. Errors as `verify`'s. */
   static async verify(
     worker: Port,
-    options: WorkerLoadOptions,
+    options: WorkerLoadOptions = {},
     { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void } = {},
   ): Promise<VerificationReport> {
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
-    const report = await new Caller(worker).call("verify", [options], { signal, onMessage });
+    const report = await new Caller(worker).call("verify", [sent(options)], { signal, onMessage });
     return report as VerificationReport;
   }
 

@@ -142,11 +142,21 @@ test("after a writer was killed, the vectors are compared segment by segment", a
   await assert.rejects(openIndex(new MemorySource(all)), CorruptArtifactError);
 });
 
-test("a journal that counts is refused, one that does not is not", async () => {
-  const all = files("base").set("documents.sqlite-journal", new Uint8Array(512));
-  await openIndex(new MemorySource(all));
-  all.get("documents.sqlite-journal")!.set([0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
-  await assert.rejects(openIndex(new MemorySource(all)), CorruptArtifactError);
+test("a journal counts where a writer was at work and the database is not as recorded", async () => {
+  const magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+  const journal = new Uint8Array(512);
+  const opened = (all: Map<string, Uint8Array>) => openIndex(new MemorySource(all));
+  const all = files("base").set("documents.sqlite-journal", journal);
+  journal.set(magic);
+  await opened(all); // the database is what was sealed: nothing is to be undone
+  json(all, (fields) => (fields["state"] = "writing"));
+  await opened(all);
+  const longer = new Uint8Array(all.get("documents.sqlite")!.length + 4096);
+  longer.set(all.get("documents.sqlite")!);
+  all.set("documents.sqlite", longer); // pages of a commit that never ended
+  await assert.rejects(opened(all), { name: "CorruptArtifactError", message: /documents\.sqlite-journal is there: a writer was killed/ });
+  journal.fill(0);
+  await opened(all);
 });
 
 test("a schema that is not ours is refused", async () => {

@@ -4,7 +4,7 @@
  */
 import { checkDetached, checkPresent } from "../../bundle/bundle.js";
 import { type Key, sha256 } from "../../bundle/signature.js";
-import { CorruptArtifactError, MissingExtraError } from "../../errors.js";
+import { ArtifactNotFoundError, CorruptArtifactError, MissingExtraError } from "../../errors.js";
 import { concatenated } from "../../files/bytes.js";
 import { MemorySource } from "../../files/memory.js";
 import type { FileSource } from "../../files/source.js";
@@ -174,12 +174,13 @@ async function file(
   name: string,
   limit: number,
 ): Promise<Uint8Array> {
-  if ((await source.size(name)) === null) {
+  return source.read(name, { limit }).catch((error: unknown) => {
+    if (!(error instanceof ArtifactNotFoundError)) throw error;
     throw new CorruptArtifactError(
       `${delta} lacks ${name}; it is no delta, or a part was taken away. Fetch it anew`,
+      { cause: error },
     );
-  }
-  return source.read(name, { limit });
+  });
 }
 
 /** What the zlib stream `packed` unpacks to, or its first bytes where they are more than `most`. */
