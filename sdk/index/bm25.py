@@ -35,6 +35,7 @@ __all__ = [
     "insert_postings",
     "postings_by_term",
     "renumber_postings",
+    "without_place",
 ]
 
 _COLUMNS = (
@@ -50,6 +51,7 @@ _B = 0.75
 _ROW = np.dtype("<u4")
 _COUNT = np.dtype("<u2")
 _MOST = np.iinfo(np.uint16).max
+_LEAST_BYTES = 2  # of a document's terms together, in UTF-8
 
 
 def create_postings(connection: sqlite3.Connection) -> None:
@@ -87,6 +89,27 @@ def document_lengths(occurrences: Counter[tuple[str, int]], documents: int) -> N
     for (_, row), count in occurrences.items():
         lengths[row] += count
     return lengths
+
+
+def without_place(
+    occurrences: Counter[tuple[str, int]], lengths: NDArray[np.uint32]
+) -> NDArray[np.bool_]:
+    """Which documents say too little to have a place by meaning, bool (documents,).
+
+    Those whose terms have fewer than two bytes of UTF-8 together: no text at all, punctuation, a
+    single letter or digit. An encoder gives all of them about one vector, which is nearer to most
+    short queries than the documents that answer them.
+
+    Args:
+        occurrences: by (term, row), as ``Analyzer.occurrences`` gives.
+        lengths: of :func:`document_lengths`.
+    """
+    missing = lengths < _LEAST_BYTES  # a term has at least one byte
+    if missing.any():
+        for term, row in occurrences:
+            if missing[row] and len(term.encode()) >= _LEAST_BYTES:
+                missing[row] = False
+    return missing
 
 
 def bm25(

@@ -24,6 +24,7 @@ from pocketquery.sdk.index.bm25 import (
     document_lengths,
     insert_postings,
     renumber_postings,
+    without_place,
 )
 from pocketquery.sdk.index.database import META, get_meta, set_meta
 from pocketquery.sdk.index.documents import (
@@ -34,7 +35,13 @@ from pocketquery.sdk.index.documents import (
     insert_documents,
 )
 from pocketquery.sdk.index.untrusted_file import Schema
-from pocketquery.sdk.index.vectors import Codes, Vectors, append_vectors, create_vectors
+from pocketquery.sdk.index.vectors import (
+    Codes,
+    Vectors,
+    append_vectors,
+    create_vectors,
+    without_vectors,
+)
 
 __all__ = [
     "SCHEMA",
@@ -178,17 +185,22 @@ def append_segments(
     documents: Sequence[Document],
     codes: Codes,
 ) -> None:
-    """Add checked ``documents`` with their vectors as the file has them, uint8 (n, d + 4)."""
+    """Add checked ``documents`` with their vectors as the file has them, uint8 (n, d + 4).
+
+    Those that say too little to have a place by meaning are stored without a vector, see
+    :func:`~pocketquery.sdk.index.bm25.without_place`.
+    """
     path = folder / vectors_name(connection)
     for start in range(0, len(documents), _AT_A_TIME):
         some = documents[start : start + _AT_A_TIME]
         rows = codes[start : start + _AT_A_TIME]
         first_row = row_count(connection)
         insert_documents(connection, first_row, some)
-        append_vectors(path, first_row, rows)
         occurrences = analyzer.occurrences([content(document) for document in some])
         insert_postings(connection, first_row, occurrences)
         lengths = document_lengths(occurrences, len(some))
+        rows = without_vectors(rows, without_place(occurrences, lengths))
+        append_vectors(path, first_row, rows)
         _insert(connection, first_row, lengths, hashlib.sha256(rows.data).hexdigest())
     next_generation(connection)
 

@@ -1,7 +1,8 @@
 """The vectors an index stores, as local training reads them: one state, by row.
 
 A view of the state it was made in: what is added, deleted or compacted afterwards does not show.
-Rows count the living documents alone, from 0.
+Rows count the living documents alone, from 0. The vector of a document without a place by meaning
+is 0, and it is near to no query.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class StoredVectors:
         return self._vectors.dimension
 
     def vectors(self, rows: Rows) -> Floats:
-        """The stored vectors of ``rows``, float32 (rows' shape, dimension), of about length 1.
+        """The stored vectors of ``rows``, float32 (rows' shape, dimension), of length 0 or about 1.
 
         Args:
             rows: of any shape, each from 0 to ``len(self) - 1``.
@@ -69,14 +70,15 @@ class StoredVectors:
             k: at least 1.
 
         Returns:
-            (n, min(k, len(self))).
+            (n, min(k, the number of documents with a vector)).
 
         Raises:
             InvalidInputError: a query that is not finite or of another dimension, k < 1.
         """
         units = unit_rows(queries, self.dimension, "queries")
-        found = np.empty((len(units), min(check_count(k, "k"), len(self))), np.intp)
-        for row, query in enumerate(units if len(self) else ()):
+        placed = int(np.count_nonzero(self._vectors.placed()[self._living]))
+        found = np.empty((len(units), min(check_count(k, "k"), placed)), np.intp)
+        for row, query in enumerate(units if placed else ()):
             rows, _ = self._vectors.search(query, found.shape[1], self._alive)
             found[row] = np.searchsorted(self._living, rows)
         return found

@@ -7,7 +7,9 @@ The file is a 64-byte header and one row a document, so that adding documents is
     row 1: ...
 
 A row's vector is ``(code - 128) * scale`` with ``scale = max|v| / 127``. Scaling each vector by
-its own maximum keeps recall@10 at .99 or more of float32's; one scale for all does not.
+its own maximum keeps recall@10 at .99 or more of float32's; one scale for all does not. A document
+that says too little to be placed has the vector 0: the scale 0 and nothing but codes 128. No search
+by meaning finds it.
 
 A search multiplies the codes where they are mapped by the query in 7 bits, in integers; then the
 best ``_RESCORED`` are scored again with the query in float32, which removes the query's share of
@@ -23,7 +25,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +53,7 @@ __all__ = [
     "quantize",
     "rescored",
     "unit_rows",
+    "without_vectors",
 ]
 
 MOST_DIMENSIONS = MOST_COLUMNS
@@ -111,6 +114,16 @@ def quantize(vectors: Floats) -> Codes:
     return np.hstack([codes.astype(np.uint8), scales.view(np.uint8).reshape(-1, _SCALE_BYTES)])
 
 
+def without_vectors(rows: Codes, missing: NDArray[np.bool_]) -> Codes:
+    """``rows`` of the file, those that are ``missing``, bool (n,), without a vector."""
+    if not missing.any():
+        return rows
+    rows = rows.copy()
+    rows[missing, :-_SCALE_BYTES] = _ZERO
+    rows[missing, -_SCALE_BYTES:] = 0  # the bytes of a scale of 0
+    return rows
+
+
 def create_vectors(path: Path, dimension: int) -> None:
     """Write a vector file of no rows."""
     fields = _FIELDS.pack(_MAGIC, _VERSION, dimension, b"")
@@ -141,6 +154,14 @@ def append_vectors(path: Path, first_row: int, rows: Codes) -> None:
         os.fsync(file.fileno())
 
 
+class _BlockConstants(NamedTuple):
+    scales: Floats
+    shift: Int32s
+    """What moving the query up by ``_STEPS`` adds to the products."""
+    missing: NDArray[np.intp]
+    """Rows without a vector."""
+
+
 class Vectors:
     """The first ``count`` rows of a vector file, mapped read-only. Safe to use from threads.
 
@@ -154,7 +175,7 @@ class Vectors:
         self.path = path
         self.dimension = dimension
         self._rows = _map(path, dimension, count)
-        self._constants: list[tuple[Floats, Int32s] | None] = [None] * -(-count // _BLOCK)
+        self._constants: list[_BlockConstants | None] = [None] * -(-count // _BLOCK)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -163,9 +184,14 @@ class Vectors:
         """Look at every row's scale, as a search does that is the first to reach it.
 
         Raises:
-            CorruptArtifactError: one that no vector of length 1 has: NaN, 0, negative, too large.
+            CorruptArtifactError: one that no vector of length 1 has, NaN, negative or too large; or
+                0 in a row that has a vector.
         """
         _scales(self._rows, self.path)
+
+    def placed(self) -> NDArray[np.bool_]:
+        """Which rows have a vector, bool (n,)."""
+        return _scales(self._rows, self.path) > 0
 
     def floats(self, rows: NDArray[np.integer] | slice) -> Floats:
         """The stored vectors of ``rows``, float32 (m, d).
@@ -204,7 +230,7 @@ class Vectors:
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The ``most`` nearest rows, rising, by scores true to about 0.01, and those.
 
-        Of equal scores the first rows. Arguments as :meth:`search`.
+        Of equal scores the first rows; none without a vector. Arguments as :meth:`search`.
         """
         step = np.float32(max(float(np.abs(query).max()), 1e-30) / _STEPS)
         codes = np.rint(query / step)  # whole numbers from -_STEPS to _STEPS
@@ -217,25 +243,27 @@ class Vectors:
                 block = slice(number * _BLOCK, (number + 1) * _BLOCK)
                 if allowed is not None and not allowed[block].any():
                     continue
-                scales, shift = self._block_constants(number)
+                scales, shift, missing = self._block_constants(number)
                 scores = integer_product(self._rows[block, :-_SCALE_BYTES], unsigned)
                 scores -= shift
                 scores -= offset
                 scores *= scales * step
+                scores[missing] = -np.inf
                 if allowed is not None:
                     scores[~allowed[block]] = -np.inf
                 yield block.start, scores
 
         return best_of_blocks(blocks(), most)
 
-    def _block_constants(self, number: int) -> tuple[Floats, Int32s]:
-        """Scales of a block's rows, and what moving the query up by ``_STEPS`` adds to products."""
+    def _block_constants(self, number: int) -> _BlockConstants:
         found = self._constants[number]
         if found is None:  # with the first search, not when the file is opened
             rows = self._rows[number * _BLOCK : (number + 1) * _BLOCK]
             every = np.full(self.dimension, _STEPS, np.uint8)
             shift = integer_product(rows[:, :-_SCALE_BYTES], every).astype(np.int32)
-            found = self._constants[number] = _scales(rows, self.path), shift
+            scales = _scales(rows, self.path)
+            found = _BlockConstants(scales, shift, np.flatnonzero(scales == 0))
+            self._constants[number] = found
         return found
 
     def raw(self, rows: NDArray[np.integer]) -> Codes:
@@ -364,7 +392,15 @@ def _check_header(path: Path, dimension: int) -> None:
 
 def _scales(rows: Codes, path: Path) -> Floats:
     scales = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
-    if len(scales) and not (scales.min() > 0 and scales.max() <= _MOST_SCALE):  # NaN is neither
+    missing = np.flatnonzero(scales == 0)
+    if (
+        len(scales)
+        and not (
+            scales.min() >= 0  # NaN is neither
+            and scales.max() <= _MOST_SCALE
+            and (rows[missing, :-_SCALE_BYTES] == _ZERO).all()
+        )
+    ):
         raise CorruptArtifactError(
             f"{path} was changed after it was written: a row's scale is not above 0 and at most "
             f"{_MOST_SCALE:.5f}, so its scores would mean nothing. Copy the index anew or build it "

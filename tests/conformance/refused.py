@@ -470,6 +470,8 @@ def _deltas() -> Iterator[Case]:
     scales = bytearray(parts["vectors"])
     scales[24:28] = b"\0\0\x80\x3f"  # 1.0
     yield case("a scale that is none", [_put("", _repacked(plain, {"vectors": bytes(scales)}))])
+    scales[24:28] = bytes(4)
+    yield case("a scale of 0", [_put("", _repacked(plain, {"vectors": bytes(scales)}))])
     for name, value in (
         ("format", "other"), ("format_version", 2), ("space/id", "space-other"),
         ("space/dimension", 25), ("from/contents_sha256", "0"),

@@ -60,6 +60,11 @@ BLOCKS = [  # by hand: where letters, marks, digits and signs of many kinds lie
     )
 ]  # fmt: skip
 SUMS = ((400, 7), (400, 300), (2**31, 1000))  # the last are rounded at every step
+SHORT = [  # texts and titles around the least that has a place by meaning
+    ("", ""), ("\u200b\u00ad \x00", ""), ("-", ""), ("...", "—"), ("=====", ""), ("a", ""),
+    ("É", "-"), ("7", ""), ("a", "a"), ("42", ""), ("ab", ""), ("日", ""), ("я", ""), ("ß", ""),
+    ("½", ""), ("👍", ""), ("", "bridge"),
+]  # fmt: skip
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 1999, 2000, 2001, 2000.5, -0.0, 1e300, 2**53, 2**53 + 1, 2**62,
     2**62 + 1, 2**63, 2**70, -(2**63), -(2**63) - 1, float(2**62), 0.1, "", "en", "de",
@@ -165,6 +170,9 @@ def make_changes(draw: random.Random) -> list[dict[str, Any]]:
         changes.append({"delete": [f"d{first}", "d1"]})
     document = Document("d1", "the bridge was built anew", {"lang": "en"})
     changes.append({"add": [vars(document)], "vectors": [[1.0] * DIMENSION]})
+    short = [Document(f"short {text}|{title}", text, {"title": title}) for text, title in SHORT]
+    vectors = [[float(draw.randint(-50, 50)) for _ in range(DIMENSION)] for _ in short]
+    changes.append({"add": [vars(one) for one in short], "vectors": vectors})
     return changes
 
 

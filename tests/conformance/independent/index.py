@@ -76,7 +76,9 @@ class Index:
         table = np.frombuffer(data[64 : 64 + count * stride], np.uint8).reshape(count, stride)
         self._codes = table[:, :dimension]
         self._scales = np.ascontiguousarray(table[:, dimension:]).view("<f4")[:, 0]
-        require(bool(((self._scales > 0) & (self._scales <= 1.001 / 127)).all()), "a scale")
+        self.placed = self._scales > 0
+        require(bool(((self._scales >= 0) & (self._scales <= 1.001 / 127)).all()), "a scale")
+        require(bool((self._codes[~self.placed] == 128).all()), "codes without a scale")
         self._lengths = np.frombuffer(lengths, "<u4").astype(np.float32)
 
     def search(
@@ -108,6 +110,7 @@ class Index:
         return self._hits(*_top(rows, fused, k))
 
     def _dense(self, query: Floats, k: int, allowed: NDArray[np.bool_]) -> tuple[Any, Any]:
+        allowed = allowed & self.placed
         step = np.float32(max(float(np.abs(query).max()), 1e-30) / 64)
         codes = np.rint(query / step).astype(np.int64)
         product = self._codes.astype(np.int64) @ codes - 128 * codes.sum()
@@ -180,11 +183,16 @@ def _sum(values: Floats) -> np.float32:
     return total
 
 
-def quantized(vectors: Any) -> bytes:
-    """Rows of a vector file."""
+def quantized(vectors: Any, documents: list[tuple[Mapping[str, Any], str]]) -> bytes:
+    """Rows of a vector file, of documents of these metadata and texts."""
     rows = b""
-    for values in vectors:
+    for values, (metadata, text) in zip(vectors, documents, strict=True):
         one = unit(values)
+        title = metadata.get("title")
+        found = terms(f"{title} {text}" if isinstance(title, str) else text)
+        if sum(count * len(term.encode()) for term, count in found.items()) < 2:
+            rows += bytes([128] * len(one) + [0] * 4)
+            continue
         scale = np.float32(np.abs(one).max() / 127)
         codes = (np.rint(one / scale) + 128).astype(np.uint8)
         rows += codes.tobytes() + scale.astype("<f4").tobytes()

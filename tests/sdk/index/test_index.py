@@ -323,6 +323,54 @@ def test_bad_adds_say_what_is_wrong(
     assert len(index) == 60
 
 
+SAYS_TOO_LITTLE = [
+    "",
+    " \n",
+    "\x00",
+    "\u200b\u00ad",
+    "-",
+    "...",
+    "— “”",
+    "=====",
+    "→",
+    "👍",
+    "a",
+    "É",
+    "7",
+]
+SAYS_ENOUGH = ["a a", "42", "ab", "日", "я", "ß", "½", "the"]
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_what_says_too_little_is_found_by_words_alone(tmp_path: Path, built: bool) -> None:
+    texts = [*SAYS_TOO_LITTLE, *SAYS_ENOUGH]
+    documents = [Document(text or "none", text) for text in texts]
+    titled = [Document(f"titled {text}", text, {"title": "an old oak"}) for text in texts]
+    opposite = -np.ones((len(texts), DIMENSION))  # to every other document
+    path = tmp_path / "index"
+    with create_index(path, space_id=SPACE, dimension=DIMENSION) as builder:
+        if built:
+            builder.add([*documents, *titled], np.concatenate([opposite, opposite]))
+    with open_index(path, encoder=WordEncoder(), writable=True) as index:
+        if not built:
+            index.add(documents, opposite)
+            index.add(titled, opposite)
+        for _ in range(2):
+            expected = {*SAYS_ENOUGH, *(one.id for one in titled)}
+            assert set(ids(index.search(opposite[0], 100))) == expected
+            assert set(ids(index.search("a", 100, mode="lexical"))) >= {"a", "a a"}
+            assert set(ids(index.search("oak 7 É", 100))) == expected | {"7", "É"}
+            vectors = index.vectors(["-", "42"])
+            assert vectors.vectors(np.array([vectors.row_of["-"], vectors.row_of["42"]])).any(
+                axis=1
+            ).tolist() == [False, True]
+            assert vectors.nearest(opposite[:2].astype(np.float32), 100).shape == (2, len(expected))
+            assert index.get("none") == Document("none", "")
+            index.verify()
+            index.compact()
+    verify_index(path)
+
+
 def test_adding_nothing_is_harmless(index: Index) -> None:
     index.add([], np.zeros((0, DIMENSION)))
     assert len(index) == 60

@@ -25,6 +25,7 @@ from pocketquery.sdk.index.vectors import (
     create_vectors,
     quantize,
     unit_rows,
+    without_vectors,
 )
 
 
@@ -247,6 +248,24 @@ def test_a_scale_that_no_vector_has_is_never_a_score(path: Path, scale: float) -
     ):
         with pytest.raises(CorruptArtifactError, match=r"vectors\.u8.*scale"):
             use()
+
+
+def test_a_row_without_a_vector_is_near_to_nothing(path: Path) -> None:
+    vectors = clustered(200)
+    missing = np.zeros(200, bool)
+    missing[[0, 7, 199]] = True
+    create_vectors(path, 64)
+    append_vectors(path, 0, without_vectors(quantize(vectors), missing))
+    index = Vectors(path, 64, 200)
+    index.check_scales()
+    assert np.array_equal(index.placed(), ~missing)
+    for query in (vectors[0], -vectors[7], clustered(1)[0]):
+        rows, scores = index.search(query, 200)
+        assert sorted(rows) == np.flatnonzero(~missing).tolist()
+        np.testing.assert_allclose(scores, vectors[rows] @ query, atol=0.01)
+        assert index.search(query, 5, missing)[0].tolist() == []
+    assert not index.floats(missing).any()
+    assert not index.rescore(vectors[0], np.flatnonzero(missing)).any()
 
 
 def test_a_scale_that_changes_after_the_first_search_is_noticed(path: Path) -> None:

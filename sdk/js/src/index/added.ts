@@ -6,8 +6,10 @@ import { termsOf } from "./analyzer.js";
 import { content, type Document } from "./document.js";
 import { parseMetadata } from "./metadata.js";
 import type { Part, Postings } from "./part.js";
+import { withoutVector } from "./vectors/vectors.js";
 
 const MOST_COUNT = 65535; // of a term in a document, as Python stores it
+const LEAST_BYTES = 2; // of a document's terms together, in UTF-8
 const ADDED = "the added documents";
 
 /** One added document; `document` is null where it was deleted since. */
@@ -19,9 +21,21 @@ export interface Added {
   readonly vector: Uint8Array;
 }
 
-/** A document with what its search needs. */
+/** A document with what its search needs; one that says too little has no place by meaning. */
 export function analyzed(document: Document, vector: Uint8Array): Added {
-  return { document, terms: termsOf(content(document)), vector };
+  const terms = termsOf(content(document));
+  return { document, terms, vector: isPlaced(terms) ? vector : withoutVector(vector.length) };
+}
+
+/**
+ * Whether a document has a place by meaning: not one without text, of punctuation, or of a single letter
+ * or digit. An encoder gives all of them about one vector, which is nearer to most short queries than the
+ * documents that answer them.
+ */
+function isPlaced(terms: ReadonlyMap<string, number>): boolean {
+  let bytes = 0;
+  for (const [term, count] of terms) bytes += count * (term > "\x7f" ? LEAST_BYTES : term.length);
+  return bytes >= LEAST_BYTES;
 }
 
 /** Added documents; rows in the order in which they were added. */

@@ -6,7 +6,11 @@ import { checkText } from "../texts.js";
 /** JSON values by name; `title`, where there is one, is searched too. */
 export type Metadata = Record<string, unknown>;
 
-/** A text to be found. */
+/**
+ * A text to be found. One whose title and text say too little, no word or a single letter or digit, is
+ * stored and found by its words alone, whatever vector comes with it: by meaning it would be first for
+ * most short queries.
+ */
 export interface Document {
   /** Unique in its index, not empty. */
   readonly id: string;

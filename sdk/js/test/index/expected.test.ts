@@ -58,7 +58,7 @@ test("compacting here gives what it gives in Python, also after more changes", a
 test("the vectors that training takes are the living documents'", async () => {
   const index = await openIndex(source("base"), { changes: new MemoryChanges() });
   const vector = Float32Array.from({ length: DIMENSION }, (_, i) => Math.sin(i));
-  await index.add([{ id: "mine", text: "", metadata: {} }], [vector]);
+  await index.add([{ id: "mine", text: "my text", metadata: {} }], [vector]);
   await index.delete(["d1"]);
   const documents = index.vectors();
   assert.equal(documents.count, index.size);

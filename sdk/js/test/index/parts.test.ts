@@ -2,15 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Encoder } from "pocketquery";
-import { InvalidInputError } from "pocketquery";
+import { CorruptArtifactError, InvalidInputError } from "pocketquery";
 import { openIndex, type QueryEncoder } from "pocketquery/index";
+import { analyzed } from "../../dist/index/added.js";
 import { termsOf } from "../../dist/index/analyzer.js";
 import { best, ranked } from "../../dist/index/vectors/best.js";
 import { compileFilter } from "../../dist/index/filters.js";
 import { comparable, parseExactly, parseMetadata } from "../../dist/index/metadata.js";
 import { integerMatrix } from "../../dist/index/vectors/integer_product.js";
 import { pairwiseSum, roundHalfEven } from "../../dist/index/vectors/numbers.js";
-import { quantize, unitVector, Vectors } from "../../dist/index/vectors/vectors.js";
+import { quantize, unitVector, Vectors, withoutVector } from "../../dist/index/vectors/vectors.js";
 import { DIMENSION, drawer, EXPECTED, source } from "./data.js";
 
 test("the terms of texts, in their order", () => {
@@ -19,8 +20,25 @@ test("the terms of texts, in their order", () => {
 
 test("a vector's row is Python's, bit by bit", () => {
   const vectors = EXPECTED.changes.flatMap((change) => change.vectors ?? []);
-  const rows = vectors.map((vector) => quantize(unitVector(vector, DIMENSION, "it")));
+  const documents = EXPECTED.changes.flatMap((change) => change.add ?? []);
+  const rows = vectors.map((vector, i) => {
+    const { metadata = {}, ...document } = documents[i]!;
+    return analyzed({ ...document, metadata }, quantize(unitVector(vector, DIMENSION, "it"))).vector;
+  });
   assert.deepEqual(Buffer.concat(rows), Buffer.from(EXPECTED.rows, "base64"));
+  const placed = ["a", "42", "ab", "日", "я", "ß", "½", "", "the bridge was built anew"];
+  const short = documents.flatMap(({ id, text }, i) => (id.startsWith("short") || id === "d1" ? [[text, rows[i]!] as const] : []));
+  const missing = short.filter(([, row]) => row.every((byte, at) => byte === (at < DIMENSION ? 128 : 0)));
+  assert.deepEqual(missing.map(([text]) => text), ["", "\u200b\u00ad \x00", "-", "...", "=====", "a", "É", "7", "👍"]);
+  assert.deepEqual(short.filter((one) => !missing.includes(one)).map(([text]) => text).sort(), placed.sort());
+});
+
+test("a row without a scale has codes of zero alone", () => {
+  const vectors = new Vectors(DIMENSION);
+  const row = withoutVector(DIMENSION + 4);
+  vectors.append(row, "file");
+  assert.deepEqual(vectors.search(new Float32Array(DIMENSION).fill(1), 5).rows, new Uint32Array());
+  assert.throws(() => vectors.append(row.fill(127, 0, 1), "file"), CorruptArtifactError);
 });
 
 test("a mean is numpy's, rounded at every step", () => {

@@ -2,7 +2,8 @@
  * Document vectors in 8 bits, searched exactly; the file of Python's `vectors.py`.
  *
  * A 64-byte header, then a row a document: `dimension` codes of 8 bits and the scale, float32. A
- * row's vector is `(code - 128) * scale`. A search multiplies the rows in place by the query in
+ * row's vector is `(code - 128) * scale`; a document without a place by meaning has the scale 0 and codes
+ * of 128, and no search by meaning finds it. A search multiplies the rows in place by the query in
  * 7 bits, in integers, and scores the best again with the query in full.
  */
 import { CorruptArtifactError, InvalidInputError, UnsupportedVersionError } from "../../errors.js";
@@ -115,6 +116,11 @@ export function quantize(vector: Float32Array): Uint8Array {
   return row;
 }
 
+/** The row, of `bytes` bytes, of a document without a place by meaning. */
+export function withoutVector(bytes: number): Uint8Array {
+  return new Uint8Array(bytes).fill(ZERO, 0, bytes - SCALE_BYTES);
+}
+
 /** Rows of vectors, to be searched; rows can be added. */
 export class Vectors {
   private readonly matrix: IntegerMatrix;
@@ -146,7 +152,9 @@ export class Vectors {
     if (scales !== this.scales) scales.set(this.scales);
     for (let row = this.count; row < count; row++) {
       const scale = view.getFloat32((row - this.count) * stride + this.dimension, true);
-      if (!(scale > 0 && scale <= MOST_SCALE)) {
+      const start = (row - this.count) * stride;
+      const isMissing = scale === 0 && rows.subarray(start, start + this.dimension).every((code) => code === ZERO);
+      if (!(isMissing || (scale > 0 && scale <= MOST_SCALE))) {
         throw new CorruptArtifactError(
           `${file} was changed after it was written: row ${row} has the scale ${scale}, expected ` +
             `more than 0 and at most ${MOST_SCALE.toFixed(5)}. Copy the index anew or build it again`,
@@ -162,7 +170,7 @@ export class Vectors {
   /**
    * The `k` nearest rows of a unit vector, best first.
    * @param query float32 (d,), of length 1
-   * @param allowed 1 where a row may be found; undefined for all
+   * @param allowed 1 where a row may be found, if it has a vector; undefined for all
    */
   search(query: Float32Array, k: number, allowed?: Uint8Array): Ranking {
     const rows = best(this.scores(query), Math.max(2 * k, RESCORED), allowed);
@@ -199,7 +207,10 @@ export class Vectors {
     return found;
   }
 
-  /** Inner products with every row to about 0.01, float64 (n,): the bits of numpy's. */
+  /**
+   * Inner products with every row to about 0.01, float64 (n,): the bits of numpy's. -Infinity, which is
+   * no candidate, where a row has no vector.
+   */
   private scores(query: Float32Array): Float64Array {
     const step = Math.fround(Math.max(largest(query), 1e-30) / QUERY_LIMIT);
     const codes = Int8Array.from(query, (value) => roundHalfEven(Math.fround(value / step)));
@@ -207,7 +218,8 @@ export class Vectors {
     const products = this.matrix.products(codes);
     const scores = new Float64Array(this.count);
     for (let row = 0; row < scores.length; row++) {
-      scores[row] = (products[row]! - bias) * Math.fround(this.scales[row]! * step);
+      const scale = this.scales[row]!;
+      scores[row] = scale ? (products[row]! - bias) * Math.fround(scale * step) : -Infinity;
     }
     return scores;
   }
