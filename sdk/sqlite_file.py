@@ -31,6 +31,8 @@ _DAMAGED_BY_OTHERS = (
     sqlite3.SQLITE_TOOBIG,
     sqlite3.SQLITE_INTERRUPT,
 )
+# The latter where SQLite's own message quotes a name of a damaged schema, which is no text.
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _MISUSED = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
 
 
@@ -154,7 +156,7 @@ class SqliteKind:
         told = "" if found is None else f" ({found})"
         return CorruptArtifactError(f"{path} is damaged or not {self.name}{told}; {self.mend}")
 
-    def explain(self, error: sqlite3.Error, path: Path) -> ArtifactError:
+    def explain(self, error: sqlite3.Error | UnicodeDecodeError, path: Path) -> ArtifactError:
         """What SQLite's ``error`` means for whoever opened ``path``."""
         code = error_code(error)
         # A text that is not valid UTF-8 comes without a code, as does what a caller did wrong.
@@ -172,7 +174,7 @@ class SqliteKind:
         """SQLite's errors as ours, see :meth:`explain`."""
         try:
             yield
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self.explain(error, path) from error
 
 

@@ -173,7 +173,8 @@ class Database:
         """
         check_beside(connection.place)
         connection.execute(begin)
-        check_schema(connection, self._schema, self.path)  # BEGIN alone locks nothing
+        with _KIND.explained(self.path):
+            check_schema(connection, self._schema, self.path)  # BEGIN alone locks nothing
         if identity(self.path) not in (connection.file, None):
             return False
         # No value is longer than its file, whatever a damaged page says of it.

@@ -54,6 +54,7 @@ __all__ = [
     "begin_writing",
     "check_contents",
     "check_hashes",
+    "check_structure",
     "check_sizes",
     "check_whole",
     "end_compacting",
@@ -303,10 +304,20 @@ def check_contents(connection: sqlite3.Connection, folder: Path, dimension: int)
     Raises:
         ArtifactNotFoundError, CorruptArtifactError: name the file.
     """
+    check_structure(connection, folder)
+    verify_segments(connection, folder, dimension)
+
+
+def check_structure(connection: sqlite3.Connection, folder: Path) -> None:
+    """Let SQLite read the whole database: whether rows and pages are in their order, and whether
+    its own index of ids, by which documents are looked up, leads to the rows.
+
+    Raises:
+        CorruptArtifactError: something is not; says what.
+    """
     (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
         raise CorruptArtifactError(f"{folder / DATABASE} is damaged: {answer}; copy the index anew")
-    verify_segments(connection, folder, dimension)
 
 
 def verify_index(path: Path | str) -> IndexInfo:

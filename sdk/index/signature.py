@@ -4,7 +4,8 @@
 file as it was sealed. It is made when an index is built with a key. To check it, all files must be
 read and hashed, which takes a second or more a gigabyte; so only whoever passes a key pays for it.
 An index that a signed delta was applied to keeps the delta's description and signature in their
-place: ``delta.json`` names the hash of the contents, which is compared with what is read.
+place: ``delta.json`` names the hash of the contents, which is compared with what is read, row by
+row; how SQLite finds a row, its index of ids among it, is checked by SQLite itself.
 A change on the device (add, delete, compact) rewrites ``index.json``: what was changed here is this
 device's own, no longer the publisher's, and is refused where a key is given.
 """
@@ -37,6 +38,7 @@ from pocketquery.sdk.index.folder import (
     MOST_INFO_BYTES,
     IndexInfo,
     check_hashes,
+    check_structure,
     parse_info,
     read_info,
 )
@@ -88,6 +90,7 @@ def _check_contents(folder: Path, public_key: Key) -> IndexInfo:
             if info.signature_key_id is None or generation_of(connection) != info.generation:
                 raise _changed_here(folder)
             check_space(folder, info, manifest)
+            check_structure(connection, folder)  # what the contents' hash cannot know
             try:
                 found = contents_sha256(connection, folder, info.dimension)
             except InvalidInputError as error:  # deleted documents, and index.json hides it

@@ -14,6 +14,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from pocketquery.sdk.index.delta_manifest import DELTA_FILE, PARTS
 from pocketquery.sdk.index.index import open_index, verify_index
 from pocketquery.sdk.slices.deltas import apply_delta
 from tests.conformance.deltas import MADE_FROM
+from tests.sdk.index_damage import LOOKUPS, exchange_rows, mislead, reseal
 from tests.sdk.javascript_fixtures import KEY, OTHER_KEY
 
 __all__ = ["CONFORMANCE", "Case", "main", "opened", "read_cases"]
@@ -355,6 +357,7 @@ def _indexes() -> Iterator[Case]:
         )
     yield case("unsigned, with a key", [], _public(KEY))
     yield from _signed_indexes()
+    yield from _after_deltas()
 
 
 def _signed_indexes() -> Iterator[Case]:
@@ -376,6 +379,23 @@ def _signed_indexes() -> Iterator[Case]:
     yield case("changed on the device", [_put("index.json", writing)])
     for name in ("documents.sqlite", "vectors-0.u8"):
         yield case(f"a bit of {name}", [_flip(name, read[name], len(read[name]) - 5)])
+
+
+def _after_deltas() -> Iterator[Case]:
+    """An index that a delta was applied to, whose rows are the publisher's."""
+    applied = json.loads(gzip.decompress((CONFORMANCE / "deltas/applied.json.gz").read_bytes()))
+    ways: dict[str, Callable[[Path], None]] = {
+        name: partial(mislead, name=name, ids=("d3", "d9")) for name in LOOKUPS
+    }
+    for name, change in (ways | {"rows in another order": exchange_rows}).items():
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            for file, data in applied.items():
+                (place / file).write_bytes(base64.b64decode(data))
+            change(place)
+            reseal(place)
+            changes = [_put(path.name, path.read_bytes()) for path in sorted(place.iterdir())]
+            yield Case(f"after a delta: {name}", "index", SIGNED, changes, _public(KEY), "")
 
 
 def _zips() -> Iterator[Case]:

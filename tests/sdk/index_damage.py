@@ -130,6 +130,67 @@ def execute(folder: Path, sql: str, *arguments: object) -> None:
     connection.close()
 
 
+# By name: statements that SQLite keeps its index of ids up with, and those that it does not.
+LOOKUPS = {
+    "two ids lead to each other's documents": (
+        "CREATE TEMP TABLE two AS SELECT row, id FROM documents WHERE id IN ({0}, {1});"
+        "UPDATE documents SET id = id || '-' WHERE id IN ({0}, {1});"
+        "UPDATE documents SET id = (SELECT id FROM two WHERE two.row != documents.row)"
+        " WHERE row IN (SELECT row FROM two)",
+        "UPDATE documents SET id = (SELECT id FROM two WHERE two.row = documents.row)"
+        " WHERE row IN (SELECT row FROM two)",
+    ),
+    "an id nobody gave leads to a document": (
+        "UPDATE documents SET id = 'ghost' WHERE id = {1}",
+        "UPDATE documents SET id = {1} WHERE id = 'ghost'",
+    ),
+    "an id leads nowhere": (
+        "CREATE TEMP TABLE one AS SELECT * FROM documents WHERE id = {1};"
+        "DELETE FROM documents WHERE id = {1}",
+        "INSERT INTO documents SELECT * FROM one",
+    ),
+}
+
+
+def mislead(folder: Path, name: str, ids: tuple[str, str]) -> None:
+    """Do to two ids what ``name`` of LOOKUPS says; no row of a table is another after it."""
+    kept_up, behind = (sql.format(*(f"'{one}'" for one in ids)) for sql in LOOKUPS[name])
+    connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
+    connection.executescript(kept_up)
+    connection.execute("PRAGMA writable_schema = ON")
+    table = connection.execute("SELECT rowid, sql FROM sqlite_master WHERE name = 'documents'")
+    row, sql = table.fetchone()
+    index = connection.execute(
+        "SELECT rowid, * FROM sqlite_master WHERE name = 'sqlite_autoindex_documents_1'"
+    ).fetchone()
+    set_sql = "UPDATE sqlite_master SET sql = ? WHERE rowid = ?"
+    connection.execute("DELETE FROM sqlite_master WHERE rowid = ?", index[:1])
+    connection.execute(set_sql, (sql.replace(" UNIQUE", ""), row))
+    connection.execute("PRAGMA writable_schema = RESET")
+    connection.executescript(behind)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(set_sql, (sql, row))
+    connection.execute(
+        "INSERT INTO sqlite_master (rowid, type, name, tbl_name, rootpage, sql)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        index,
+    )
+    connection.close()
+
+
+def exchange_rows(folder: Path) -> None:
+    """Let the table of documents have its first two rows in the other order."""
+    with contextlib.closing(sqlite3.connect(folder / DATABASE)) as connection:
+        table = "SELECT rootpage FROM sqlite_master WHERE name = 'documents'"
+        (page,) = connection.execute(table).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    data = bytearray((folder / DATABASE).read_bytes())
+    at = (page - 1) * size
+    assert data[at] == 13, "the table has more than one page"
+    data[at + 8 : at + 12] = data[at + 10 : at + 12] + data[at + 8 : at + 10]
+    (folder / DATABASE).write_bytes(data)
+
+
 def edit_info(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     """Change ``index.json``."""
     fields = json.loads((folder / INFO).read_text())

@@ -206,6 +206,19 @@ def test_a_text_that_is_not_utf8_is_damage(path: Path) -> None:
     database.close()
 
 
+@pytest.mark.parametrize(
+    ("sound", "damaged"),
+    [(b"CREATE TABLE meta", b"CREATE \x89ABLE meta"), (b"tablemetameta", b"tablem\x89tameta")],
+)
+def test_a_schema_that_is_not_utf8_is_damage(path: Path, sound: bytes, damaged: bytes) -> None:
+    """Python cannot read what SQLite says of it."""
+    data = path.read_bytes()
+    assert sound in data
+    path.write_bytes(data.replace(sound, damaged))
+    with pytest.raises(CorruptArtifactError, match="damaged or not the database"):
+        Database(path)
+
+
 def test_no_value_is_longer_than_its_file(path: Path) -> None:
     """A page can claim a gigabyte; SQLite would make room for it before reading a byte."""
     database = Database(path)

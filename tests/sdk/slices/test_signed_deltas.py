@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -16,9 +18,10 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
     SignatureError,
 )
+from pocketquery.sdk.index.folder import DATABASE
 from pocketquery.sdk.index.index import create_index
 from tests.sdk.built_indexes import assert_same_hits, build
-from tests.sdk.index_damage import execute, reseal, snapshot
+from tests.sdk.index_damage import LOOKUPS, execute, mislead, reseal, snapshot
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents
 
 pytest.importorskip("cryptography")  # whoever signs needs it
@@ -125,6 +128,64 @@ def test_tampering_is_refused_whatever_the_files_hashes_say(device: Path, sql: s
     assert snapshot(device) != before
     with pytest.raises(PocketQueryError):
         sdk.open_index(device, public_key=PUBLIC)
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_what_leads_from_an_id_to_its_document_is_checked(device: Path, name: str) -> None:
+    """No row of a table is another than the publisher's, so that the contents' hash is right."""
+    sdk.apply_delta(device.parent / "1.delta", device, public_key=PUBLIC)
+    with sdk.open_index(device, public_key=PUBLIC) as index:
+        assert index.get("doc-8") is not None
+    mislead(device, name, ("doc-3", "doc-8"))
+    reseal(device)
+    for opening in (sdk.open_index, sdk.verify):
+        with pytest.raises(CorruptArtifactError, match=r"is damaged: .*sqlite_autoindex_documents"):
+            opening(device, public_key=PUBLIC)
+
+
+def answers(index: sdk.Index) -> list[object]:
+    """What an index says, on every way to its documents."""
+    ids = [document.id for document in make_documents(50)]
+    found: list[object] = [index.get(one) for one in [*ids, "ghost"]]
+    found += [len(index), list(index.documents())]
+    for text in ("the river number 4", "castle", "painted 1903"):
+        found.append(index.search(text, 50, mode="lexical"))
+        found.append(index.search(text, 50, mode="lexical", filter={"year": {"$gte": 1905}}))
+    return found
+
+
+def refused_or_right(device: Path, seeds: Iterable[int]) -> int:
+    """How many changes of bytes were refused; the others changed no answer."""
+    with sdk.open_index(device, public_key=PUBLIC) as index:
+        expected = answers(index)
+    path = device / DATABASE
+    sound, refused = path.read_bytes(), 0
+    for seed in seeds:
+        random = Random(seed)
+        data = bytearray(sound)
+        page = 4096 * random.randrange(len(data) // 4096)
+        for _ in range(random.choice((1, 1, 2, 4))):
+            at = page + random.choice((random.randrange(16), random.randrange(4096)))
+            data[at] = random.choice((data[at] ^ 1 << random.randrange(8), random.randrange(256)))
+        path.write_bytes(data)
+        reseal(device)
+        try:
+            with sdk.open_index(device, public_key=PUBLIC) as index:
+                assert answers(index) == expected, seed
+        except PocketQueryError:
+            refused += 1
+    return refused
+
+
+def test_changed_bytes_are_refused_or_change_no_answer(device: Path) -> None:
+    sdk.apply_delta(device.parent / "1.delta", device, public_key=PUBLIC)
+    assert refused_or_right(device, range(30)) > 5
+
+
+@pytest.mark.slow
+def test_many_changed_bytes_are_refused_or_change_no_answer(device: Path) -> None:
+    sdk.apply_delta(device.parent / "1.delta", device, public_key=PUBLIC)
+    assert refused_or_right(device, range(1000, 3000)) > 500
 
 
 def test_a_vector_that_was_changed_is_noticed(device: Path) -> None:

@@ -120,11 +120,14 @@ export class SqliteFile {
 
   /**
    * Walk the tree at `root`, overflow pages and all; call it once for each tree before reading it.
-   * @throws CorruptArtifactError a page is no part of such a tree or belongs to two owners
+   * Rows of a table are in their order, so that whoever asks for one and whoever reads all get the same.
+   * @throws CorruptArtifactError a page is no part of such a tree or belongs to two owners, or a row
+   *   is where it is not looked for
    */
   check(root: number, kind: "table" | "index"): void {
     const [leaf, interior] =
       kind === "table" ? [LEAF_TABLE, INTERIOR_TABLE] : [LEAF_INDEX, INTERIOR_INDEX];
+    let last = Number.NEGATIVE_INFINITY; // the greatest rowid until here
     const walk = (number: number, depth: number): void => {
       this.own(number, depth);
       const page = this.page(number);
@@ -135,6 +138,12 @@ export class SqliteFile {
         const cell = this.cell(page, i);
         if (cell.left) walk(cell.left, depth + 1);
         for (const next of this.overflow(cell)) this.own(next, 0);
+        if (kind === "index") continue;
+        // An inner page's is as great as the greatest below it, and may be greater.
+        if (page.kind === leaf ? cell.rowid <= last : cell.rowid < last) {
+          throw damaged(this.file, `page ${number} has rows out of their order`);
+        }
+        last = cell.rowid;
       }
       if (page.right) walk(page.right, depth + 1);
     };

@@ -2,6 +2,8 @@
  * The hash of what an index holds, whatever its files look like: Python's `contents.py`. It is over
  * everything a search reads and nothing of how it is stored; docs/formats.md has it byte by byte.
  */
+import { CorruptArtifactError } from "../../errors.js";
+import { repr } from "../../python_text.js";
 import { hexadecimal } from "../../bundle/signature.js";
 import { sha256 } from "../../secure/hashes.js";
 import { encodeUtf8 } from "../../utf8.js";
@@ -11,7 +13,7 @@ const VERSION = "pocketquery-contents-1\n";
 const TOGETHER = 1 << 16; // bytes
 
 /**
- * 64 hexadecimal digits.
+ * 64 hexadecimal digits. Every id has to lead to its row, too: how a row is found is not in the hash.
  *
  * @param documents none of them deleted
  * @param rows their vectors, uint8 (n, d + 4)
@@ -27,6 +29,12 @@ export function contentsSha256(
   hash.u32(documents.count);
   for (let row = 0; row < documents.count; row++) {
     const { id, metadata, text } = documents.texts(row);
+    if (documents.rowOf(id) !== row) {
+      throw new CorruptArtifactError(
+        `the index of ids does not lead to row ${row}, which has the id ${repr(id)}; copy the ` +
+          "index anew",
+      );
+    }
     for (const one of [id, metadata, text]) hash.text(encodeUtf8(one));
   }
   hash.bytes(rows);

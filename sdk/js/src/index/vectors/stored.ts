@@ -135,9 +135,12 @@ export class StoredDocuments implements BaseDocuments {
     return record;
   }
 
+  /** By the index of ids, which nobody signs; so the row itself has to say the same. */
   rowOf(id: string): number | undefined {
     for (const entry of this.database.entries(this.roots.ids, encodeUtf8(id))) {
-      return this.checkRow(entry.integer(1));
+      const row = this.checkRow(entry.integer(1));
+      if (this.database.row(this.roots.documents, row)?.text(1) === id) return row;
+      throw damaged(this.file, `the index of ids leads to row ${row}, which has another id`);
     }
     return undefined;
   }
