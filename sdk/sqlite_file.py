@@ -47,6 +47,7 @@ class SqliteKind:
         mend: what to do where it is damaged.
         elsewhere: what to do where the file is not of this kind.
         busy: what to do where somebody else keeps it locked.
+        oldest: the oldest version that is read.
         trusted: whether it is our own process's; one that came from elsewhere is damaged where
             our statements fail, too.
     """
@@ -57,6 +58,7 @@ class SqliteKind:
     mend: str
     elsewhere: str
     busy: str = "wait for whoever uses it, and try again"
+    oldest: int = 1
     trusted: bool = True
 
     def open(
@@ -126,7 +128,7 @@ class SqliteKind:
 
         Raises:
             CorruptArtifactError: another program's.
-            UnsupportedVersionError: of a newer release.
+            UnsupportedVersionError: of a newer release, or of one that is too old.
         """
         if is_new(connection):
             self.create(connection, tables)
@@ -149,6 +151,11 @@ class SqliteKind:
             raise UnsupportedVersionError(
                 f"{path} is {self.name} of version {version}, this release reads up to "
                 f"{self.version}; upgrade pocketquery"
+            )
+        if version < self.oldest:
+            raise UnsupportedVersionError(
+                f"{path} is {self.name} of version {version}, this release reads from "
+                f"{self.oldest} on; {self.elsewhere}"
             )
 
     def damaged(self, path: Path, found: object = None) -> CorruptArtifactError:

@@ -38,7 +38,7 @@ __all__ = [
     "settings_digest",
 ]
 
-NoiseMode = Literal["off", "devices", "server"]
+NoiseMode = Literal["off", "devices"]
 
 MOST_DEVICES = 100_000
 """In one group: a device computes the ring of all."""
@@ -54,14 +54,12 @@ class Privacy:
     """The noise of a round, and what a device's ledger is charged for it.
 
     Attributes:
-        mode: "off"; "devices": they add noise before they mask; "server": it adds noise to sums.
+        mode: "off"; "devices": they add noise before they mask.
         noise_multiplier: z, the standard deviation of a sum's noise over a device's sensitivity,
             from 0.01; 0 where the mode is "off".
-        counted_on: m, the honest survivors whose noise is counted on; at least 1 with "devices".
+        counted_on: m, the honest survivors whose noise is counted on; at least 1 with noise.
         season: its name, up to 64 printable ASCII characters; at least one where there is noise.
         participations: of a device in a season, at most.
-        bands: how many rounds the server's noise is correlated over, and so how many a device
-            stays away; 1 without.
 
     Raises:
         InvalidInputError: a field is out of its range.
@@ -72,7 +70,6 @@ class Privacy:
     counted_on: int = 0
     season: str = ""
     participations: int = 0
-    bands: int = 1
 
     def __post_init__(self) -> None:
         noisy = self.mode != "off"
@@ -80,7 +77,7 @@ class Privacy:
             self,
             mode=one_of(*get_args(NoiseMode)),
             noise_multiplier=_fraction(number(0.01, 1e6) if noisy else number(0, 0)),
-            counted_on=whole(1 if self.mode == "devices" else 0, MOST_DEVICES),
+            counted_on=whole(1 if noisy else 0, MOST_DEVICES),
             season=Rule(
                 lambda value: (
                     isinstance(value, str)
@@ -90,7 +87,6 @@ class Privacy:
                 "up to 64 printable ASCII characters, and at least one where there is noise",
             ),
             participations=whole(1 if noisy else 0, 10**6),
-            bands=whole(1, 10**6),
         )
 
 

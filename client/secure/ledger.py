@@ -181,11 +181,8 @@ class Ledger:
 
 
 def cost_of(privacy: Privacy, encoding: Encoding | None) -> int:
-    """What one masked change costs, rho in millionths, rounded up.
-
-    With noise on devices that of the discrete Gaussian sum over ``counted_on`` devices; with noise
-    on the server that of a column of its correlation matrix, norm**2 / (2 z**2), which is what a
-    device can know: the server is trusted to add it.
+    """What one masked change costs, rho in millionths, rounded up: that of the discrete Gaussian
+    sum over ``counted_on`` devices.
 
     Args:
         privacy: of the round.
@@ -193,13 +190,9 @@ def cost_of(privacy: Privacy, encoding: Encoding | None) -> int:
     """
     if privacy.mode == "off":
         return 0
-    if privacy.mode == "devices" and encoding is not None:
-        return math.ceil(_UNIT * rho(privacy.noise_multiplier, encoding, privacy.counted_on))
-    weight, column = 1.0, 1.0
-    for place in range(1, privacy.bands if privacy.mode == "server" else 1):
-        weight *= (2 * place - 1) / (2 * place)
-        column += weight * weight
-    return math.ceil(_UNIT * column / (2 * privacy.noise_multiplier**2))
+    if encoding is None:
+        return math.ceil(_UNIT / (2 * privacy.noise_multiplier**2))
+    return math.ceil(_UNIT * rho(privacy.noise_multiplier, encoding, privacy.counted_on))
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -221,7 +214,7 @@ def epsilon_of(rho: float, delta: float) -> float:
     )
 
 
-def season_epsilon(privacy: Privacy, encoding: Encoding | None, delta: float) -> float:
+def season_epsilon(privacy: Privacy, encoding: Encoding, delta: float) -> float:
     """What a ledger counts of a season in which its device took part as often as it may.
 
     Args:

@@ -5,9 +5,9 @@ digest, k its ``neighbours``, g its ``size``. A *bitmap* of n members has ceil(n
 j is bit j % 8 (1 is the least) of byte j // 8, and the bits beyond n are zero. Where a layout says
 "neighbour", they come in ascending order of position, as in :attr:`Binding.ring`.
 
-    stage 1  down  Announcement   federation 16 | X25519 public key 32 | mode 1 | participations 4
-                                  | bands 4 | counted-on 4 | noise multiplier 8 (IEEE 754 double)
-                                  | season (ASCII, the rest)
+    stage 1  down  Announcement   federation 16 | X25519 public key 32 | mode 1 (0 off, 1 devices)
+                                  | participations 4 | counted-on 4 | noise multiplier 8 (IEEE 754
+                                  double) | season (ASCII, the rest)
              up    Ready          certificate 100 | ready mark 16
     stage 2  down  Invitation     position 4 | length of the binding 2 | binding | k certificates
              up    Boxes          beta 32 | position 4 | mask public key 32 | SHA-256 of the self
@@ -58,6 +58,7 @@ from pocketquery.client.secure.layout import (
 )
 from pocketquery.client.secure.sharing import SHARE_BYTES
 from pocketquery.sdk.errors import PocketQueryError
+from pocketquery.sdk.validation import check, whole
 
 __all__ = [
     "BOX_BYTES",
@@ -73,7 +74,7 @@ __all__ = [
 BOX_BYTES = KEY_BYTES + 2 * SHARE_BYTES + 16  # and the tag
 
 _DIGEST = 32
-_HEADER = struct.Struct(f">{FEDERATION_BYTES}s{KEY_BYTES}sBIIId")
+_HEADER = struct.Struct(f">{FEDERATION_BYTES}s{KEY_BYTES}sBIId")
 _MODES = get_args(NoiseMode)
 
 
@@ -110,7 +111,6 @@ class Announcement:
             self.key,
             _MODES.index(p.mode),
             p.participations,
-            p.bands,
             p.counted_on,
             p.noise_multiplier,
         )
@@ -124,12 +124,12 @@ class Announcement:
             CorruptArtifactError: it is another's, or a value is out of range.
         """
         try:
-            federation, key, mode, *numbers, noise = _HEADER.unpack_from(data)
+            federation, key, mode, participations, counted_on, noise = _HEADER.unpack_from(data)
             check_agreement_key(key)
-            participations, bands, counted_on = numbers
+            check("noise mode", mode, whole(0, len(_MODES) - 1))
             season = data[_HEADER.size :].decode("ascii")
-            privacy = Privacy(_MODES[mode], noise, counted_on, season, participations, bands)
-        except (struct.error, IndexError, UnicodeDecodeError, PocketQueryError) as error:
+            privacy = Privacy(_MODES[mode], noise, counted_on, season, participations)
+        except (struct.error, UnicodeDecodeError, PocketQueryError) as error:
             refuse("an announcement", f"{error!s:.200}")
         return cls(federation, key, privacy)
 

@@ -32,7 +32,7 @@ Secure = Literal["required", "allowed"]
 PrivacyWanted = Literal["devices", "any"]
 
 SURVIVING_PERCENT = 80
-"""Of a group, where devices add the noise: that of fewer would be too little."""
+"""Of a group, where there is noise: that of fewer would be too little."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class DeviceRules:
         secure: "required": a change the server could read alone is not sent; "allowed": it is.
         least: devices in a group, and survivors of it.
         least_noisy: the same where there is noise.
-        largest_group: where devices add the noise, a group counts as no larger. How large it is no
+        largest_group: where there is noise, a group counts as no larger. How large it is no
             device can check, and the more are said to be in it, the less noise each adds. In a
             larger one the noise of so many is counted on, and there is more than it takes.
         neighbours: that each device has, or everybody in a smaller group.
         collusion: the share of a device's neighbours that the threshold must withstand.
         rest: rounds between two in which this device masks a change.
-        privacy: "devices": only rounds in which devices add the noise; "any": also others.
+        privacy: "devices": only rounds in which devices add noise; "any": also those without.
         noise_least: smallest noise multiplier, where there is noise.
         participations: in a season, at most.
         seasons: how many it takes part in; raise it to let another begin.
@@ -123,7 +123,7 @@ class DeviceRules:
             iter(
                 (
                     *self._privacy(privacy),
-                    *self._rested(privacy, round, account),
+                    *self._rested(round, account),
                     *self._budget(privacy, round, account, cost_of(privacy, None)),
                 )
             ),
@@ -143,7 +143,7 @@ class DeviceRules:
                     *self._group(binding),
                     *self._privacy(privacy),
                     *self._noise(binding),
-                    *self._rested(privacy, binding.round, account),
+                    *self._rested(binding.round, account),
                     *self._budget(privacy, binding.round, account, cost),
                     *self._expired(binding, now),
                 )
@@ -207,7 +207,7 @@ class DeviceRules:
     def least_survivors(self, binding: Binding) -> int:
         """How many of the group must have sent a masked change."""
         least = self._least(binding.privacy)
-        if binding.privacy.mode != "devices":
+        if binding.privacy.mode == "off":
             return least
         return max(least, math.ceil(binding.size * SURVIVING_PERCENT / 100))
 
@@ -246,7 +246,7 @@ class DeviceRules:
                 f"least {self.noise_least:g}"
             )
         most = counted_on(self.largest_group)
-        if privacy.mode == "devices" and privacy.counted_on > most:
+        if privacy.counted_on > most:
             yield (
                 f"noise of {privacy.counted_on} devices is counted on, this device accepts at most "
                 f"{most}: its largest-group is {self.largest_group}"
@@ -254,7 +254,7 @@ class DeviceRules:
 
     def _noise(self, binding: Binding) -> Iterator[str]:
         privacy = binding.privacy
-        if privacy.mode != "devices":
+        if privacy.mode == "off":
             return
         honest = counted_on(binding.size)
         if privacy.counted_on > honest:
@@ -263,12 +263,11 @@ class DeviceRules:
         if deviation < LEAST_SIGMA:
             yield f"the noise is of {deviation:g} steps, expected at least {LEAST_SIGMA:g}"
 
-    def _rested(self, privacy: Privacy, round: int, account: Account) -> Iterator[str]:
-        rest = max(self.rest, privacy.bands)
-        if account.last_masked is not None and round < account.last_masked + rest:
+    def _rested(self, round: int, account: Account) -> Iterator[str]:
+        if account.last_masked is not None and round < account.last_masked + self.rest:
             yield (
                 f"round {round}: this device took part in round {account.last_masked} and rests "
-                f"for {rest}"
+                f"for {self.rest}"
             )
 
     def _budget(self, privacy: Privacy, round: int, account: Account, cost: int) -> Iterator[str]:

@@ -213,12 +213,7 @@ def _ledgers() -> Iterator[dict[str, Any]]:
         path = Path(folder) / "privacy.json"
         ledger = Ledger(path)
         for number, privacy in enumerate(
-            (
-                Privacy(),
-                NOISY,
-                replace(NOISY, season="summer"),
-                Privacy("server", 3.0, 0, "s", 1, 3),
-            )
+            (Privacy(), NOISY, replace(NOISY, season="summer"), Privacy("devices", 3.0, 2, "s", 1))
         ):
             offer = replace(OFFER, round=7 + number)
             binding = binding_of(members, 2, 2, encoding=NARROW, privacy=privacy, offer=offer)

@@ -69,7 +69,7 @@ def bindings() -> Iterator[dict[str, Any]]:
     for binding in (
         replace(sound, privacy=Privacy()),
         replace(sound, neighbours=6, threshold=6),
-        replace(sound, privacy=Privacy("server", 3.0, 0, '"season"\\', 9, 5)),
+        replace(sound, privacy=Privacy("devices", 3.0, 2, '"season"\\', 9)),
         replace(sound, privacy=replace(NOISY, noise_multiplier=1e6)),
         replace(sound, encoding=replace(NARROW, range=1, clip=2)),
         replace(sound, encoding=replace(NARROW, range=1e-7, clip=1e12)),
@@ -129,7 +129,7 @@ def announcements() -> Iterator[dict[str, Any]]:
 
         return {"data": data.hex()} | outcome(work)
 
-    kinds = [Privacy(), NOISY, Privacy("server", 3.0, 0, "s", 9, 5)]
+    kinds = [Privacy(), NOISY, Privacy("devices", 3.0, 2, "s", 9)]
     for privacy in kinds:
         whole = announce(privacy)
         yield case(whole)

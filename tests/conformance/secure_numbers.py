@@ -95,10 +95,3 @@ def costs() -> Iterator[dict[str, Any]]:
                     "cost": cost_of(privacy, encoding),
                     "epsilon": epsilon_of(spent, 1e-6),
                 }
-    for bands in (1, 2, 10, 100):
-        privacy = Privacy("server", 3.0, 0, "s", 1, bands)
-        yield {
-            "encoding": asdict(NARROW),
-            "privacy": asdict(privacy),
-            "cost": cost_of(privacy, NARROW),
-        }

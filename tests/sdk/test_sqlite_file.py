@@ -48,6 +48,10 @@ def test_an_older_version_is_told_and_a_newer_refused(path: Path) -> None:
         said = f"{path} is a list of words of version 3, this release reads up to 2; upgrade"
         with pytest.raises(UnsupportedVersionError, match=said):
             KIND.check(connection, path)
+        connection.execute("PRAGMA user_version = 1")
+        said = f"{path} is a list of words of version 1, this release reads from 2 on; name another"
+        with pytest.raises(UnsupportedVersionError, match=said):
+            dataclasses.replace(KIND, oldest=2).check(connection, path)
 
 
 def test_another_kind_is_refused_as_it_is(path: Path) -> None:

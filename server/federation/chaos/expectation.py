@@ -212,8 +212,8 @@ def _private(rehearsal: Rehearsal, harm: Harm, ran: Ran) -> Expected:
         closed.skipped is not None,
         {**reasons, **dict.fromkeys(spoilt)},
         closed.accepted,
-        # a step longer than the groups' norm may be is shortened, noise of the server unknown
-        exact=secure.privacy != "server" and closed.step_norm <= settings.clip_norm,
+        # a step longer than the groups' norm may be is shortened
+        exact=closed.step_norm <= settings.clip_norm,
         strangers=len(ready ^ {node for nodes in groups.values() for node in nodes}),
     )
 

@@ -5,20 +5,16 @@ replaced by zero in every round it took part in. Composition runs over the parti
 device's own ledger allows, never over a sampling probability: who takes part in a round is decided
 by the server, by charging habits and by time zones, so no amplification by sampling is claimed.
 
-``devices``: each device adds discrete Gaussian noise before masking; rho-zCDP, turned into
-(epsilon, delta) by the Renyi accountant. ``server``: correlated Gaussian noise on the unmasked sum;
-one Gaussian mechanism of multiplier z / sensitivity, by the exact formula of Balle & Wang
-("Improving the Gaussian Mechanism for Differential Privacy", ICML 2018, theorem 8), with which the
-privacy loss distribution agrees to eight digits.
+Each device adds discrete Gaussian noise before masking: rho-zCDP, turned into (epsilon, delta) by
+the Renyi accountant.
 
 Adversaries: H, a server that follows the protocol and keeps what it sees; M, one that deviates and
 may see sums in which only ``least_honest`` honest devices' noise is certain; R, whoever gets the
-releases. Epsilon is infinite where an adversary sees what carries no noise.
+releases, against whom epsilon is that against H.
 """
 
 from __future__ import annotations
 
-import math
 from types import ModuleType
 from typing import Literal
 
@@ -28,9 +24,7 @@ from pocketquery.sdk.validation import check, number, one_of, whole
 __all__ = [
     "ADVERSARIES",
     "Adversary",
-    "NoiseSource",
     "epsilon",
-    "epsilon_of_gaussian",
     "epsilon_of_zcdp",
     "least_honest",
     "multiplier_for",
@@ -39,7 +33,6 @@ __all__ = [
     "rho_of",
 ]
 
-NoiseSource = Literal["devices", "server"]
 Adversary = Literal["H", "M", "R"]
 ADVERSARIES: tuple[Adversary, ...] = ("H", "M", "R")
 
@@ -79,15 +72,13 @@ def rho_of(noise_multiplier: float, participations: int = 1) -> float:
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
-    """Epsilon at ``delta`` of rho-zCDP; 0 for no loss, infinite for an infinite one.
+    """Epsilon at ``delta`` of rho-zCDP; 0 for no loss.
 
     Raises:
         InvalidInputError: a negative rho, or a delta not between 0 and 1.
         MissingExtraError: dp-accounting is not installed.
     """
     _check_delta(delta)
-    if rho == math.inf:
-        return math.inf
     check("rho", rho, number(0))
     if rho == 0:
         return 0.0
@@ -99,39 +90,22 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
     return float(accountant.get_epsilon(delta))
 
 
-def epsilon_of_gaussian(multiplier: float, delta: float) -> float:
-    """Epsilon at ``delta`` of one Gaussian mechanism, ``multiplier`` deviations a sensitivity.
-
-    Raises:
-        InvalidInputError: a multiplier not above 0, or a delta not between 0 and 1.
-        MissingExtraError: dp-accounting is not installed.
-    """
-    _check_delta(delta)
-    check("multiplier", multiplier, number(above=0))
-    return float(_dp_accounting().get_epsilon_gaussian(multiplier, delta))
-
-
 def epsilon(
-    mode: NoiseSource,
     adversary: Adversary,
     noise_multiplier: float,
     participations: int,
     delta: float,
     *,
-    sensitivity: float | None = None,
     honest: tuple[int, int] | None = None,
 ) -> float:
     """Epsilon of a device that took part ``participations`` times in a season.
 
     Args:
-        mode: where the noise is added.
         adversary: against whom.
         noise_multiplier: z, standard deviations of a sum's noise over a change's largest norm.
         participations: P.
         delta: of the (epsilon, delta).
-        sensitivity: of the correlated noise, for ``server``; by default that of independent
-            noise, the root of P.
-        honest: for M in ``devices``: the least number of honest devices in a sum it can learn
+        honest: for M: the least number of honest devices in a sum it can learn
             (:func:`least_honest`), and the number the multiplier counts on
             (:func:`~pocketquery.client.secure.noise.counted_on`).
 
@@ -139,15 +113,8 @@ def epsilon(
         InvalidInputError: a value out of its range, or M without ``honest``.
         MissingExtraError: dp-accounting is not installed.
     """
-    check("mode", mode, one_of("devices", "server"))
     check("adversary", adversary, one_of(*ADVERSARIES))
     rho = rho_of(noise_multiplier, participations)
-    if mode == "server":
-        if adversary != "R":  # it adds the noise itself
-            return math.inf
-        across = math.sqrt(participations) if sensitivity is None else sensitivity
-        check("sensitivity", across, number(above=0))
-        return epsilon_of_gaussian(noise_multiplier / across, delta)
     if adversary == "M":
         if honest is None:
             raise InvalidInputError(
@@ -159,25 +126,17 @@ def epsilon(
     return epsilon_of_zcdp(rho, delta)
 
 
-def multiplier_for(
-    mode: NoiseSource,
-    wanted: float,
-    participations: int,
-    delta: float,
-    *,
-    sensitivity: float | None = None,
-) -> float:
-    """The least noise multiplier whose season costs at most ``wanted``, against H (R in server).
+def multiplier_for(wanted: float, participations: int, delta: float) -> float:
+    """The least noise multiplier whose season costs at most ``wanted``, against H and R.
 
     Raises:
         InvalidInputError: an epsilon that is not above 0, or that no multiplier reaches.
         MissingExtraError: dp-accounting is not installed.
     """
     check("epsilon", wanted, number(above=0))
-    adversary: Adversary = "H" if mode == "devices" else "R"
 
     def found(multiplier: float) -> float:
-        return epsilon(mode, adversary, multiplier, participations, delta, sensitivity=sensitivity)
+        return epsilon("H", multiplier, participations, delta)
 
     low, high = 1e-3, 1.0
     while found(high) > wanted:

@@ -5,9 +5,8 @@ changes, and nothing gives a charge back: a round that was killed, skipped or re
 ledger. Epsilon is never stored; it is computed from the rows each time, so that no kill and no edit
 of a number can make it smaller than what was sent.
 
-With noise on devices a row has the rho (zCDP) of its sum, and a season costs its most expensive
-rounds, as many as a device may take part in. With noise on the server a season is one Gaussian
-mechanism from its first round on, whatever follows.
+A row has the rho (zCDP) of its sum, and a season costs its most expensive rounds, as many as a
+device may take part in.
 """
 
 from __future__ import annotations
@@ -22,12 +21,9 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.federation.differential_privacy.accounting import (
     Adversary,
-    NoiseSource,
-    epsilon_of_gaussian,
     epsilon_of_zcdp,
     rho_of,
 )
-from pocketquery.server.federation.differential_privacy.banded_noise import bands_of, sensitivity
 
 __all__ = [
     "TABLE",
@@ -48,8 +44,8 @@ ChargeState = Literal["charged", "unmasked", "released", "rejected", "skipped"]
 
 TABLE = (
     "CREATE TABLE privacy_ledger (round INTEGER PRIMARY KEY, season TEXT NOT NULL,"
-    " mode TEXT NOT NULL, noise_multiplier REAL NOT NULL, participations INTEGER NOT NULL,"
-    " season_rounds INTEGER NOT NULL, rho REAL NOT NULL, sensitivity REAL NOT NULL,"
+    " noise_multiplier REAL NOT NULL, participations INTEGER NOT NULL,"
+    " season_rounds INTEGER NOT NULL, rho REAL NOT NULL,"
     " counted_on INTEGER NOT NULL, least_honest INTEGER NOT NULL, state TEXT NOT NULL)"
 )
 
@@ -61,12 +57,10 @@ class Charge:
     Attributes:
         round: its number.
         season: the name of its season.
-        mode: where noise was added.
         noise_multiplier: z.
         participations: of a device in the season, at most.
         season_rounds: of the season.
         rho: of the round's sum (zCDP), against an honest-but-curious server.
-        sensitivity: of the season's correlated noise to one device; of no use in ``devices``.
         counted_on: how many devices' noise a device lets a server count on, at most, whatever that
             says of its group: each adds at least its share of so many.
         least_honest: how many honest devices there are at least in a sum that a deviating server
@@ -76,12 +70,10 @@ class Charge:
 
     round: int
     season: str
-    mode: NoiseSource
     noise_multiplier: float
     participations: int
     season_rounds: int
     rho: float
-    sensitivity: float
     counted_on: int
     least_honest: int
     state: ChargeState = "charged"
@@ -95,22 +87,17 @@ class Charge:
         check_fields(
             self,
             round=whole(0),
-            mode=one_of(*get_args(NoiseSource)),
             noise_multiplier=number(above=0),
             participations=whole(),
             season_rounds=whole(),
             rho=number(above=0),
-            sensitivity=number(above=0),
             counted_on=whole(),
             least_honest=whole(),
             state=one_of(*get_args(ChargeState)),
         )
 
     def cost(self, adversary: Adversary) -> float:
-        """Rho of the round against ``adversary``; infinite where that sees no noise."""
-        if self.mode == "server":
-            share = self.sensitivity / self.noise_multiplier
-            return share * share / 2 if adversary == "R" else math.inf
+        """Rho of the round against ``adversary``."""
         if adversary == "M":
             return self.rho * max(1.0, self.counted_on / self.least_honest)
         return self.rho
@@ -122,7 +109,6 @@ class Season:
 
     Attributes:
         name: told to devices, whose own ledgers count by it.
-        mode: where noise is added.
         rounds: how many there are at most; stopping early is allowed, going on is a new season.
         participations: of a device, at most.
         noise_multiplier: z.
@@ -130,7 +116,6 @@ class Season:
     """
 
     name: str
-    mode: NoiseSource
     rounds: int = 10
     participations: int = 1
     noise_multiplier: float = 2.4
@@ -145,23 +130,12 @@ class Season:
         """
         check_fields(
             self,
-            mode=one_of(*get_args(NoiseSource)),
             rounds=whole(),
             participations=whole(1, self.rounds),
             noise_multiplier=number(above=0),
             epsilon=number(above=0),
             delta=number(above=0, below=1),
         )
-
-    @property
-    def bands(self) -> int:
-        """Of the correlated noise; devices stay away for as many rounds."""
-        return bands_of(self.rounds, self.participations)
-
-    @property
-    def sensitivity(self) -> float:
-        """Of the correlated noise to one device."""
-        return sensitivity(self.rounds, self.bands, self.participations)
 
     def charge(
         self,
@@ -175,12 +149,10 @@ class Season:
         return Charge(
             round=number,
             season=self.name,
-            mode=self.mode,
             noise_multiplier=self.noise_multiplier,
             participations=self.participations,
             season_rounds=self.rounds,
             rho=rho_of(self.noise_multiplier) if rho is None else rho,
-            sensitivity=self.sensitivity if self.mode == "server" else 1.0,
             counted_on=counted_on,
             least_honest=least_honest,
         )
@@ -192,7 +164,6 @@ class Spent:
 
     Attributes:
         season: its name; names joined where they are several.
-        mode: where noise was added; None where seasons differ.
         rounds: charged ones.
         participations: of a device, at most.
         noise_multiplier: the smallest.
@@ -200,22 +171,18 @@ class Spent:
     """
 
     season: str
-    mode: NoiseSource | None
     rounds: int
     participations: int
     noise_multiplier: float
     rho: dict[Adversary, float]
 
     def epsilon(self, adversary: Adversary, delta: float) -> float:
-        """Of (epsilon, delta); infinite where ``adversary`` sees what carries no noise.
+        """Of (epsilon, delta), against ``adversary``.
 
         Raises:
             MissingExtraError: dp-accounting is not installed.
         """
-        rho = self.rho[adversary]
-        if self.mode == "server" and 0 < rho < math.inf:  # one Gaussian: the exact formula
-            return epsilon_of_gaussian(1 / math.sqrt(2 * rho), delta)
-        return epsilon_of_zcdp(rho, delta)
+        return epsilon_of_zcdp(self.rho[adversary], delta)
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -274,10 +241,8 @@ def spent(charges: Sequence[Charge]) -> dict[str, Spent]:
 
 def total(seasons: Sequence[Spent]) -> Spent:
     """What several seasons together have cost a device that took part in all of them."""
-    modes = {one.mode for one in seasons}
     return Spent(
         season=", ".join(one.season for one in seasons),
-        mode=modes.pop() if len(modes) == 1 else None,
         rounds=sum(one.rounds for one in seasons),
         participations=sum(one.participations for one in seasons),
         noise_multiplier=min((one.noise_multiplier for one in seasons), default=math.inf),
@@ -309,8 +274,7 @@ def refusal(charges: Sequence[Charge], season: Season, row: Charge) -> str | Non
             f"season {season.name!r} has {season.rounds} rounds and is over; name a new season, "
             "which devices must allow"
         )
-    adversary: Adversary = "H" if season.mode == "devices" else "R"
-    after = _spent(season.name, [*others, row]).epsilon(adversary, season.delta)
+    after = _spent(season.name, [*others, row]).epsilon("H", season.delta)
     if after > season.epsilon:
         return (
             f"round {row.round} would bring season {season.name!r} to epsilon {after:.3f} at delta "
@@ -325,15 +289,12 @@ _COLUMNS = tuple(one.name for one in fields(Charge))
 
 def _spent(name: str, charges: Sequence[Charge]) -> Spent:
     participations = max(one.participations for one in charges)
-    mode = charges[0].mode
-    times = 1 if mode == "server" else participations  # one mechanism is a whole season's
     rho: dict[Adversary, float] = {}
     for adversary in get_args(Adversary):
         costs = sorted((one.cost(adversary) for one in charges), reverse=True)
-        rho[adversary] = sum(costs[:times])
+        rho[adversary] = sum(costs[:participations])
     return Spent(
         season=name,
-        mode=mode,
         rounds=len(charges),
         participations=participations,
         noise_multiplier=min(one.noise_multiplier for one in charges),
@@ -342,11 +303,11 @@ def _spent(name: str, charges: Sequence[Charge]) -> Spent:
 
 
 def _terms(row: Charge) -> tuple[object, ...]:
-    return (row.mode, row.noise_multiplier, row.participations, row.season_rounds, row.sensitivity)
+    return (row.noise_multiplier, row.participations, row.season_rounds)
 
 
 def _in_words(row: Charge) -> str:
     return (
-        f"noise by {row.mode}, multiplier {row.noise_multiplier:g}, {row.participations} "
-        f"participations in {row.season_rounds} rounds"
+        f"noise multiplier {row.noise_multiplier:g}, {row.participations} participations in "
+        f"{row.season_rounds} rounds"
     )

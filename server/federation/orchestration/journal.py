@@ -34,7 +34,6 @@ from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.differential_privacy import budget
-from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.differential_privacy.budget import Charge
 from pocketquery.server.federation.rounds.journal_tables import (
     KIND,
@@ -54,7 +53,7 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.secure.secure_round import SecureRound
-from pocketquery.server.federation.secure.tables import read_noise, write_noise, write_secure
+from pocketquery.server.federation.secure.tables import write_secure
 
 __all__ = ["Journal"]
 
@@ -209,7 +208,6 @@ class Journal:
         opened: OpenRound,
         *,
         charge: Charge | None = None,
-        noise: tuple[str, BandedNoise] | None = None,
     ) -> None:
         """Make ``opened`` the open round: what differs is written, and what is over erased, in one
         transaction; for private rounds, whose steps are functions of values.
@@ -217,7 +215,6 @@ class Journal:
         Args:
             opened: what became of ``open_round``.
             charge: the row that the privacy ledger gets with it.
-            noise: a season, and where its correlated noise then stands.
 
         Raises:
             InvalidInputError: no round is open; the round was charged otherwise.
@@ -237,8 +234,6 @@ class Journal:
             write_counts(connection, opened)
             if charge is not None:
                 budget.charge(connection, charge)
-            if noise is not None:
-                write_noise(connection, *noise)
             if changed:
                 budget.set_state(connection, opened.state.round, "unmasked")
         self.open_round = opened
@@ -249,11 +244,6 @@ class Journal:
         """The rows of the privacy ledger, in order of their rounds."""
         with _explained(self.path):
             return budget.rows(self._connection)
-
-    def noise(self, season: str) -> BandedNoise | None:
-        """Where the correlated noise of a season stands; None before its first round."""
-        with _explained(self.path):
-            return read_noise(self._connection, season)
 
     def is_finished(self, now: float | None = None) -> bool:
         """Whether the open round has nothing to wait for; see :meth:`OpenRound.is_finished`.

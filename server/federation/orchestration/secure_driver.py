@@ -28,7 +28,6 @@ from pocketquery.server.federation.orchestration.secure_sums import (
     charge_of,
     left_out,
     skip,
-    with_noise,
     with_sums,
 )
 from pocketquery.server.federation.rounds.open_round import OpenRound
@@ -230,18 +229,13 @@ class SecureDriver:
 
     def _finish(self, results: Mapping[int, Unmasked | Skipped]) -> None:
         """Keep the sums and erase all that they were made of, in one transaction."""
-        found, settings = self._secure, self._secure.settings
-        opened, noise = with_sums(self._opened, results), None
-        if settings.privacy == "server":
-            key = self._environment.source.draw(f"round {opened.state.round} noise", 32)
-            opened, after = with_noise(opened, self._journal.noise(settings.season), key)
-            noise = (settings.season, after)
+        found, opened = self._secure, with_sums(self._opened, results)
         stages = dict(found.stages)
         if results:
             shares = (len(found.groups[number].sum.shares) for number in results)
             stages["revealed"] = sum(shares)
         done = replace(found, groups={}, stages=stages, finished=True)
-        self._journal.advance(replace(opened, secure=done), noise=noise)
+        self._journal.advance(replace(opened, secure=done))
 
     # Where the round stands
 
@@ -279,8 +273,8 @@ class SecureDriver:
         )
 
     def _spent(self) -> dict[str, Any] | None:
-        """What the season has cost, against who sees the releases, and the sums too where devices
-        add the noise; None without noise."""
+        """What the season has cost, against who sees the releases or the sums; None without
+        noise."""
         settings = self._secure.settings
         if not settings.is_noisy:
             return None
@@ -288,10 +282,9 @@ class SecureDriver:
         if settings.season not in seasons:
             return None
         spent = seasons[settings.season]
-        epsilon = spent.epsilon("R" if settings.privacy == "server" else "H", settings.delta)
+        epsilon = spent.epsilon("H", settings.delta)
         return {
             "season": settings.season,
-            "mode": settings.privacy,
             "rounds": spent.rounds,
             "participations": spent.participations,
             "epsilon": round(epsilon, 4),

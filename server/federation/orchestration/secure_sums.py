@@ -1,6 +1,4 @@
-"""From what groups gave to the round's running sums: who is left out, the server's noise, and how
-far a step may go.
-"""
+"""From what groups gave to the round's running sums: who is left out, and how far a step may go."""
 
 from __future__ import annotations
 
@@ -13,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.noise import delta, rho
+from pocketquery.client.secure.noise import rho
 from pocketquery.server.federation.differential_privacy.accounting import least_honest
-from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.differential_privacy.budget import Charge
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.running_sum import RunningSum
@@ -25,10 +22,9 @@ from pocketquery.server.federation.secure.secure_round import SumGroup, planned_
 from pocketquery.server.federation.secure.settings import SecureSettings
 from pocketquery.server.federation.secure.unmasking import Unmasked, norm_limit
 
-__all__ = ["charge_of", "left_out", "skip", "with_noise", "with_sums"]
+__all__ = ["charge_of", "left_out", "skip", "with_sums"]
 
 _OUTLIER = 2.0  # times the median of the groups' norms
-_NOISE_SLACK = 1.5  # correlated noise of a round is a little more than its independent part
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +43,6 @@ def charge_of(settings: SecureSettings, offer: Offer, size: int, group: int) -> 
     """
     neighbours = min(group - 1, settings.neighbours)
     honest = least_honest(neighbours, 3 * neighbours // 5 + 1)
-    if settings.privacy == "server":
-        return settings.budget().charge(offer.round, least_honest=honest)
     encoding = planned_encoding(settings, offer, size, group)
     spent = rho(settings.noise_multiplier, encoding, settings.counted_on(group))
     many = settings.counted_on(settings.largest_group)  # whatever is said of the group's size
@@ -99,39 +93,6 @@ def with_sums(opened: OpenRound, results: Mapping[int, Unmasked | Skipped]) -> O
         limit = max(norm_limit(group), opened.settings.largest_step or 0.0)
         opened = replace(opened, settings=replace(opened.settings, largest_step=limit))
     return opened
-
-
-def with_noise(
-    opened: OpenRound, before: BandedNoise | None, key: bytes
-) -> tuple[OpenRound, BandedNoise]:
-    """``opened`` with the season's correlated noise on its sum, and where the season then stands.
-
-    Noise is drawn for a round without a sum, too. Of another size or other bands, as where no round
-    of the season was charged yet, it is begun anew.
-
-    Args:
-        opened: with its one sum, if there is one.
-        before: where the season stands; None before its first round.
-        key: 32 random bytes, to be forgotten.
-    """
-    assert opened.secure is not None
-    settings, sum_ = opened.secure.settings, opened.shards[0]
-    size, clip = sum_.totals.size, opened.settings.clip_norm
-    bands = settings.budget().bands
-    if before is None or (before.bands, before.history.shape[1]) != (bands, size):
-        before = BandedNoise.start(bands, size)
-    norms = (delta(group.sum.binding.encoding) for group in opened.secure.groups.values())
-    deviation = settings.noise_multiplier * max(norms, default=clip)
-    noise, after = before.next(key, deviation, opened.state.round)
-    if not sum_.count:
-        return opened, after
-    added = np.rint(np.ldexp(noise, sum_.bits)).astype(np.int64)
-    reach = sum_.reach + int(np.abs(added).max())
-    noisy = replace(sum_, totals=sum_.totals + added, reach=reach)
-    spread = _NOISE_SLACK * after.deviation * math.sqrt(size) / opened.settings.clients_per_round
-    limit = (opened.settings.largest_step or clip) + spread
-    limited = replace(opened.settings, largest_step=limit)
-    return replace(opened, shards=(noisy, *opened.shards[1:]), settings=limited), after
 
 
 def _without_outliers(

@@ -64,7 +64,6 @@ def _add_plan(actions: Any) -> None:
     wanted.add_argument("--epsilon", type=float, metavar="X", help="that a season may cost")
     wanted.add_argument("--noise-multiplier", type=float, metavar="X", help="noise to plan with")
     add("--delta", type=float, default=1e-6, metavar="X", help="of epsilon (default: 1e-06)")
-    add("--privacy", choices=("devices", "server"), default="devices", help="who adds the noise")
     add("--participations", type=int, metavar="N", help="of a device (default: as few as do)")
     add("--adapter", choices=("full", "small"), default="full", help="small: rank 1, up alone")
     add(
@@ -117,7 +116,6 @@ def _plan(arguments: argparse.Namespace) -> int:
             fleet=arguments.devices,
             cohort=arguments.cohort,
             rounds=arguments.rounds,
-            mode=arguments.privacy,
             epsilon=arguments.epsilon,
             noise_multiplier=arguments.noise_multiplier,
             delta=arguments.delta,
@@ -147,16 +145,11 @@ def _lines(found: Plan) -> list[str]:
         ("participations", f"{found.participations} of a device in the season, at most; "
          f"the rounds need {found.share_used:.0%} of what the fleet may"),
         ("noise", f"multiplier {found.noise_multiplier:g}, added by "
-         + (f"devices ({found.sigma_steps:.1f} steps of 2^-{found.step_exponent} each)"
-            if wanted.mode == "devices" else f"the server over {found.bands} rounds")),
+         f"devices ({found.sigma_steps:.1f} steps of 2^-{found.step_exponent} each)"),
         *(
-            (f"epsilon, {who}", _bound(value, wanted.delta) + f": {_ADVERSARIES[who]}")
+            (f"epsilon, {who}", f"{value:.2f} at delta {wanted.delta:g} a season: "
+             f"{_ADVERSARIES[who]}")
             for who, value in found.epsilon.items()
-        ),
-        *(
-            [("", f"a device's own ledger adds up zCDP and counts {found.ledger_epsilon:.2f}; its "
-              "epsilon must allow that, or it declines before the season is over")]
-            if wanted.mode == "server" else []
         ),
         ("graph", f"{found.neighbours} neighbours, threshold {found.threshold}; no sum of fewer "
          f"than {found.least_honest} honest devices, even where the server deviates"),
@@ -182,10 +175,6 @@ def _lines(found: Plan) -> list[str]:
     return [*lines, "", "server:  " + _server_options(found), "devices: " + _device_options(found)]
 
 
-def _bound(value: float, delta: float) -> str:
-    return "no bound" if math.isinf(value) else f"{value:.2f} at delta {delta:g} a season"
-
-
 def _chance(probability: float) -> str:
     return f"with p <= {probability:.1g}" if probability else "never"
 
@@ -209,7 +198,7 @@ def _server_options(found: Plan) -> str:
         "enrolment": "authority.pub.pem",
         "secure-neighbours": wanted.neighbours,
         "secure-largest-group": found.largest_group,
-        "privacy": wanted.mode,
+        "privacy": "devices",
         "noise-multiplier": found.noise_multiplier,
         "participations": found.participations,
         "season-rounds": wanted.rounds,
@@ -222,9 +211,8 @@ def _server_options(found: Plan) -> str:
 def _device_options(found: Plan) -> str:
     wanted = found.wanted
     limit = max(wanted.epsilon or 0.0, math.ceil(100 * found.ledger_epsilon) / 100)
-    privacy_of = "devices" if wanted.mode == "devices" else "any"
     return (
-        f'secure="required" privacy="{privacy_of}" participations={found.participations} '
+        f'secure="required" privacy="devices" participations={found.participations} '
         f"epsilon={limit} delta={wanted.delta} noise-least={found.noise_multiplier} "
         f"neighbours={wanted.neighbours} largest-group={found.largest_group} rest={wanted.rest}"
     )

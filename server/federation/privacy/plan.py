@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.encoding import Encoding, choose_encoding, value_range
@@ -18,14 +18,11 @@ from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
 from pocketquery.server.federation.differential_privacy.accounting import (
-    NoiseSource,
-    epsilon,
     epsilon_of_zcdp,
     least_honest,
     multiplier_for,
     participations_needed,
 )
-from pocketquery.server.federation.differential_privacy.banded_noise import bands_of, sensitivity
 from pocketquery.server.federation.privacy.round_costs import (
     bytes_down,
     bytes_up,
@@ -51,7 +48,6 @@ _COLLUDING = (0.02, 0.05)
 _GONE = (0.1, 0.2, 0.3)
 _LIKELY = 2**-20
 _SPARE_DEVICES = 1.25
-_LONG_SEASON = 50  # rounds from which correlated noise pays
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,6 @@ class Wanted:
         fleet: devices that may take part at all.
         cohort: devices a round.
         rounds: of the season.
-        mode: who adds the noise.
         epsilon: that the season may cost; or
         noise_multiplier: z; one of the two.
         delta: of (epsilon, delta).
@@ -82,7 +77,6 @@ class Wanted:
     fleet: int
     cohort: int
     rounds: int = 10
-    mode: NoiseSource = "devices"
     epsilon: float | None = None
     noise_multiplier: float | None = None
     delta: float = 1e-6
@@ -102,7 +96,6 @@ class Wanted:
             fleet=whole(),
             cohort=whole(),
             rounds=whole(),
-            mode=one_of(*get_args(NoiseSource)),
             epsilon=optional(number(above=0)),
             noise_multiplier=optional(number(above=0)),
             delta=number(above=0, below=1),
@@ -138,15 +131,14 @@ class Plan:
         over_selection: how many times the cohort to ask, for devices that rest or have spent their
             participations decline, which the server does not know beforehand.
         noise_multiplier: z.
-        epsilon: by adversary; infinite where there is no bound.
-        ledger_epsilon: what a device's own ledger counts for the same: it adds up zCDP, where the
-            server takes the exact formula of a Gaussian. A device with a lower limit declines.
+        epsilon: by adversary.
+        ledger_epsilon: what a device's own ledger counts for the same, rounded up. A device with a
+            lower limit declines.
         neighbours, threshold: of the graph of masks.
         least_honest: honest devices in any sum that a deviating server can learn.
         largest_group: the devices' own rule, on which epsilon against that server rests.
         step_exponent, bits: of the encoding; the step is 2**-step_exponent.
-        sigma_steps: standard deviation of one device's noise in steps; 0 with noise by the server.
-        bands: of the server's correlated noise, 1 with noise on devices.
+        sigma_steps: standard deviation of one device's noise in steps.
         overrun: by share of colluding devices, the probability that a device has more colluding
             neighbours than ``threshold`` withstands, at most.
         unrecoverable: by share of devices that vanish after dealing, the probability that the
@@ -175,7 +167,6 @@ class Plan:
     step_exponent: int
     bits: int
     sigma_steps: float
-    bands: int
     bytes_down: int
     bytes_up: int
     signal_to_noise: float
@@ -185,13 +176,8 @@ class Plan:
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON values; an infinite epsilon is None."""
-        body = asdict(self)
-        body["epsilon"] = {
-            who: None if math.isinf(value) else value for who, value in self.epsilon.items()
-        }
-        body["source"] = ADAPTERS[self.wanted.adapter].source
-        return body
+        """The plan as JSON values."""
+        return asdict(self) | {"source": ADAPTERS[self.wanted.adapter].source}
 
 
 def plan(wanted: Wanted) -> Plan:
@@ -204,12 +190,10 @@ def plan(wanted: Wanted) -> Plan:
     """
     adapter, cohort, rounds = ADAPTERS[wanted.adapter], wanted.cohort, wanted.rounds
     times = _participations(wanted)
-    bands = bands_of(rounds, times) if wanted.mode == "server" else 1
-    reach = sensitivity(rounds, bands, times) if wanted.mode == "server" else None
     z = wanted.noise_multiplier
     if z is None:
         assert wanted.epsilon is not None
-        z = multiplier_for(wanted.mode, wanted.epsilon, times, wanted.delta, sensitivity=reach)
+        z = multiplier_for(wanted.epsilon, times, wanted.delta)
         z = math.ceil(z * 100) / 100  # two digits, to the safe side
     largest = wanted.largest_group or min(cohort, DeviceRules.largest_group)
     counted = counted_on(min(cohort, largest))
@@ -218,22 +202,22 @@ def plan(wanted: Wanted) -> Plan:
         cohort,
         wanted.clip_norm,
         value_range(wanted.steps, wanted.learning_rate),
-        z if wanted.mode == "devices" else 0.0,
+        z,
         counted,
     )
     neighbours = min(cohort - 1, wanted.neighbours)
     threshold = 3 * neighbours // 5 + 1
     honest = least_honest(neighbours, threshold)
     graph = (cohort, neighbours, threshold)
-    noise = [noise_after(t, wanted.mode, z, encoding, cohort, counted, bands) for t in (1, rounds)]
+    noise = [noise_after(t, z, encoding, cohort, counted) for t in (1, rounds)]
     found = Plan(
         wanted=wanted,
         participations=times,
         share_used=rounds * cohort / (wanted.fleet * times),
-        over_selection=_over_selection(wanted, times, max(wanted.rest, bands)),
+        over_selection=_over_selection(wanted, times),
         noise_multiplier=z,
-        epsilon=_epsilons(wanted, encoding, z, times, counted, counted_on(largest) / honest, reach),
-        ledger_epsilon=_ledger_epsilon(wanted, encoding, z, times, counted, bands),
+        epsilon=_epsilons(wanted, encoding, z, times, counted, counted_on(largest) / honest),
+        ledger_epsilon=_ledger_epsilon(wanted, encoding, z, times, counted),
         neighbours=neighbours,
         threshold=threshold,
         least_honest=honest,
@@ -242,8 +226,7 @@ def plan(wanted: Wanted) -> Plan:
         unrecoverable={f"{one:g}": unrecoverable_risk(*graph, one) for one in _GONE},
         step_exponent=encoding.exponent,
         bits=encoding.bits,
-        sigma_steps=sigma(z, encoding, counted) if wanted.mode == "devices" else 0.0,
-        bands=bands,
+        sigma_steps=sigma(z, encoding, counted),
         bytes_down=bytes_down(adapter.release_bytes, *graph, encoding),
         bytes_up=bytes_up(*graph, encoding),
         signal_to_noise=adapter.signal / (noise[0] * math.sqrt(adapter.values)),
@@ -270,27 +253,18 @@ def _participations(wanted: Wanted) -> int:
     return times
 
 
-def _over_selection(wanted: Wanted, times: int, rest: int) -> float:
+def _over_selection(wanted: Wanted, times: int) -> float:
     """A quarter more than the cohort among those that may take part in the last round."""
     share = wanted.cohort / wanted.fleet
     spent = (wanted.rounds - 1) * share / times
-    resting = (min(wanted.rounds, rest) - 1) * share
+    resting = (min(wanted.rounds, wanted.rest) - 1) * share
     willing = 1.0 - max(spent, resting)
     return min(_SPARE_DEVICES / willing if willing > 0 else math.inf, 1 / share)
 
 
 def _epsilons(
-    wanted: Wanted,
-    encoding: Encoding,
-    z: float,
-    times: int,
-    counted: int,
-    missing: float,
-    reach: float | None,
+    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int, missing: float
 ) -> dict[str, float]:
-    if wanted.mode == "server":
-        against = epsilon("server", "R", z, times, wanted.delta, sensitivity=reach)
-        return {"H": math.inf, "M": math.inf, "R": against}
     cost = times * rho(z, encoding, counted)
     curious = epsilon_of_zcdp(cost, wanted.delta)
     deviating = epsilon_of_zcdp(cost * max(1.0, missing), wanted.delta)
@@ -298,9 +272,9 @@ def _epsilons(
 
 
 def _ledger_epsilon(
-    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int, bands: int
+    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int
 ) -> float:
-    privacy = Privacy(wanted.mode, float(z), counted, "1", times, bands)
+    privacy = Privacy("devices", float(z), counted, "1", times)
     return season_epsilon(privacy, encoding, wanted.delta)
 
 
@@ -329,13 +303,13 @@ def _warnings(found: Plan) -> list[str]:
     spent = found.epsilon["R"]
     if spent > _WEAK_EPSILON:
         said.append(f"Epsilon {spent:.1f} promises little; {_WEAK_EPSILON:g} is much already.")
-    if wanted.mode == "devices" and found.epsilon["M"] > _WEAK_EPSILON:
+    if found.epsilon["M"] > _WEAK_EPSILON:
         said.append(
             f"Against a server that deviates only {found.least_honest} devices' noise is certain, "
             f"and epsilon is {found.epsilon['M']:.1f}: more neighbours (--neighbours 200), or "
             "more noise by a smaller --largest-group, lower it."
         )
-    if wanted.mode == "devices" and found.largest_group < wanted.cohort:
+    if found.largest_group < wanted.cohort:
         more = math.sqrt(wanted.cohort / found.largest_group)
         said.append(
             f"A group counts as one of {found.largest_group:,}, so the sum of {wanted.cohort:,} "
@@ -343,9 +317,7 @@ def _warnings(found: Plan) -> list[str]:
             "there are. A larger --largest-group lowers it, and raises epsilon against a server "
             "that deviates."
         )
-    if wanted.mode == "devices" and min(found.largest_group, wanted.cohort) > (
-        default := DeviceRules.largest_group
-    ):
+    if min(found.largest_group, wanted.cohort) > (default := DeviceRules.largest_group):
         said.append(
             f"Devices let a group count as one of {default:,}, unless they are told otherwise: one "
             f"whose largest-group is below {found.largest_group:,} declines once it has trained, "
@@ -362,15 +334,6 @@ def _warnings(found: Plan) -> list[str]:
             f"Delta {wanted.delta:g} is above 1 / {wanted.fleet}: it would allow one device to be "
             "disclosed altogether."
         )
-    if wanted.mode == "server":
-        said.append(
-            "Noise by the server protects from who gets releases, not from the server: it adds the "
-            "noise itself, to sums it sees exactly."
-        )
-        if wanted.rounds < _LONG_SEASON:
-            said.append(
-                f"Correlated noise pays from {_LONG_SEASON} rounds on; here it hardly does."
-            )
     for way, count in (("down", found.bytes_down), ("up", found.bytes_up)):
         if count > _MANY_BYTES:
             said.append(f"{count:,} bytes {way} a round are more than {_MANY_BYTES:,}.")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import check_file_replaceable, write_atomic
-from pocketquery.server.federation.differential_privacy.accounting import ADVERSARIES, Adversary
+from pocketquery.server.federation.differential_privacy.accounting import ADVERSARIES
 from pocketquery.server.federation.differential_privacy.budget import Spent, refusal, spent, total
 from pocketquery.server.federation.privacy.attacks import attacks_part
 from pocketquery.server.federation.privacy.page import (
@@ -114,16 +114,14 @@ def _figures(found: Federation, planned: Spent | None) -> list[tuple[str, str]]:
     if secure:
         items.append((f"{secure.least:,}", "devices in any sum, at least"))
     if season and planned:
-        who: Adversary = "H" if season.mode == "devices" else "R"
         items.append(
             (
-                rounded_up(planned.epsilon(who, season.delta)),
-                f"ε of a season at δ = {season.delta:g} against {who}; participations of a device "
+                rounded_up(planned.epsilon("H", season.delta)),
+                f"ε of a season at δ = {season.delta:g} against H; participations of a device "
                 f"in its {season.rounds} rounds: {season.participations}",
             )
         )
-        if season.mode == "devices":
-            items.append((rounded_up(planned.epsilon("M", season.delta)), "the same against M"))
+        items.append((rounded_up(planned.epsilon("M", season.delta)), "the same against M"))
     else:
         items.append(("none", "noise: nothing bounds what a sum or a release tells"))
     return items
@@ -177,7 +175,7 @@ def _six_settings(found: Federation) -> str:
             f"{secure.least:,} devices a sum",
             f"{least:,}",
             "deals no boxes to a smaller group, confirms no smaller set of survivors"
-            + (", nor one under four fifths of the group" if secure.privacy == "devices" else ""),
+            + (", nor one under four fifths of the group" if noisy else ""),
         ],
         [
             "collusion",
@@ -216,7 +214,7 @@ def _six_settings(found: Federation) -> str:
             if noisy
             else "</p>"
         )
-        + ("" if secure.privacy == "devices" else f"<p>{_DECLINED}</p>")
+        + ("" if noisy else f"<p>{_DECLINED}</p>")
     )
 
 

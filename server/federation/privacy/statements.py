@@ -24,21 +24,20 @@ __all__ = [
 ]
 
 
-COLUMNS = ("plain", "plain, TLS", "secure sums", "noise by devices", "noise by server")
+COLUMNS = ("plain", "plain, TLS", "secure sums", "noise by devices")
 
 _SUMS = "no: sums of at least <i>least</i> devices"
 _DEVIATING = "no: no sum of fewer than t − c + 1 honest devices, if keys are enrolled by others"
 
 # Who and what, then an answer a column; <i> marks settings.
 WHO_SEES_WHAT: tuple[tuple[str, ...], ...] = (
-    ("Somebody on the network reads or alters traffic", "yes", "no", "no", "no", "no"),
+    ("Somebody on the network reads or alters traffic", "yes", "no", "no", "no"),
     (
         "The server, following the protocol, sees one device's change",
         "<b>yes</b>",
         "<b>yes</b>",
         _SUMS,
         "no; and the sum itself is (ε, δ)-differentially private",
-        "no; the sum is exact",
     ),
     (
         "A server that deviates sees one device's change",
@@ -46,14 +45,12 @@ WHO_SEES_WHAT: tuple[tuple[str, ...], ...] = (
         "yes",
         _DEVIATING,
         "the same, and ε of adversary M against what it does see",
-        "as secure sums",
     ),
     (
         "A server that deviates sends each device another model",
         "possible",
         "possible",
         "masks do not cancel: the sum is noise",
-        "the same",
         "the same",
     ),
     (
@@ -62,7 +59,6 @@ WHO_SEES_WHAT: tuple[tuple[str, ...], ...] = (
         "possible",
         "possible: of small sums well, of large ones weakly",
         "bounded by (ε, δ)",
-        "bounded by (ε, δ), if the server adds its noise",
     ),
     (
         "Hostile devices poison the mean",
@@ -70,11 +66,9 @@ WHO_SEES_WHAT: tuple[tuple[str, ...], ...] = (
         "the same",
         "weaker: single changes cannot be looked at",
         "weaker",
-        "weaker",
     ),
     (
         "The server sees that a device took part, when and how often",
-        "yes",
         "yes",
         "yes",
         "yes",
@@ -211,7 +205,7 @@ def column_of(secure: SecureSettings | None) -> tuple[int, ...]:
     """Which of :data:`COLUMNS` a configuration is; both plain ones where that is not known."""
     if secure is None:
         return (0, 1)
-    return ({"off": 2, "devices": 3, "server": 4}[secure.privacy],)
+    return (3 if secure.is_noisy else 2,)
 
 
 def promises(
@@ -248,7 +242,7 @@ def promises(
             f"Even a server that deviates learns no sum over fewer than {least_honest} honest "
             "devices, provided device keys are enrolled by someone else."
         )
-    if season is not None and epsilon is not None and season.mode == "devices":
+    if season is not None and epsilon is not None:
         said.append(
             "With noise on devices, a season gives every device (ε, δ) = "
             f"({rounded_up(epsilon['H'])}, {season.delta:g}) user-level zCDP-based DP against "
@@ -257,13 +251,6 @@ def promises(
             f"deviates ε is {rounded_up(epsilon['M'])} at the same δ, for devices whose own limits "
             f"are noise-least {season.noise_multiplier:g}, neighbours {secure.neighbours} and "
             f"largest-group {secure.largest_group}."
-        )
-    if season is not None and epsilon is not None and season.mode == "server":
-        said.append(
-            "With noise added by the server, a season gives every device (ε, δ) = "
-            f"({rounded_up(epsilon['R'])}, {season.delta:g}) user-level DP against whoever gets "
-            "the releases, and none against the server, without relying on random sampling. "
-            + _unit(season)
         )
     return [*said, EXPERIMENTAL]
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.noise import delta
-from pocketquery.server.federation.differential_privacy.accounting import NoiseSource
-from pocketquery.server.federation.differential_privacy.banded_noise import coefficients
 
 __all__ = ["ADAPTERS", "Adapter", "expected_loss", "is_advised", "noise_after"]
 
@@ -85,33 +83,23 @@ ADAPTERS: dict[str, Adapter] = {
 
 def noise_after(
     rounds: int,
-    mode: NoiseSource,
     noise_multiplier: float,
     encoding: Encoding,
     cohort: int,
     counted: int,
-    bands: int = 1,
 ) -> float:
     """Standard deviation of a value of the adapter after ``rounds``, over the clipping norm.
 
     Args:
         rounds: whose means are added up; 1 for the noise of one mean.
-        mode: who adds the noise.
         noise_multiplier: z.
         encoding: of the changes.
         cohort: by which a sum is divided.
         counted: how many devices' noise is counted on.
-        bands: of correlated noise.
     """
     one = noise_multiplier * delta(encoding) / encoding.clip / cohort
-    if mode == "devices":  # everybody's noise arrives where fewer were counted on
-        return one * math.sqrt(cohort / counted * rounds)
-    weights = coefficients(bands)[1:]
-    response = [1.0]  # of the noise of a round and those after it, to its independent part
-    for _ in range(1, rounds):
-        recent = response[::-1][: len(weights)]
-        response.append(-float(np.dot(weights[: len(recent)], recent)))
-    return one * float(np.linalg.norm(np.cumsum(response)))
+    # Everybody's noise arrives where fewer were counted on.
+    return one * math.sqrt(cohort / counted * rounds)
 
 
 def expected_loss(adapter: Adapter, noise: float) -> float | None:

@@ -52,7 +52,8 @@ __all__ = [
 KIND = SqliteKind(
     name="a journal of federated rounds",
     application_id=0x50514A4E,  # "PQJN"
-    version=3,
+    version=4,
+    oldest=4,
     mend="restore it from a backup, or name a new file to begin anew from the last release",
     elsewhere="name another file",
     busy="stop that server, or name another file",
@@ -67,7 +68,7 @@ ROUND_TABLES = (
 """The tables of a state and an open plain round."""
 
 _REPORTS = "CREATE TABLE reports (round INTEGER PRIMARY KEY, body TEXT NOT NULL)"
-_SINCE_3 = (*secure.TABLES, budget.TABLE)
+_TABLES = (*ROUND_TABLES, _REPORTS, *secure.TABLES, budget.TABLE)
 _COUNTS = ("asked", "quarantined", "clipped", "norms", "elapsed")
 
 
@@ -76,26 +77,9 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> None:
 
     Raises:
         CorruptArtifactError: a database of something else.
-        UnsupportedVersionError: a journal of a newer release.
+        UnsupportedVersionError: a journal of another release.
     """
-    version = KIND.prepare(connection, path, (*ROUND_TABLES, _REPORTS, *_SINCE_3))
-    if version == 1:
-        _complete_reports(connection)
-    if version < KIND.version:
-        for table in _SINCE_3:
-            connection.execute(table)
-        KIND.mark(connection)
-
-
-def _complete_reports(connection: sqlite3.Connection) -> None:
-    """Reports of version 1 did not say which release was in force after their round: the one that
-    the next began from."""
-    state = read_state(connection, "state")
-    began = {} if state is None else {state.round: state.version}
-    for report in reversed(read_reports(connection)):
-        version = began.get(report.round + 1)  # None where a candidate waits for its decision
-        write_report(connection, dataclasses.replace(report, version=version))
-        began[report.round] = report.base_version
+    KIND.prepare(connection, path, _TABLES)
 
 
 def read_state(connection: sqlite3.Connection, kind: str) -> FederationState | None:

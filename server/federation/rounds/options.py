@@ -95,7 +95,7 @@ OPTIONS = (
     Option("secure-groups", _SECURE.groups, "secure: sums a round; robust means need 5 or more"),
     Option("stage-deadline", _SECURE.stage_deadline, "secure: seconds of a stage after training"),
     Option("rest", _SECURE.rest, "secure: rounds before a device takes part again"),
-    Option("privacy", _SECURE.privacy, "secure: noise: off, by devices or by server"),
+    Option("privacy", _SECURE.privacy, "secure: noise: off, or devices: they add it"),
     Option("noise-multiplier", _SECURE.noise_multiplier, "privacy: noise over sensitivity"),
     Option("season", _SECURE.season, "privacy: name of the season; a new one is a new budget"),
     Option("participations", _SECURE.participations, "privacy: of a device in a season, at most"),

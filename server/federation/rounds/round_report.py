@@ -54,7 +54,7 @@ class RoundReport:
             mean; else None.
         stages: of a private round, how many devices came how far; empty of a plain one.
         privacy: what the season has cost with this round, where noise was added: ``season``,
-            ``mode``, ``rounds``, ``epsilon``, ``delta``; else None.
+            ``rounds``, ``epsilon``, ``delta``; else None.
     """
 
     round: int

@@ -306,7 +306,7 @@ def planned_encoding(settings: SecureSettings, offer: Offer, size: int, group: i
         group,
         offer.clip_norm,
         settings.largest_value(offer.config),
-        settings.noise_multiplier if settings.privacy == "devices" else 0.0,
+        settings.noise_multiplier if settings.is_noisy else 0.0,
         settings.counted_on(group),
     )
 
@@ -315,12 +315,10 @@ def privacy_of(settings: SecureSettings, group: int) -> Privacy:
     """The noise of a round, as a group of so many devices is told of it."""
     if not settings.is_noisy:
         return Privacy()
-    server = settings.privacy == "server"
     return Privacy(
         mode=settings.privacy,
         noise_multiplier=settings.noise_multiplier,
-        counted_on=0 if server else settings.counted_on(group),
+        counted_on=settings.counted_on(group),
         season=settings.season,
         participations=settings.participations,
-        bands=settings.budget().bands if server else 1,
     )

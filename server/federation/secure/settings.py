@@ -10,9 +10,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.secure.binding import NoiseMode
 from pocketquery.client.secure.encoding import value_range
 from pocketquery.client.secure.keys import federation_id
 from pocketquery.client.secure.noise import counted_on
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from pocketquery.server.federation.differential_privacy.budget import Season
 
 __all__ = ["LEAST_COHORT", "LEAST_GROUPS", "SecureSettings"]
-
-PrivacyMode = Literal["off", "devices", "server"]
 
 LEAST_COHORT = 100  # below it noise on devices leaves nothing to learn
 LEAST_GROUPS = 5  # of fewer means, one hostile group is not told from the others
@@ -46,13 +45,12 @@ class SecureSettings:
             complete.
         least: devices in a group; with fewer that are ready, the round is skipped. It gives way to
             100 where noise is added.
-        largest_group: as which the devices' own rule lets a group count, at most, where they add
-            the noise; of a larger one no more devices' noise is counted on.
+        largest_group: as which the devices' own rule lets a group count, at most, where there is
+            noise; of a larger one no more devices' noise is counted on.
         groups: devices are dealt to so many groups, each one secure sum.
         stage_deadline: seconds that each of the four stages after training may take.
         rest: rounds between two in which the same device takes part.
-        privacy: "off"; "devices": they add discrete Gaussian noise before they mask; "server": the
-            server adds correlated noise to the sum.
+        privacy: "off"; "devices": they add discrete Gaussian noise before they mask.
         noise_multiplier: standard deviation of the sum's noise over a device's sensitivity.
         season: its name, told to devices: their ledgers count by it, and allow a new one or not.
         participations: how often a device takes part in a season, at most.
@@ -72,7 +70,7 @@ class SecureSettings:
     groups: int = 1
     stage_deadline: float = 120.0
     rest: int = 8
-    privacy: PrivacyMode = "off"
+    privacy: NoiseMode = "off"
     noise_multiplier: float = 2.4
     season: str = "1"
     participations: int = 1
@@ -93,7 +91,7 @@ class SecureSettings:
             groups=whole(),
             stage_deadline=number(above=0),
             rest=whole(),
-            privacy=one_of("off", "devices", "server"),
+            privacy=one_of(*get_args(NoiseMode)),
             noise_multiplier=number(above=0),
             season=_SEASON_RULE,
             participations=whole(),
@@ -115,7 +113,7 @@ class SecureSettings:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether noise is added, by devices or by the server."""
+        """Whether devices add noise."""
         return self.privacy != "off"
 
     @property
@@ -124,9 +122,9 @@ class SecureSettings:
         return federation_id(self.federation)
 
     def least_survivors(self, size: int) -> int:
-        """Of a group of ``size``, how many changes must be in the sum: where devices add the noise,
-        that of four fifths."""
-        if self.privacy != "devices":
+        """Of a group of ``size``, how many changes must be in the sum: where there is noise, that
+        of four fifths."""
+        if not self.is_noisy:
             return self.least
         return max(self.least, math.ceil(size * SURVIVING_PERCENT / 100))
 
@@ -142,11 +140,10 @@ class SecureSettings:
         """
         from pocketquery.server.federation.differential_privacy.budget import Season
 
-        if self.privacy == "off":
+        if not self.is_noisy:
             raise InvalidInputError("found privacy off, expected noise: no budget is without it")
         return Season(
             name=self.season,
-            mode=self.privacy,
             rounds=self.season_rounds,
             participations=self.participations,
             noise_multiplier=self.noise_multiplier,

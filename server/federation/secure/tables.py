@@ -6,7 +6,6 @@
     secure_sums      the sum of a group's masked changes, from the close of stage 3 on
     secure_marks     held marks (stage 3) and confirm marks (stage 4)
     secure_shares    what was revealed in stage 5
-    privacy_noise    the correlated noise of a season's last rounds
 
 As a group ends, all its rows go in the transaction that keeps its sum, and are overwritten.
 
@@ -30,11 +29,10 @@ from pocketquery.client.secure.layout import equal_pieces, members_of, to_bitmap
 from pocketquery.client.secure.masks import word_type
 from pocketquery.client.secure.messages import BOX_BYTES, Stage
 from pocketquery.client.secure.replies import Boxes, Shares
-from pocketquery.server.federation.differential_privacy.banded_noise import BandedNoise
 from pocketquery.server.federation.secure.coordinator import SecureSum
 from pocketquery.server.federation.secure.secure_round import SecureRound, SumGroup
 
-__all__ = ["TABLES", "clear", "read_noise", "read_secure", "write_noise", "write_secure"]
+__all__ = ["TABLES", "clear", "read_secure", "write_secure"]
 
 TABLES = (
     "CREATE TABLE secure_members (node BLOB PRIMARY KEY, arrival INTEGER NOT NULL,"
@@ -49,7 +47,6 @@ TABLES = (
     " marks BLOB NOT NULL, PRIMARY KEY (grp, stage, position)) WITHOUT ROWID",
     "CREATE TABLE secure_shares (grp INTEGER, position INTEGER, shares BLOB NOT NULL,"
     " PRIMARY KEY (grp, position)) WITHOUT ROWID",
-    "CREATE TABLE privacy_noise (season TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
 )
 
 _OF_GROUPS = ("members", "round", "boxes", "sums", "marks", "shares")
@@ -112,19 +109,6 @@ def clear(connection: sqlite3.Connection) -> None:
     """Erase all of the open round."""
     for table in _OF_GROUPS:
         connection.execute(f"DELETE FROM secure_{table}")
-
-
-def write_noise(connection: sqlite3.Connection, season: str, noise: BandedNoise) -> None:
-    """Write where the noise of a season stands; that of another is not needed any more."""
-    connection.execute("DELETE FROM privacy_noise")
-    connection.execute("INSERT INTO privacy_noise VALUES (?, ?)", (season, noise.to_bytes()))
-
-
-def read_noise(connection: sqlite3.Connection, season: str) -> BandedNoise | None:
-    """Where the noise of a season stands; None before its first round."""
-    query = "SELECT body FROM privacy_noise WHERE season = ?"
-    found = connection.execute(query, (season,)).fetchone()
-    return None if found is None else BandedNoise.from_bytes(found[0])
 
 
 def _write_group(

@@ -212,6 +212,6 @@ def _out_of_bounds(group: SecureSum, found: NDArray[np.int64]) -> Skipped | None
 def _deviation(group: SecureSum) -> float:
     """Of one device's noise, in steps."""
     privacy = group.binding.privacy
-    if privacy.mode != "devices":
+    if privacy.mode == "off":
         return 0.0
     return sigma(privacy.noise_multiplier, group.binding.encoding, privacy.counted_on)

@@ -11,16 +11,12 @@ from typing import Any
 
 from pocketquery.client.device import Device
 from pocketquery.client.secure.keys import AgreementKey, Certificate, sign_certificate
-from pocketquery.client.secure.ledger import Ledger, season_epsilon
+from pocketquery.client.secure.ledger import Ledger
 from pocketquery.client.secure.participant import Participant
 from pocketquery.client.secure.rules import DeviceRules
 from pocketquery.client.secure.state_file import StateFile
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.server.federation.secure.secure_round import (
-    Environment,
-    SeededSource,
-    privacy_of,
-)
+from pocketquery.server.federation.secure.secure_round import Environment, SeededSource
 from pocketquery.server.federation.secure.settings import SecureSettings
 
 __all__ = ["SimulatedEnrolment", "simulated_environment", "with_enrolment"]
@@ -81,17 +77,9 @@ class SimulatedEnrolment:
             privacy="any",
             noise_least=min(DeviceRules().noise_least, s.noise_multiplier),
             participations=s.participations,
-            epsilon=self._epsilon(),
+            epsilon=s.epsilon,
             delta=s.delta,
         )
-
-    def _epsilon(self) -> float:
-        s = self.settings
-        if s.privacy != "server":
-            return s.epsilon
-        # The server takes the exact formula of a Gaussian; the devices' ledgers add up zCDP, count
-        # more of the same noise, and would end the season before the server does.
-        return max(s.epsilon, season_epsilon(privacy_of(s, group=1), None, s.delta))
 
 
 def simulated_environment(seed: int) -> Environment:

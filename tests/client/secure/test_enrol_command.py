@@ -268,7 +268,7 @@ def test_the_user_is_shown_what_rounds_have_cost_in_this_season_and_in_all(
     assert "was in no private round" in capsys.readouterr().out
     ledger = Ledger(tmp_path / LEDGER)
     for number, season in enumerate(("spring", "spring", "autumn")):
-        noise = Privacy("devices", 2.0, 640, season, 2, 10)
+        noise = Privacy("devices", 2.0, 640, season, 2)
         group = binding_of([member(one) for one in range(4)], 3, 3, privacy=noise)
         ledger.charge(replace(group, round=number))
     assert main(budget) == 0

@@ -40,14 +40,7 @@ def test_a_charge_is_rho_in_millionths_rounded_up() -> None:
     assert cost_of(Privacy(), ENCODING) == 0
     third = replace(NOISE, noise_multiplier=3.0)
     assert cost_of(third, ENCODING) == math.ceil(1e6 / 18)
-    assert cost_of(replace(third, bands=8), None) == math.ceil(1e6 / 18)  # before it is known
-
-
-def test_the_servers_noise_costs_a_column_of_its_matrix() -> None:
-    one = Privacy("server", 2.0, 0, "one", 1)
-    assert cost_of(one, ENCODING) == 125_000
-    column = 1 + 0.5**2 + 0.375**2
-    assert cost_of(replace(one, bands=3), ENCODING) == math.ceil(1e6 * column / 8)
+    assert cost_of(third, None) == math.ceil(1e6 / 18)  # before it is known
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from pocketquery.client.secure.binding import Binding, Privacy
 from pocketquery.client.secure.encoding import Encoding
-from pocketquery.client.secure.ledger import Account, cost_of, epsilon_of
+from pocketquery.client.secure.ledger import Account
 from pocketquery.client.secure.rules import DeviceRules, Trained
 from pocketquery.sdk.errors import InvalidInputError
 from tests.client.secure.group import (
@@ -69,7 +69,6 @@ BROKEN: dict[str, tuple[Binding, str]] = {
     ),
     "expired": (replace(BINDING, expiry=int(NOW)), "the round expired"),
     "no noise": (replace(BINDING, privacy=Privacy()), "accepts its own alone"),
-    "server's noise": (noisy(mode="server"), "accepts its own alone"),
     "little noise": (noisy(noise_multiplier=1.9), "the noise multiplier is 1.9"),
     "counted on too many": (noisy(counted_on=65), "expected at most 64"),
     "season's participations": (noisy(participations=1), "took part 1 times in the season, of 1"),
@@ -117,7 +116,6 @@ def test_without_noise_a_group_of_twenty_is_enough_and_of_nineteen_is_not() -> N
     assert refusal(plain, rules) is None
     few = binding_of(MEMBERS[:19], 18, 11)
     assert "19 devices, expected at least 20" in str(refusal(few, rules))
-    assert refusal(noisy(mode="server", counted_on=0), rules) is None
 
 
 def test_a_complete_group_has_as_many_neighbours_as_there_are() -> None:
@@ -137,13 +135,6 @@ def test_a_device_rests(rest: int, last: int | None, allowed: bool) -> None:
         assert (found is None) == allowed
         if found:
             assert "rests for 8" in found
-
-
-def test_a_device_stays_away_for_as_long_as_the_servers_noise_is_correlated() -> None:
-    rules, account = DeviceRules(privacy="any", rest=1), replace(NEW, last_masked=0)
-    for bands, allowed in ((7, True), (8, False)):
-        privacy = Privacy("server", 4.0, 0, "one", 1, bands)
-        assert (rules.of_offer(privacy, 7, account) is None) == allowed
 
 
 def test_the_ledger_has_room_for_a_round_or_it_is_refused() -> None:
@@ -170,11 +161,6 @@ def test_a_device_without_budget_is_not_ready_either() -> None:
         reason = rules.of_offer(NOISE, 7, account)
         assert reason is not None
         assert reason == refusal(rules=rules, account=account)
-    correlated = Privacy("server", 4.0, 0, "one", 1, 50)
-    limit = epsilon_of(cost_of(correlated, WIDE) / 1e6, RULES.delta)
-    for epsilon, allowed in ((0.999 * limit, False), (1.001 * limit, True)):
-        rules = DeviceRules(privacy="any", epsilon=epsilon)
-        assert (rules.of_offer(correlated, 7, NEW) is None) == allowed
 
 
 def test_a_round_without_noise_is_not_refused_for_what_others_cost() -> None:
@@ -215,5 +201,5 @@ def test_four_fifths_must_survive_where_devices_add_the_noise() -> None:
     rules = replace(SMALL, least=3, least_noisy=3)
     assert rules.least_survivors(BINDING) == 80
     assert replace(rules, least_noisy=90).least_survivors(BINDING) == 90
-    assert rules.least_survivors(noisy(mode="server")) == 3
+    assert rules.least_survivors(replace(BINDING, privacy=Privacy())) == 3
     assert rules.least_survivors(replace(BINDING, size=101)) == 81

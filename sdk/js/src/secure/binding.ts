@@ -18,7 +18,7 @@ import { decodeUtf8 } from "../utf8.js";
 import { checkEncoding, type Encoding } from "./encoding.js";
 import { digestOf, PROTOCOL } from "./keys.js";
 
-export const MODES = ["off", "devices", "server"] as const;
+export const MODES = ["off", "devices"] as const;
 export const FEDERATION_BYTES = 16;
 export const DIGEST_BYTES = 32;
 /** In one group: a device computes the ring of all. */
@@ -31,11 +31,11 @@ const NAMES = [
   "release_sha256", "ring_seed", "roster_sha256", "round", "settings_sha256", "size", "threshold",
 ];
 const ENCODING_NAMES = ["bits", "clip", "exponent", "range", "size"];
-const PRIVACY_NAMES = ["bands", "counted_on", "mode", "noise_multiplier", "participations", "season"];
+const PRIVACY_NAMES = ["counted_on", "mode", "noise_multiplier", "participations", "season"];
 
 /** The noise of a round, and what a device's ledger is charged for it. */
 export interface Privacy {
-  /** "devices": they add noise before they mask; "server": it adds noise to sums. */
+  /** "devices": they add noise before they mask. */
   readonly mode: (typeof MODES)[number];
   /** z, the standard deviation of a sum's noise over a device's sensitivity. */
   readonly noiseMultiplier: number;
@@ -45,8 +45,6 @@ export interface Privacy {
   readonly season: string;
   /** Of a device in a season, at most. */
   readonly participations: number;
-  /** How many rounds the server's noise is correlated over. */
-  readonly bands: number;
 }
 
 /** What the devices of one group agree on. */
@@ -112,15 +110,14 @@ export function parseBinding(data: Uint8Array): Binding {
 
 /** `privacy`, where it can be. Throws CorruptArtifactError. */
 export function checkPrivacy(privacy: Privacy): Privacy {
-  const { mode, noiseMultiplier: noise, countedOn, season, participations, bands } = privacy;
+  const { mode, noiseMultiplier: noise, countedOn, season, participations } = privacy;
   const isNoisy = mode !== "off";
   const isRight =
     (isNoisy ? noise >= 0.01 && noise <= 1e6 : noise === 0) &&
-    within(countedOn, mode === "devices" ? 1 : 0, MOST_DEVICES) &&
+    within(countedOn, isNoisy ? 1 : 0, MOST_DEVICES) &&
     /^[!-~]{0,64}$/.test(season) &&
     !(isNoisy && season === "") &&
-    within(participations, isNoisy ? 1 : 0, MOST_ROUNDS) &&
-    within(bands, 1, MOST_ROUNDS);
+    within(participations, isNoisy ? 1 : 0, MOST_ROUNDS);
   if (!isRight) unusable(`privacy is ${JSON.stringify(privacy)}, which is out of range`);
   return privacy;
 }
@@ -135,7 +132,6 @@ function privacyOf(fields: Fields, found: JsonObject): Privacy {
     countedOn: fields.integer("counted_on"),
     season,
     participations: fields.integer("participations"),
-    bands: fields.integer("bands"),
   });
 }
 

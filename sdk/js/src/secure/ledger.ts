@@ -69,15 +69,10 @@ export function charged(account: Account, round: number, privacy: Privacy, cost:
 
 /** What one masked change costs, rho in millionths, rounded up. */
 export function costOf(privacy: Privacy, encoding: Encoding | null): number {
-  const { mode, noiseMultiplier, countedOn, bands } = privacy;
+  const { mode, noiseMultiplier, countedOn } = privacy;
   if (mode === "off") return 0;
-  if (mode === "devices" && encoding !== null) return Math.ceil(UNIT * rhoOf(noiseMultiplier, encoding, countedOn));
-  let [weight, column] = [1, 1];
-  for (let place = 1; place < (mode === "server" ? bands : 1); place++) {
-    weight *= (2 * place - 1) / (2 * place);
-    column += weight * weight;
-  }
-  return Math.ceil((UNIT * column) / (2 * (noiseMultiplier * noiseMultiplier)));
+  if (encoding === null) return Math.ceil(UNIT / (2 * (noiseMultiplier * noiseMultiplier)));
+  return Math.ceil(UNIT * rhoOf(noiseMultiplier, encoding, countedOn));
 }
 
 /**

@@ -18,7 +18,7 @@ export const STAGE = { offer: 1, invite: 2, collect: 3, confirm: 4, unmask: 5 } 
 
 /** A key of 32 bytes, two shares of 32 and a tag. */
 export const BOX_BYTES = 112;
-const NUMBERS_BYTES = 21;
+const NUMBERS_BYTES = 17;
 
 /** Stage 1, beside the offer: for whom the round is, and how private its sum will be. */
 export interface Announcement {
@@ -35,15 +35,14 @@ export function parseAnnouncement(data: Uint8Array): Announcement {
     Uint8Array, Uint8Array, Uint8Array, Uint8Array,
   ];
   const mode = MODES[values[0] as number];
-  if (mode === undefined) refuse(source, `the mode ${values[0]}`);
+  if (mode === undefined) refuse(source, `the noise mode ${values[0]}, expected 0 or ${MODES.length - 1}`);
   try {
     checkAgreementKey(key);
     const privacy = checkPrivacy({
       mode,
       participations: numberIn(values, 1),
-      bands: numberIn(values, 5),
-      countedOn: numberIn(values, 9),
-      noiseMultiplier: new DataView(values.buffer).getFloat64(13),
+      countedOn: numberIn(values, 5),
+      noiseMultiplier: new DataView(values.buffer).getFloat64(9),
       season: String.fromCharCode(...season.subarray(0, 100)),
     });
     return { federation, key, privacy };

@@ -46,7 +46,7 @@ export interface DeviceRules {
   readonly collusion: number;
   /** Rounds between two in which this device masks a change. */
   readonly rest: number;
-  /** "devices": only rounds in which devices add the noise; "any": also others. */
+  /** "devices": only rounds in which devices add noise; "any": also those without. */
   readonly privacy: "devices" | "any";
   /** Smallest noise multiplier, where there is noise. */
   readonly noiseLeast: number;
@@ -118,7 +118,7 @@ export function deviceRules(given: Partial<DeviceRules> = {}): DeviceRules {
 export function ofOffer(rules: DeviceRules, privacy: Privacy, round: number, account: Account): string | null {
   return (
     ofPrivacy(rules, privacy) ??
-    ofRest(rules, privacy, round, account) ??
+    ofRest(rules, round, account) ??
     ofBudget(rules, privacy, round, account, costOf(privacy, null))
   );
 }
@@ -138,7 +138,7 @@ export function ofInvitation(
     ofGroup(rules, binding) ??
     ofPrivacy(rules, privacy) ??
     ofNoise(binding) ??
-    ofRest(rules, privacy, round, account) ??
+    ofRest(rules, round, account) ??
     ofBudget(rules, privacy, round, account, costOf(privacy, encoding)) ??
     (now >= expiry ? expired : null)
   );
@@ -209,7 +209,7 @@ export function ofUnmasking(binding: Binding, confirmed: number): string | null 
 /** How many of the group must have sent a masked change. */
 export function leastSurvivors(rules: DeviceRules, { privacy, size }: Binding): number {
   const least = leastOf(rules, privacy);
-  return privacy.mode === "devices" ? Math.max(least, Math.ceil((size * SURVIVING_PERCENT) / 100)) : least;
+  return privacy.mode !== "off" ? Math.max(least, Math.ceil((size * SURVIVING_PERCENT) / 100)) : least;
 }
 
 function leastOf(rules: DeviceRules, privacy: Privacy): number {
@@ -249,7 +249,7 @@ function ofPrivacy(rules: DeviceRules, { mode, noiseMultiplier, countedOn }: Pri
     return `the noise multiplier is ${noiseMultiplier}, this device accepts at least ${rules.noiseLeast}`;
   }
   const most = countedOnOf(rules.largestGroup);
-  if (mode === "devices" && countedOn > most) {
+  if (countedOn > most) {
     return (
       `noise of ${countedOn} devices is counted on, this device accepts at most ${most}: its ` +
       `largest-group is ${rules.largestGroup}`
@@ -259,7 +259,7 @@ function ofPrivacy(rules: DeviceRules, { mode, noiseMultiplier, countedOn }: Pri
 }
 
 function ofNoise({ privacy, size, encoding }: Binding): string | null {
-  if (privacy.mode !== "devices") return null;
+  if (privacy.mode === "off") return null;
   const honest = countedOnOf(size);
   if (privacy.countedOn > honest) {
     return `noise of ${privacy.countedOn} devices is counted on, expected at most ${honest}`;
@@ -268,10 +268,9 @@ function ofNoise({ privacy, size, encoding }: Binding): string | null {
   return deviation < LEAST_SIGMA ? `the noise is of ${deviation} steps, expected at least ${LEAST_SIGMA}` : null;
 }
 
-function ofRest(rules: DeviceRules, privacy: Privacy, round: number, { lastMasked }: Account): string | null {
-  const rest = Math.max(rules.rest, privacy.bands);
-  if (lastMasked === null || round >= lastMasked + rest) return null;
-  return `round ${round}: this device took part in round ${lastMasked} and rests for ${rest}`;
+function ofRest(rules: DeviceRules, round: number, { lastMasked }: Account): string | null {
+  if (lastMasked === null || round >= lastMasked + rules.rest) return null;
+  return `round ${round}: this device took part in round ${lastMasked} and rests for ${rules.rest}`;
 }
 
 function ofBudget(

@@ -24,7 +24,7 @@ from pocketquery.server.federation.differential_privacy.budget import (
 from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.differential_privacy.bindings import noisy_binding
 
-_SEASON = Season("2026", "devices", rounds=4)
+_SEASON = Season("2026", rounds=4)
 _FEDERATION = bytes(range(16))
 
 

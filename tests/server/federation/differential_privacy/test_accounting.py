@@ -15,7 +15,6 @@ from pocketquery.client.secure.noise import counted_on
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.server.federation.differential_privacy.accounting import (
     epsilon,
-    epsilon_of_gaussian,
     epsilon_of_zcdp,
     least_honest,
     multiplier_for,
@@ -26,7 +25,7 @@ from pocketquery.server.federation.differential_privacy.accounting import (
 
 _DELTA = 1e-6
 
-# Epsilon at delta 1e-6 after P participations: noise on devices (zCDP), on the server (exact).
+# Epsilon at delta 1e-6 after P participations (zCDP), and of Gaussian noise by the exact formula.
 _AFTER = {
     1: ((5.22, 4.89), (7.77, 7.29), (13.38, 12.60), (20.55, 19.42), (32.24, 30.58)),
     2: ((2.42, 2.25), (3.54, 3.31), (5.93, 5.55), (8.85, 8.31), (13.38, 12.60)),
@@ -38,15 +37,15 @@ _TIMES = (1, 2, 5, 10, 20)
 
 @pytest.mark.parametrize("multiplier", _AFTER)
 def test_epsilon_after_participations(multiplier: int) -> None:
-    """Both modes, every cell of the table."""
-    for times, (devices, server) in zip(_TIMES, _AFTER[multiplier], strict=True):
-        assert epsilon("devices", "H", multiplier, times, _DELTA) == _three(devices)
-        assert epsilon("server", "R", multiplier, times, _DELTA) == _three(server)
+    """Every cell of the table; the least that the same noise could cost is a little below."""
+    for times, (devices, least) in zip(_TIMES, _AFTER[multiplier], strict=True):
+        assert epsilon("H", multiplier, times, _DELTA) == _three(devices)
+        assert _exact(multiplier, times, _DELTA) == _three(least)
 
 
 def test_epsilon_of_the_defaults() -> None:
     """Multiplier 2.4, one participation, delta 1e-6."""
-    assert epsilon("devices", "H", 2.4, 1, _DELTA) == _three(1.98)
+    assert epsilon("H", 2.4, 1, _DELTA) == _three(1.98)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +55,18 @@ def test_epsilon_of_the_defaults() -> None:
 def test_epsilon_at_a_delta_of_the_fleet(fleet: float, once: float, five_times: float) -> None:
     """Delta = N^-1.1, multiplier 2."""
     delta = fleet**-1.1
-    assert epsilon("devices", "H", 2.0, 1, delta) == _three(once)
-    assert epsilon("devices", "H", 2.0, 5, delta) == _three(five_times)
+    assert epsilon("H", 2.0, 1, delta) == _three(once)
+    assert epsilon("H", 2.0, 5, delta) == _three(five_times)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "once", "five_times"), [(1, 4.23, 9.45), (2, 2.23, 4.99), (4, 1.19, 2.67)]
+    ("wanted", "once", "five_times"), [(1, 4.53, 10.13), (2, 2.38, 5.33), (4, 1.27, 2.835)]
 )
 def test_the_multiplier_for_an_epsilon(wanted: float, once: float, five_times: float) -> None:
-    """Noise on the server; the published figures are rounded to the safe side."""
-    assert multiplier_for("server", wanted, 1, _DELTA) == pytest.approx(once, abs=0.006)
-    assert multiplier_for("server", wanted, 5, _DELTA) == pytest.approx(five_times, abs=0.006)
+    """A little more than exact accounting of Gaussian noise asks for: 4.23 and 9.45, 2.23 and 4.99,
+    1.19 and 2.67."""
+    assert multiplier_for(wanted, 1, _DELTA) == pytest.approx(once, abs=0.006)
+    assert multiplier_for(wanted, 5, _DELTA) == pytest.approx(five_times, abs=0.006)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_sampling_would_promise(share: float, expected: tuple[float, ...]) 
         found = poisson_epsilon_not_for_deployment(2.0, share, rounds, _DELTA)
         assert found == pytest.approx(value, abs=0.0051)
         needed = participations_needed(rounds, int(1000 * share), 1000)
-        assert found < epsilon("server", "R", 2.0, needed, _DELTA)
+        assert found < epsilon("R", 2.0, needed, _DELTA)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_deviating_server_leaves_less_noise(
     """Multipliers 2, 2.4 and 4, one participation."""
     honest = (least_honest(neighbours, threshold), counted_on(group))
     for multiplier, value in zip((2.0, 2.4, 4.0), expected, strict=True):
-        found = epsilon("devices", "M", multiplier, 1, _DELTA, honest=honest)
+        found = epsilon("M", multiplier, 1, _DELTA, honest=honest)
         assert found == _three(value)
 
 
@@ -125,28 +125,8 @@ def test_the_least_honest_of_a_sum() -> None:
 def test_more_honest_devices_than_counted_on_do_not_lower_epsilon() -> None:
     """A small complete group: the bound stays that of the honest-but-curious server."""
     honest = (35, 20)
-    against_m = epsilon("devices", "M", 2.0, 1, _DELTA, honest=honest)
-    assert against_m == epsilon("devices", "H", 2.0, 1, _DELTA)
-
-
-def test_who_sees_what_has_no_noise_has_no_bound() -> None:
-    """The server adds its own noise: against itself that is none."""
-    for adversary in ("H", "M"):
-        assert epsilon("server", adversary, 2.0, 1, _DELTA) == math.inf
-    assert epsilon_of_zcdp(math.inf, _DELTA) == math.inf
-    assert epsilon_of_zcdp(0.0, _DELTA) == 0.0
-
-
-def test_the_exact_formula_agrees_with_the_loss_distribution() -> None:
-    """An independent implementation in the same package."""
-    import dp_accounting
-    from dp_accounting.pld import PLDAccountant
-
-    for multiplier in (1.0, 2.4, 8.0):
-        accountant = PLDAccountant()
-        accountant.compose(dp_accounting.GaussianDpEvent(multiplier))
-        expected = accountant.get_epsilon(_DELTA)
-        assert epsilon_of_gaussian(multiplier, _DELTA) == pytest.approx(expected, abs=1e-6)
+    against_m = epsilon("M", 2.0, 1, _DELTA, honest=honest)
+    assert against_m == epsilon("H", 2.0, 1, _DELTA)
 
 
 @settings(deadline=None, max_examples=30)
@@ -156,22 +136,18 @@ def test_the_exact_formula_agrees_with_the_loss_distribution() -> None:
 def test_epsilon_falls_with_noise_and_grows_with_participations(
     multiplier: float, factor: float, times: int, delta: float
 ) -> None:
-    """In both modes; the zCDP bound is never below the exact value for Gaussian noise."""
-    for mode, adversary in (("devices", "H"), ("server", "R")):
-        found = epsilon(mode, adversary, multiplier, times, delta)  # type: ignore[arg-type]
-        louder = epsilon(mode, adversary, multiplier * factor, times, delta)  # type: ignore[arg-type]
-        again = epsilon(mode, adversary, multiplier, times + 1, delta)  # type: ignore[arg-type]
-        assert louder < found < again
-    exact = epsilon("server", "R", multiplier, times, delta)
-    assert exact <= epsilon("devices", "H", multiplier, times, delta)
+    """The zCDP bound is never below the exact value for Gaussian noise."""
+    found = epsilon("H", multiplier, times, delta)
+    assert epsilon("R", multiplier, times, delta) == found
+    louder = epsilon("H", multiplier * factor, times, delta)
+    assert louder < found < epsilon("H", multiplier, times + 1, delta)
+    assert _exact(multiplier, times, delta) <= found
 
 
-@pytest.mark.parametrize("mode", ["devices", "server"])
-def test_the_multiplier_is_the_least_that_does(mode: str) -> None:
+def test_the_multiplier_is_the_least_that_does() -> None:
     """What it costs is at most what was wanted, and hardly less."""
-    adversary = "H" if mode == "devices" else "R"
-    multiplier = multiplier_for(mode, 2.0, 3, 1e-7)  # type: ignore[arg-type]
-    found = epsilon(mode, adversary, multiplier, 3, 1e-7)  # type: ignore[arg-type]
+    multiplier = multiplier_for(2.0, 3, 1e-7)
+    found = epsilon("H", multiplier, 3, 1e-7)
     assert found <= 2.0
     assert found == pytest.approx(2.0, abs=1e-4)
 
@@ -179,18 +155,16 @@ def test_the_multiplier_is_the_least_that_does(mode: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: epsilon(cast(Any, "plain"), "H", 2.0, 1, _DELTA), "mode is 'plain'"),
-        (lambda: epsilon("devices", cast(Any, "D"), 2.0, 1, _DELTA), "adversary is 'D'"),
-        (lambda: epsilon("devices", "H", 0.0, 1, _DELTA), "noise_multiplier is 0.0"),
-        (lambda: epsilon("devices", "H", math.nan, 1, _DELTA), "noise_multiplier is nan"),
-        (lambda: epsilon("devices", "H", 2.0, 0, _DELTA), "participations is 0"),
-        (lambda: epsilon("devices", "H", 2.0, 1, 0.0), "delta is 0.0"),
-        (lambda: epsilon("devices", "H", 2.0, 1, 1.0), "delta is 1.0"),
-        (lambda: epsilon("devices", "M", 2.0, 1, _DELTA), "no number of honest devices"),
-        (lambda: epsilon("server", "R", 2.0, 1, _DELTA, sensitivity=0.0), "sensitivity is 0.0"),
+        (lambda: epsilon(cast(Any, "D"), 2.0, 1, _DELTA), "adversary is 'D'"),
+        (lambda: epsilon("H", 0.0, 1, _DELTA), "noise_multiplier is 0.0"),
+        (lambda: epsilon("H", math.nan, 1, _DELTA), "noise_multiplier is nan"),
+        (lambda: epsilon("H", 2.0, 0, _DELTA), "participations is 0"),
+        (lambda: epsilon("H", 2.0, 1, 0.0), "delta is 0.0"),
+        (lambda: epsilon("H", 2.0, 1, 1.0), "delta is 1.0"),
+        (lambda: epsilon("M", 2.0, 1, _DELTA), "no number of honest devices"),
         (lambda: epsilon_of_zcdp(-1.0, _DELTA), "rho is -1.0"),
-        (lambda: multiplier_for("devices", 0.0, 1, _DELTA), "epsilon is 0.0"),
-        (lambda: multiplier_for("devices", 1e-9, 1, 1e-12), "ask for a larger one"),
+        (lambda: multiplier_for(0.0, 1, _DELTA), "epsilon is 0.0"),
+        (lambda: multiplier_for(1e-9, 1, 1e-12), "ask for a larger one"),
         (lambda: participations_needed(10, 200, 100), "cohort is 200 of 100"),
         (lambda: least_honest(84, 42), "threshold is 42, expected a whole number from 43 to 84"),
         (lambda: least_honest(84, 85), "threshold is 85"),
@@ -208,12 +182,18 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     calls: tuple[Callable[[], float], ...] = (
         lambda: epsilon_of_zcdp(0.1, _DELTA),
-        lambda: epsilon_of_gaussian(2.0, _DELTA),
         lambda: poisson_epsilon_not_for_deployment(2.0, 0.1, 10, _DELTA),
     )
     for call in calls:
         with pytest.raises(MissingExtraError, match=r'"dp-accounting".*pocketquery\[privacy\]'):
             call()
+
+
+def _exact(multiplier: float, times: int, delta: float) -> float:
+    """Of as much Gaussian noise, by the formula of Balle and Wang (ICML 2018, theorem 8)."""
+    import dp_accounting
+
+    return float(dp_accounting.get_epsilon_gaussian(multiplier / math.sqrt(times), delta))
 
 
 def _three(value: float) -> object:

@@ -11,16 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dp_accounting
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketquery.client.secure.binding import Privacy
 from pocketquery.client.secure.ledger import cost_of, epsilon_of
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.server.federation.differential_privacy.accounting import (
     epsilon,
-    epsilon_of_gaussian,
     epsilon_of_zcdp,
 )
 from pocketquery.server.federation.differential_privacy.budget import (
@@ -51,7 +50,7 @@ def ledger() -> Iterator[sqlite3.Connection]:
 
 def test_rows_come_back_as_they_were_charged(ledger: sqlite3.Connection) -> None:
     """In order of rounds, with the state they were given."""
-    season = Season("spring", "devices", participations=2)
+    season = Season("spring", participations=2)
     first = season.charge(4, counted_on=640, least_honest=35, rho=0.0876)
     charge(ledger, first)
     charge(ledger, season.charge(3))
@@ -61,7 +60,7 @@ def test_rows_come_back_as_they_were_charged(ledger: sqlite3.Connection) -> None
 
 def test_a_resumed_round_is_charged_once(ledger: sqlite3.Connection) -> None:
     """And a round that goes on otherwise than it was charged is refused, its row kept."""
-    season = Season("spring", "devices")
+    season = Season("spring")
     charge(ledger, season.charge(0, counted_on=64))
     set_state(ledger, 0, "skipped")
     charge(ledger, season.charge(0, counted_on=64))
@@ -73,58 +72,37 @@ def test_a_resumed_round_is_charged_once(ledger: sqlite3.Connection) -> None:
 
 def test_a_season_costs_its_dearest_participations() -> None:
     """As many as a device may take part in, whatever the number of rounds."""
-    season = Season("spring", "devices", rounds=10, participations=2, noise_multiplier=2.0)
+    season = Season("spring", rounds=10, participations=2, noise_multiplier=2.0)
     found = [season.charge(n, rho=rho) for n, rho in enumerate((0.125, 0.2, 0.125, 0.15))]
     cost = spent(found)["spring"]
     assert cost.rounds == 4
     assert cost.rho["H"] == pytest.approx(0.35)
     ideal = spent([season.charge(n) for n in range(4)])["spring"]
-    assert ideal.epsilon("H", _DELTA) == pytest.approx(epsilon("devices", "H", 2.0, 2, _DELTA))
+    assert ideal.epsilon("H", _DELTA) == pytest.approx(epsilon("H", 2.0, 2, _DELTA))
     assert ideal.epsilon("R", _DELTA) == ideal.epsilon("H", _DELTA)
 
 
 def test_a_deviating_server_costs_more() -> None:
     """By what it may leave out of the noise that is counted on: the specification's figure."""
-    season = Season("spring", "devices", noise_multiplier=2.4)
+    season = Season("spring", noise_multiplier=2.4)
     cost = spent([season.charge(0, counted_on=640, least_honest=35)])["spring"]
     assert cost.epsilon("H", _DELTA) == pytest.approx(1.98, abs=0.0051)
     assert cost.epsilon("M", _DELTA) == pytest.approx(10.18, abs=0.0051)
 
 
-def test_noise_on_the_server_costs_the_season_at_once() -> None:
-    """One mechanism from its first round, and no bound against who adds it."""
-    season = Season("long", "server", rounds=50, participations=5, noise_multiplier=8.0)
-    assert season.sensitivity == pytest.approx(2.993, abs=5e-4)
-    first = spent([season.charge(0)])["long"]
-    every = spent([season.charge(n) for n in range(50)])["long"]
-    expected = epsilon("server", "R", 8.0, 5, _DELTA, sensitivity=season.sensitivity)
-    assert first.epsilon("R", _DELTA) == pytest.approx(expected)
-    assert every.epsilon("R", _DELTA) == first.epsilon("R", _DELTA)
-    assert every.epsilon("H", _DELTA) == every.epsilon("M", _DELTA) == math.inf
-
-
 def test_seasons_add_up() -> None:
-    """Rho of noise on devices, squares of noise on the server, both together as rho."""
-    a = Season("a", "devices", noise_multiplier=2.0)
-    b = Season("b", "devices", noise_multiplier=4.0)
-    c = Season("c", "server", rounds=50, noise_multiplier=4.0)
-    found = spent([a.charge(0), b.charge(10), c.charge(20)])
+    """As rho."""
+    a = Season("a", noise_multiplier=2.0)
+    b = Season("b", noise_multiplier=4.0)
+    found = spent([a.charge(0), b.charge(10)])
     both = total([found["a"], found["b"]])
     assert both.rho["H"] == pytest.approx(1 / 8 + 1 / 32)
-    assert both.mode == "devices"
-    mixed = total(list(found.values()))
-    assert mixed.mode is None
-    assert mixed.rho["R"] == pytest.approx(1 / 8 + 1 / 32 + (c.sensitivity / 4) ** 2 / 2)
-    assert mixed.epsilon("R", _DELTA) > both.epsilon("R", _DELTA)
-    assert mixed.epsilon("H", _DELTA) == math.inf
-    twice = total([found["c"], dataclasses.replace(found["c"], season="d")])
-    exact = epsilon("server", "R", 4.0, 2, _DELTA, sensitivity=c.sensitivity * math.sqrt(2))
-    assert twice.epsilon("R", _DELTA) == pytest.approx(exact)
+    assert both.epsilon("R", _DELTA) > found["a"].epsilon("R", _DELTA)
 
 
 def test_the_round_that_would_pass_epsilon_is_refused() -> None:
     """One before it is not; the participations of a season cap what it can cost."""
-    season = Season("s", "devices", participations=3, noise_multiplier=2.0, epsilon=3.6)
+    season = Season("s", participations=3, noise_multiplier=2.0, epsilon=3.6)
     two = [season.charge(n) for n in range(2)]
     assert refusal(two[:1], season, two[1]) is None  # 3.54
     said = refusal(two, season, season.charge(2))
@@ -138,13 +116,13 @@ def test_the_round_that_would_pass_epsilon_is_refused() -> None:
 
 def test_a_killed_rounds_own_row_does_not_count_twice() -> None:
     """It goes on: its row is there, and is the one that would be charged."""
-    season = Season("s", "devices", rounds=1, noise_multiplier=2.0, epsilon=2.5)
+    season = Season("s", rounds=1, noise_multiplier=2.0, epsilon=2.5)
     assert refusal([season.charge(0)], season, season.charge(0)) is None
 
 
 def test_a_season_that_is_over_is_refused() -> None:
     """By the number of its rounds, skipped ones without a row included."""
-    season = Season("s", "devices", rounds=3)
+    season = Season("s", rounds=3)
     known = [season.charge(5), season.charge(6)]
     assert refusal(known, season, season.charge(7)) is None
     assert "is over" in str(refusal(known, season, season.charge(8)))
@@ -153,11 +131,11 @@ def test_a_season_that_is_over_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"noise_multiplier": 4.0}, {"participations": 2}, {"rounds": 11}, {"mode": "server"}]
+    "change", [{"noise_multiplier": 4.0}, {"participations": 2}, {"rounds": 11}]
 )
 def test_a_season_is_fixed_before_its_first_round(change: dict[str, Any]) -> None:
-    """Its noise, participations, rounds and mode; a new season may have others."""
-    season = Season("s", "devices")
+    """Its noise, participations and rounds; a new season may have others."""
+    season = Season("s")
     other = dataclasses.replace(season, **change)
     assert "is fixed before" in str(refusal([season.charge(0)], other, other.charge(1)))
     renamed = dataclasses.replace(other, name="t", epsilon=99.0)
@@ -174,7 +152,7 @@ def test_another_row_never_makes_a_season_cheaper(
     costs: list[float], participations: int, more: float
 ) -> None:
     """And a season is never cheaper than any choice of rounds that one device can have."""
-    season = Season("s", "devices", rounds=20, participations=participations)
+    season = Season("s", rounds=20, participations=participations)
     found = [season.charge(n, rho=rho) for n, rho in enumerate(costs)]
     before = spent(found)["s"].rho["H"]
     after = spent([*found, season.charge(len(costs), rho=more)])["s"].rho["H"]
@@ -184,9 +162,9 @@ def test_another_row_never_makes_a_season_cheaper(
 
 def test_a_damaged_row_is_refused(ledger: sqlite3.Connection) -> None:
     """A number that would make it cheaper is not believed where it cannot be."""
-    season = Season("s", "devices")
+    season = Season("s")
     charge(ledger, season.charge(0))
-    for column, value in (("rho", -1.0), ("mode", "none"), ("least_honest", 0), ("rho", "x")):
+    for column, value in (("rho", -1.0), ("least_honest", 0), ("rho", "x")):
         ledger.execute("SAVEPOINT before")
         ledger.execute(f"UPDATE privacy_ledger SET {column} = ?", (value,))
         with pytest.raises(CorruptArtifactError, match="damaged row"):
@@ -202,18 +180,17 @@ def test_a_damaged_row_is_refused(ledger: sqlite3.Connection) -> None:
         ({"noise_multiplier": 0.0}, "noise_multiplier is 0"),
         ({"delta": 1.0}, "delta is 1"),
         ({"epsilon": math.inf}, "epsilon is inf"),
-        ({"mode": "off"}, "mode is 'off'"),
     ],
 )
 def test_bad_seasons_are_refused(change: dict[str, Any], message: str) -> None:
     """Each with what was found."""
     with pytest.raises(InvalidInputError, match=message):
-        Season(**({"name": "s", "mode": "devices"} | change))
+        Season(**({"name": "s"} | change))
 
 
 def test_bad_charges_are_refused() -> None:
     """None costs nothing."""
-    row = Season("s", "devices").charge(0)
+    row = Season("s").charge(0)
     for change in ({"rho": 0.0}, {"rho": math.inf}, {"round": -1}, {"counted_on": 0}):
         with pytest.raises(InvalidInputError):
             dataclasses.replace(row, **change)
@@ -238,13 +215,9 @@ def test_both_sides_account_alike() -> None:
         for delta in (1e-8, 1e-6, 1e-4):
             found, accounted = epsilon_of(rho, delta), epsilon_of_zcdp(rho, delta)
             assert found == pytest.approx(accounted, rel=0.06)
-            assert found >= epsilon_of_gaussian(1 / math.sqrt(2 * rho), delta)
+            assert found >= dp_accounting.get_epsilon_gaussian(1 / math.sqrt(2 * rho), delta)
     binding = noisy_binding(bytes(16), 0)
-    season = Season("spring", "devices", noise_multiplier=2.4)
+    season = Season("spring", noise_multiplier=2.4)
     spent_there = cost_of(binding.privacy, binding.encoding) / 1e6
     assert spent_there == pytest.approx(season.charge(0).rho, rel=1e-4)
     assert spent_there >= season.charge(0).rho
-    server = Season("long", "server", rounds=50, participations=5, noise_multiplier=4.0)
-    privacy = Privacy("server", 4.0, 0, "long", 5, server.bands)
-    there = 5 * cost_of(privacy, binding.encoding) / 1e6
-    assert there == pytest.approx(spent([server.charge(0)])["long"].rho["R"], rel=1e-4)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -160,60 +160,15 @@ def test_a_report_is_complete_once_it_is_decided_what_became_of_the_round(path: 
     assert found == [(0, "release 2"), (1, "skipped"), (2, "rejected"), (3, "release 3")]
 
 
-def _drop_what_is_newer_than(version: int, connection: sqlite3.Connection) -> None:
-    """Make the journal one of an earlier release: tables of private rounds came with version 3."""
-    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    for (name,) in names:
-        if name.startswith(("secure_", "privacy_")):
-            connection.execute(f"DROP TABLE {name}")
-    connection.execute(f"PRAGMA user_version = {version}")
-
-
-def test_a_journal_of_version_2_gets_the_tables_of_private_rounds(path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.begin(STATE, SETTINGS)
-        journal.receive_all([reply(1), reply(2)])
-        wanted = journal.open_round
-    connection = sqlite3.connect(path)
-    _drop_what_is_newer_than(2, connection)
-    connection.commit()
-    connection.close()
-    for _ in range(2):
-        with Journal.open(path) as journal:
-            assert journal.open_round is not None
-            assert wanted is not None
-            assert journal.open_round.accepted == wanted.accepted == 2
-            assert (journal.open_round.secure, journal.charges()) == (None, [])
-
-
-def test_a_journal_of_version_1_tells_what_it_knows_of_its_rounds(path: Path) -> None:
-    """Its reports had no version, gate, figures, declined and failed devices."""
-    with Journal.open(path) as journal:
-        state = STATE
-        for outcome in ("2", None, "3"):
-            journal.begin(state, SETTINGS)
-            journal.receive_all([reply(10 * state.round + n, state) for n in range(4)])
-            candidate, _ = journal.close()
-            state = candidate.released(outcome) if outcome else state.rejected(candidate)
-            if outcome != "3":  # that candidate still waits
-                journal.settle(state)
-        wanted = journal.reports()
-    added = ("version", "gate", "figures", "declined", "failed")
-    connection = sqlite3.connect(path)
-    for report in wanted:
-        body = report.to_dict() | {"received": report.received}
-        old = json.dumps({name: value for name, value in body.items() if name not in added})
-        connection.execute("UPDATE reports SET body = ? WHERE round = ?", (old, report.round))
-    _drop_what_is_newer_than(1, connection)
-    connection.commit()
-    connection.close()
-    for _ in range(2):
-        with Journal.open(path) as journal:
-            assert journal.reports() == wanted
-    assert [report.version for report in wanted] == ["2", "2", None]
-    with Journal.open(path) as journal:
-        journal.settle(state)
-        assert journal.reports()[-1].version == "3"
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_journal_of_an_earlier_release_is_refused(path: Path, version: int) -> None:
+    """Its tables and its ledger are others."""
+    with Journal.open(path):
+        pass
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(UnsupportedVersionError, match=rf"version {version}.* from 4 on; name ano"):
+        Journal.open(path)
 
 
 def test_a_skipped_round_leaves_no_candidate(path: Path) -> None:
@@ -298,7 +253,7 @@ def test_other_files_are_refused(path: Path) -> None:
     path.unlink()
     Journal.open(path).disconnect()
     newer = sqlite3.connect(path)
-    newer.execute("PRAGMA user_version = 4")
+    newer.execute("PRAGMA user_version = 5")
     newer.close()
     with pytest.raises(UnsupportedVersionError, match="upgrade"):
         Journal.open(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +13,7 @@ from pocketquery.client.secure.encoding import largest_total
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.noise import rho, sigma
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.differential_privacy.banded_noise import (
-    BandedNoise,
-    coefficients,
-    gaussians,
-)
-from pocketquery.server.federation.orchestration.secure_sums import charge_of, with_noise, with_sums
+from pocketquery.server.federation.orchestration.secure_sums import charge_of, with_sums
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import close_round
 from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
@@ -156,84 +150,6 @@ def test_the_mean_with_noise_is_over_the_devices_that_were_wanted() -> None:
     secure = deal(all_ready(12, noisy), OFFER, SIZE, SURROUNDINGS)
     found = with_sums(opened(1, secure, 10), {0: gave(0.25, 10)})
     np.testing.assert_allclose(found.shards[0].mean(), 0.25 * 10 / 20, atol=1e-12)
-
-
-CORRELATED = dataclasses.replace(
-    PLAIN, groups=1, privacy="server", noise_multiplier=2.0, season_rounds=3
-)
-
-
-def of_season(number: int, clip_norm: float = 1.0) -> OpenRound:
-    """A round of correlated noise in which all came far."""
-    offer = Offer(number, b"release", clip_norm=clip_norm)
-    found = opened(1, deal(all_ready(12, CORRELATED), offer, SIZE, SURROUNDINGS), 10)
-    return dataclasses.replace(found, state=dataclasses.replace(found.state, round=number))
-
-
-def noise_in(round_: OpenRound, noise: BandedNoise | None) -> tuple[Any, BandedNoise]:
-    """What the season adds to the round's sum, and where it then stands."""
-    number = round_.state.round
-    after, noise = with_noise(with_sums(round_, {0: gave(0.0, 10)}), noise, bytes([number]) * 32)
-    return after.shards[0].mean() * 20, noise
-
-
-def test_the_servers_noise_is_correlated_and_goes_on_through_a_skipped_round() -> None:
-    noise = None
-    drawn = []
-    for number in range(4):
-        started = of_season(number)
-        round_ = with_sums(started, {} if number == 1 else {0: gave(0.0, 10)})
-        key = bytes([number]) * 32
-        after, noise = with_noise(round_, noise, key)
-        drawn.append(after.shards[0].mean() * 20 if number != 1 else noise.history[0])
-        again, _ = with_noise(round_, None, key)
-        if number == 0:
-            np.testing.assert_array_equal(again.shards[0].totals, after.shards[0].totals)
-        if number > 1:
-            assert not np.array_equal(again.shards[0].totals, after.shards[0].totals)
-    # C w is independent noise again: what the rows add up to is what one round alone draws.
-    weights = coefficients(3)
-    alone, _ = noise_in(of_season(3), None)
-    rebuilt = drawn[3] + weights[1] * drawn[2] + weights[2] * drawn[1]
-    np.testing.assert_allclose(rebuilt, alone, atol=1e-9)
-    assert np.std(rebuilt) == pytest.approx(2.0, rel=0.5)
-
-
-def test_the_servers_noise_of_a_season_protects_its_longest_changes() -> None:
-    """A later round of shorter ones is in C x together with them."""
-    weights = coefficients(3)
-    first, noise = noise_in(of_season(0, clip_norm=2.0), None)
-    second, after = noise_in(of_season(1, clip_norm=0.5), noise)
-    alone, _ = noise_in(of_season(1, clip_norm=2.0), None)
-    np.testing.assert_allclose(second + weights[1] * first, alone, atol=1e-9)
-    limits = [
-        with_noise(with_sums(of_season(1, clip), {0: gave(0.0, 10)}), given, bytes(32))[0]
-        for clip, given in ((0.5, noise), (0.5, None), (2.0, None))
-    ]
-    steps = [one.settings.largest_step or 0.0 for one in limits]
-    assert steps[0] - 0.55 == pytest.approx(steps[2] - 2.2, rel=0.01)
-    assert steps[0] > 2 * steps[1]
-    assert after.deviation == noise.deviation
-
-
-def test_the_servers_noise_keeps_to_the_rounds_of_devices_ledgers() -> None:
-    """Two rounds made none: those of the noise are as far apart all the same."""
-    first, noise = noise_in(of_season(0), None)
-    later, after = noise_in(of_season(3), BandedNoise.from_bytes(noise.to_bytes()))
-    made = [np.zeros(SIZE), first]
-    for independent in gaussians(bytes([3]) * 32, 3 * SIZE).reshape(3, -1) * noise.deviation:
-        made.append(independent - 0.5 * made[-1] - 0.375 * made[-2])
-    np.testing.assert_allclose(later, made[-1], atol=1e-9)
-    assert after.last == 3
-
-
-def test_the_servers_noise_is_begun_anew_where_the_season_was_declared_otherwise() -> None:
-    _, noise = noise_in(of_season(0), None)
-    for other in (BandedNoise.start(4, SIZE), BandedNoise.start(3, SIZE + 1)):
-        _, other = other.next(bytes(32), 9.0, 0)
-        again, after = noise_in(of_season(1), other)
-        np.testing.assert_array_equal(again, noise_in(of_season(1), None)[0])
-        assert (after.bands, after.deviation) == (noise.bands, noise.deviation)
 
 
 def test_a_bad_share_and_a_skip_are_told_with_counts_alone(

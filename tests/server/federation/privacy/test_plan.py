@@ -128,25 +128,20 @@ def test_a_server_that_deviates_is_held_by_the_devices_largest_group() -> None:
 
 def test_an_epsilon_wanted_is_kept() -> None:
     """The multiplier is rounded to the safe side; both adversaries are told."""
-    for mode in ("devices", "server"):
-        found = _plan(noise_multiplier=None, epsilon=2.0, fleet=10**6, mode=mode, rounds=20)
-        assert 1.97 < found.epsilon["R"] <= 2.0
-        assert (found.epsilon["H"] == found.epsilon["R"]) == (mode == "devices")
-        assert found.epsilon["M"] > found.epsilon["H"] or math.isinf(found.epsilon["M"])
+    found = _plan(noise_multiplier=None, epsilon=2.0, fleet=10**6, rounds=20)
+    assert 1.97 < found.epsilon["R"] == found.epsilon["H"] <= 2.0
+    assert found.epsilon["M"] > found.epsilon["H"]
 
 
 @pytest.mark.parametrize(
-    ("mode", "rounds", "participations", "wanted"),
+    ("rounds", "participations", "wanted"),
     [
-        ("devices", 10, 1, {"epsilon": 2.0}),
-        ("devices", 50, 5, {"noise_multiplier": 2.0}),
-        ("server", 50, 1, {"epsilon": 2.0}),
-        ("server", 50, 5, {"noise_multiplier": 1.96}),
-        ("server", 100, 2, {"epsilon": 4.0}),
+        (10, 1, {"epsilon": 2.0}),
+        (50, 5, {"noise_multiplier": 2.0}),
+        (100, 2, {"epsilon": 4.0}),
     ],
 )
 def test_devices_with_the_options_printed_take_part_in_all_rounds_planned(
-    mode: str,
     rounds: int,
     participations: int,
     wanted: dict[str, float],
@@ -154,22 +149,20 @@ def test_devices_with_the_options_printed_take_part_in_all_rounds_planned(
 ) -> None:
     """By their own rules and ledger, as often as is planned, and no more often than that."""
     arguments = ["--devices", "100000", "--cohort", "1000", "--rounds", str(rounds)]
-    arguments += ["--privacy", mode, "--participations", str(participations)]
+    arguments += ["--participations", str(participations)]
     for name, value in wanted.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
     assert main(["privacy", "plan", *arguments]) == 0
     printed = capsys.readouterr().out
-    assert ("a device's own ledger adds up zCDP" in printed) == (mode == "server")
     line = next(line for line in printed.splitlines() if line.startswith("devices: "))
     given = tomllib.loads(line.removeprefix("devices: ").replace(" ", "\n"))
     rules = rules_of({"enrolment": "authority.pem", "certificate": "phone.certificate", **given})
     assert rules is not None
-    found = _plan(fleet=100_000, rounds=rounds, mode=mode, participations=participations,
+    found = _plan(fleet=100_000, rounds=rounds, participations=participations,
                   **({"noise_multiplier": None} | wanted))  # fmt: skip
-    z, bands = found.noise_multiplier, found.bands
-    devices = mode == "devices"
-    privacy = Privacy(mode, z, counted_on(1_000) if devices else 0, "1", participations, bands)  # type: ignore[arg-type]
-    encoding = choose_encoding(36_864, 1_000, 1.0, 0.0125, z if devices else 0.0)
+    z = found.noise_multiplier
+    privacy = Privacy("devices", z, counted_on(1_000), "1", participations)
+    encoding = choose_encoding(36_864, 1_000, 1.0, 0.0125, z)
     account, taken = Account(), []
     for number in range(rounds):
         if rules.of_offer(privacy, number, account) is None:
@@ -179,17 +172,6 @@ def test_devices_with_the_options_printed_take_part_in_all_rounds_planned(
     assert len(taken) == participations
     assert (rules.neighbours, rules.largest_group) == (84, 1_000)
     assert rules.epsilon == pytest.approx(found.ledger_epsilon, abs=0.02)
-
-
-def test_correlated_noise_ends_lower_in_a_long_season() -> None:
-    """At the same epsilon, in the adapter at the end; it protects from releases alone."""
-    found = {
-        mode: _plan(noise_multiplier=None, epsilon=2.0, fleet=10**6, mode=mode, rounds=50)
-        for mode in ("devices", "server")
-    }
-    assert found["server"].final_noise < 0.5 * found["devices"].final_noise
-    assert found["server"].bands == 50
-    assert any("not from the server" in text for text in found["server"].warnings)
 
 
 def test_a_fleet_that_is_too_small_is_refused() -> None:
@@ -234,7 +216,6 @@ def test_warnings_name_what_is_weak() -> None:
         ({"cohort": 99}, "cohort is 99, expected at least 100"),
         ({"epsilon": 2.0}, "both or neither"),
         ({"noise_multiplier": None}, "both or neither"),
-        ({"mode": "off"}, "mode is 'off'"),
         ({"adapter": "none"}, "adapter is 'none'"),
         ({"fleet": 0}, "fleet is 0"),
         ({"cohort": 2_000, "fleet": 1_000}, "cohort is 2000 of 1000"),
@@ -268,12 +249,11 @@ def test_the_command_prints_settings_that_do(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """An infinite epsilon is null; the source of the figures stands in it."""
+    """The source of the figures stands in it."""
     arguments = ["privacy", "plan", "--devices", "100000", "--cohort", "1000", "--rounds", "50"]
-    assert main([*arguments, "--noise-multiplier", "4", "--privacy", "server", "--json"]) == 0
+    assert main([*arguments, "--noise-multiplier", "4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["epsilon"]["H"] is None
-    assert found["epsilon"]["R"] == pytest.approx(1.06 * 1.5, rel=0.2)
+    assert found["epsilon"]["R"] == found["epsilon"]["H"] == pytest.approx(1.14, abs=0.01)
     assert "benchmarks/privacy_utility.py" in found["source"]
     assert main(["privacy", "plan", "--devices", "1000", "--cohort", "50", "--epsilon", "2"]) == 2
     assert "at least 100" in capsys.readouterr().err

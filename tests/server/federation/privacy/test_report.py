@@ -78,7 +78,7 @@ _FORBIDDEN = re.compile(
 )
 
 
-@pytest.mark.parametrize("privacy", ["plain", "off", "devices", "server"])
+@pytest.mark.parametrize("privacy", ["plain", "off", "devices"])
 def test_nothing_forbidden_is_said(privacy: str) -> None:
     """In any configuration; no amplification by sampling is shown, and it is one file."""
     page = privacy_page(_federation(privacy))
@@ -102,7 +102,6 @@ def test_nothing_forbidden_is_said_in_the_documents() -> None:
         ("plain", ["plain", "plain, TLS"]),
         ("off", ["secure sums"]),
         ("devices", ["noise by devices"]),
-        ("server", ["noise by server"]),
     ],
 )
 def test_only_the_columns_of_the_configuration_are_marked(privacy: str, marked: list[str]) -> None:
@@ -112,7 +111,7 @@ def test_only_the_columns_of_the_configuration_are_marked(privacy: str, marked: 
     assert len(re.findall(r'<td class="own">', page)) == 7 * len(marked)
 
 
-@pytest.mark.parametrize("privacy", ["off", "devices", "server"])
+@pytest.mark.parametrize("privacy", ["off", "devices"])
 def test_limits_on_epsilon_are_told_only_where_something_is_charged(privacy: str) -> None:
     """And that devices at their default decline rounds whose noise is not their own."""
     page = privacy_page(_federation(privacy))
@@ -137,8 +136,6 @@ def test_epsilon_is_never_told_alone() -> None:
     page = privacy_page(found)
     for sentence in _promises(found):
         assert sentence.replace("'", "&#x27;") in page
-    server = " ".join(_promises(_federation("server")))
-    assert "none against the server" in server
 
 
 def test_the_budget_follows_from_the_ledger() -> None:
@@ -236,12 +233,12 @@ def test_the_page_of_a_private_round_that_ran(federation: Files, tmp_path: Path)
 
 def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page's figures."""
-    folder = _folder(tmp_path, "server")
+    folder = _folder(tmp_path, "devices")
     output = tmp_path / "officer.html"
     arguments = ["privacy", "report", "--federation", str(folder), "--output", str(output)]
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["seasons"][0]["epsilon"]["H"] is None
+    assert found["seasons"][0]["epsilon"]["H"] == pytest.approx(1.98, abs=0.01)
     assert found["experimental"] is True
     assert found["output"] == str(output)
 
@@ -313,15 +310,12 @@ def test_the_documents_say_the_same() -> None:
 def test_the_documents_table_of_epsilon_is_computed() -> None:
     """docs/privacy.md: every cell, from its noise multiplier and participations."""
     text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([\d.]+)(?: \(default\))? \|((?: [\d.]+ / [\d.]+ \|){4})$", text, re.M)
+    rows = re.findall(r"^\| ([\d.]+)(?: \(default\))? \|((?: [\d.]+ \|){4})$", text, re.M)
     assert [float(multiplier) for multiplier, _ in rows] == [1, 2, 2.4, 4]
     for multiplier, cells in rows:
-        pairs = re.findall(r"([\d.]+) / ([\d.]+)", cells)
-        for times, (devices, server) in zip((1, 2, 5, 10), pairs, strict=True):
-            by_devices = epsilon("devices", "H", float(multiplier), times, 1e-6)
-            by_server = epsilon("server", "R", float(multiplier), times, 1e-6)
-            assert float(devices) == pytest.approx(by_devices, abs=0.0051)
-            assert float(server) == pytest.approx(by_server, abs=0.0051)
+        for times, cell in zip((1, 2, 5, 10), re.findall(r"[\d.]+", cells), strict=True):
+            accounted = epsilon("H", float(multiplier), times, 1e-6)
+            assert float(cell) == pytest.approx(accounted, abs=0.0051)
 
 
 def test_a_fleet_smaller_than_its_ledgers_is_refused(tmp_path: Path) -> None:
@@ -343,10 +337,8 @@ def _given(privacy: str) -> dict[str, Any]:
     if privacy != "plain":
         given |= {"secure": "on", "federation": "clinics", "enrolment": "00" * 32}
         given |= {"privacy": privacy, "clip-norm": 1.0}
-    if privacy in ("devices", "server"):
+    if privacy == "devices":
         given |= {"season": "spring"}
-    if privacy == "server":
-        given |= {"season-rounds": 50}
     return given
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,24 +12,19 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from pocketquery.client.secure.ledger import Account, cost_of
 from pocketquery.client.secure.state_file import SecureProgress, StateFile
 from pocketquery.client.secure.transport import read_secure_reply
 from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.differential_privacy.budget import Season, spent
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.secure_driver import BANNER
-from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.secure.secure_round import privacy_of
 from pocketquery.server.federation.simulation.devices import random_faults
 from pocketquery.server.federation.simulation.enrolment import (
     simulated_environment,
-    with_enrolment,
 )
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
@@ -357,52 +351,8 @@ def test_noise_of_devices_is_paid_for_until_the_budget_is_spent(
     assert [one.weight for one in reports] == [100, 100]
     for one in reports:
         assert one.privacy is not None
-        assert (one.privacy["season"], one.privacy["mode"]) == ("1", "devices")
+        assert one.privacy["season"] == "1"
         # The noise of a mean of 100 devices, as long as it is expected to be.
         assert one.change_norm == pytest.approx(1.25 * 2.4 * 1.25 * 1120**0.5 / 100, rel=0.1)
     costs = [one.privacy["epsilon"] for one in reports if one.privacy]
     assert costs == pytest.approx([1.983, 2.896], abs=0.01)
-
-
-def test_simulated_devices_take_part_as_often_as_the_server_may_ask(
-    federation: Files, tmp_path: Path
-) -> None:
-    options = {**NOISY, "privacy": "server", "participations": 5, "season-rounds": 50}
-    budget = spent([season_of(options).charge(0)])["1"].epsilon("R", 1e-6)
-    options["epsilon"] = math.ceil(100 * budget) / 100
-    assert options["epsilon"] < 1.1 * budget
-    with opened(federation, tmp_path, **options) as parts:
-        enrolment, secure = parts.devices.enrolment, parts.options.secure
-        assert enrolment is not None
-        assert secure is not None
-        rules, privacy = enrolment.rules(), privacy_of(secure, secure.least)
-    account = Account()
-    for number in range(0, 50, 10):
-        assert rules.of_offer(privacy, number, account) is None
-        account = account.charged(number, privacy, cost_of(privacy, None))
-    assert "took part 5 times" in str(rules.of_offer(privacy, 50, account))
-
-
-def season_of(options: dict[str, Any]) -> Season:
-    """The season that ``options`` declare."""
-    secure = FederationOptions.of(with_enrolment(options, 0)).secure
-    assert secure is not None
-    return secure.budget()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_noise_of_the_server_is_correlated_over_a_season(federation: Files, tmp_path: Path) -> None:
-    options = {**NOISY, "privacy": "server", "rounds": 4, "participations": 1, "rest": 3}
-    options |= {"over-selection": 3.0}  # devices rest until the season is over
-    with opened(federation, tmp_path, **options) as parts:
-        with pytest.raises(InvalidInputError, match="has 3 rounds and is over"):
-            run(with_users(parts, 300))
-        with Journal.open(parts.work / "rounds.sqlite") as journal:
-            charges, reports, noise = journal.charges(), journal.reports(), journal.noise("1")
-    assert [one.accepted for one in reports] == [100, 100, 100]
-    assert [one.mode for one in charges] == ["server"] * 3
-    assert noise is not None
-    assert noise.history.shape == (2, 1120)
-    for one in reports:
-        assert one.change_norm == pytest.approx(1.25 * 2.4 * 1120**0.5 / 100, rel=0.25)
