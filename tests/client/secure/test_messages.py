@@ -167,7 +167,7 @@ def test_noise_by_the_server_is_refused_by_name() -> None:
     """As whoever announces such a round, or binds its devices to it, is told."""
     other = bytearray(announcement.to_bytes())
     other[48] = 2
-    with pytest.raises(CorruptArtifactError, match="noise mode is 2, expected .* from 0 to 1"):
+    with pytest.raises(CorruptArtifactError, match=r"noise mode is 2, expected .* from 0 to 1"):
         Announcement.parse(bytes(other))
     with pytest.raises(CorruptArtifactError, match="mode is 'server', expected one of off, dev"):
         Binding.parse(BINDING.to_bytes().replace(b'"mode":"devices"', b'"mode":"server"'))
