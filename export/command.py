@@ -61,6 +61,12 @@ def export(subparsers: Any) -> None:
     add("--least-overlap", type=float, default=0.90, help="of the ten best (default: 0.90)")
     add("--most-ndcg-loss", type=float, default=0.01, help="of nDCG@10 (default: 0.01)")
     add(
+        "--least-cosine",
+        type=float,
+        default=0.95,
+        help="of int8 to float, for each text that calibration did not see (default: 0.95)",
+    )
+    add(
         "--adapter-rank",
         type=int,
         metavar="N",
@@ -136,7 +142,9 @@ def _export(arguments: argparse.Namespace) -> int:
         graph=GraphOptions(
             adapter_rank=arguments.adapter_rank, adapter_train=arguments.adapter_train
         ),
-        thresholds=GateThresholds(arguments.least_overlap, arguments.most_ndcg_loss),
+        thresholds=GateThresholds(
+            arguments.least_overlap, arguments.most_ndcg_loss, arguments.least_cosine
+        ),
         training=training,
         with_tokenizer=arguments.with_tokenizer,
     )
@@ -240,7 +248,11 @@ def _print_export(report: ExportReport, *, as_json: bool) -> None:
     print(f"{report.path}: {manifest.name}, version {manifest.encoder_version}, verified")
     print(f"  space      {manifest.space.id}, {manifest.space.dimension} dimensions")
     print(f"  size       {size / 1e6:.1f} MB (float graph: {report.float_bytes / 1e6:.1f} MB)")
-    print(f"  int8       cosine to float {report.cosine_mean:.4f}, least {report.cosine_min:.4f}")
+    print(
+        f"  int8       cosine to float {report.cosine_mean:.4f}, least {report.cosine_min:.4f}",
+        end="",
+    )
+    print(f", over {sum(report.held_out.values())} texts that calibration did not see")
     if report.gate is not None:
         last = report.gate.last
         print(f"  gate       top-10 overlap {last.overlap:.3f}", end="")

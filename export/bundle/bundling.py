@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from pocketquery.export.parity import (
     check_tokenizer,
     row_cosines,
 )
+from pocketquery.export.quantization.held_out import TextSplit, split_texts, spread
 from pocketquery.export.quantization.quantization import (
     QuantizationOptions,
     quantizable_matmuls,
@@ -81,7 +82,8 @@ class ExportOptions:
         graph: operator set and adapter.
         quantization: the int8 recipe.
         thresholds: of the ranking gate.
-        calibration_texts: how many of the calibration texts are run, evenly spaced.
+        calibration_texts: how many of the calibration texts are run at most, evenly spaced; some
+            are held out (quantization/held_out.py).
         parity_texts: how many of them are compared with torch.
         training: the step of local training the bundle carries; None for none.
         with_tokenizer: also write the graph that takes text, for apps without Python; it repeats
@@ -117,8 +119,9 @@ class ExportReport:
         path: the bundle.
         manifest: as written; its ``quality`` holds the other fields.
         graph: float graph against torch.
-        cosine_mean, cosine_min: int8 against float, over the gate's queries or, without a gate,
-            the calibration texts.
+        cosine_mean, cosine_min: int8 against float, over texts that calibration did not see.
+        held_out: how many those are: ``given``, of the caller's, and ``generated``, of random
+            pieces of the vocabulary.
         gate: the ranking gate's report; None where no gate data was given.
         float_bytes, int8_bytes: sizes of the two graphs.
         training: the training step against torch; None where the bundle has none.
@@ -130,6 +133,7 @@ class ExportReport:
     graph: Agreement
     cosine_mean: float
     cosine_min: float
+    held_out: Mapping[str, int]
     gate: GateReport | None
     float_bytes: int
     int8_bytes: int
@@ -166,7 +170,7 @@ def export_bundle(
         student: a distilled encoder or its folder.
         output: the bundle's folder, or a file ending in ``.zip``.
         calibration_texts: queries of the kind the device will see; a few hundred are enough. They
-            set the smoothing factors; no text of them is stored.
+            set the smoothing factors, but for a share that is held out; no text of them is stored.
         gate: queries and documents for the ranking gate; None leaves it out, and says so in the
             manifest.
         options: graph, recipe and thresholds.
@@ -208,8 +212,14 @@ def export_bundle(
         check_possible(file)
     tokenizer = file.open(student.max_length)
     prompt = student.prompts.get(_QUERY, "")
-    calibration = [prompt + text for text in _spread(calibration_texts, options.calibration_texts)]
-    probes = [*DIVERSE_TEXTS, *_spread(calibration, options.parity_texts)]
+    split = split_texts(
+        calibration_texts,
+        [] if gate is None else [query.text for query in gate.queries],
+        tokenizer,
+        most=options.calibration_texts,
+    )
+    calibration = [prompt + text for text in split.calibration]
+    probes = [*DIVERSE_TEXTS, *spread(calibration, options.parity_texts)]
     long = " ".join(DIVERSE_TEXTS * (student.max_length // 100 + 1))  # over a hundred words each
     check_tokenizer(student, tokenizer, [*DIVERSE_TEXTS, long, *calibration])
 
@@ -220,8 +230,7 @@ def export_bundle(
 
     # 3. int8 that ranks as the float graph does.
     say("calibrating and quantising")
-    calibration_ids = [tokenizer.encode(text) for text in calibration]
-    quantized = _quantize_gated(float_model, calibration_ids, gate, tokenizer, prompt, options, say)
+    quantized = _quantize_gated(float_model, split, gate, tokenizer, prompt, options, say)
 
     # 4. The training step, equal to torch.
     step = _training_step(student, quantized.model, options.training, say)
@@ -239,7 +248,7 @@ def export_bundle(
             quantized.model,
             tokenizer,
             kind=file.kind,
-            queries=_spread(calibration_texts, _COMPARED),
+            queries=spread(calibration_texts, _COMPARED),
             golden_texts=texts,
             gate=gate,
             thresholds=options.thresholds,
@@ -254,6 +263,7 @@ def export_bundle(
         graph,
         quantized.cosine_mean,
         quantized.cosine_min,
+        {"given": len(split.given), "generated": len(split.generated)},
         quantized.gate,
         float_model.ByteSize(),
         quantized.model.ByteSize(),
@@ -301,30 +311,35 @@ def _is_zipped_bundle(output: Path) -> bool:
 
 def _quantize_gated(
     float_model: onnx.ModelProto,
-    calibration: Sequence[Sequence[int]],
+    split: TextSplit,
     gate: GateData | None,
     tokenizer: Tokenizer,
     prompt: str,
     options: ExportOptions,
     say: Callable[[str], None],
 ) -> _Quantized:
+    def ids(texts: Iterable[str]) -> list[list[int]]:
+        return [tokenizer.encode(prompt + text) for text in texts]
+
     recipe = options.quantization
     source = float_model
     if recipe.smoothing_alpha is not None:
-        ranges = activation_ranges(float_model, calibration)
+        ranges = activation_ranges(float_model, ids(split.calibration))
         source = smooth(float_model, ranges, alpha=recipe.smoothing_alpha)
     make = partial(_quantize_without, source, recipe)
     if gate is None:
         model = make(())
-        left = GraphSession(float_model).encode(calibration)
-        agreement = row_cosines(left, GraphSession(model).encode(calibration))
+        held_out = ids(split.held_out)
+        expected = GraphSession(float_model).encode(held_out)
+        agreement = row_cosines(expected, GraphSession(model).encode(held_out))
         return _Quantized(model, None, float(agreement.mean()), float(agreement.min()))
     model, report = pass_gate(
         float_model,
         make,
         quantizable_matmuls(source),
         gate,
-        [tokenizer.encode(prompt + query.text) for query in gate.queries],
+        ids(query.text for query in gate.queries),
+        ids(split.held_out),
         options.thresholds,
         on_step=lambda step: say(_describe(step)),
     )
@@ -375,7 +390,11 @@ def _manifest(
 def _quality(report: ExportReport) -> dict[str, Any]:
     """The manifest's ``quality``; figures are rounded, so that it reads well."""
     quality: dict[str, Any] = {
-        "int8_cosine": {"mean": report.cosine_mean, "min": report.cosine_min},
+        "int8_cosine": {
+            "mean": report.cosine_mean,
+            "min": report.cosine_min,
+            "held_out": dict(report.held_out),
+        },
         "float_graph": dataclasses.asdict(report.graph),
         "bytes": {"float": report.float_bytes, "int8": report.int8_bytes},
         "gate": None if report.gate is None else report.gate.to_dict(),
@@ -390,16 +409,9 @@ def _quality(report: ExportReport) -> dict[str, Any]:
     return rounded
 
 
-def _spread(texts: Sequence[str], most: int) -> list[str]:
-    """At most ``most`` of ``texts``, evenly spaced."""
-    if len(texts) <= most:
-        return list(texts)
-    return [texts[i * len(texts) // most] for i in range(most)]
-
-
 def _describe(step: GateStep) -> str:
     ndcg = "" if step.ndcg is None else f", nDCG@10 {step.ndcg:.4f}"
     return (
         f"gate: {len(step.excluded)} MatMuls in float, top-10 overlap {step.overlap:.3f}{ndcg}, "
-        f"cosine {step.cosine_mean:.4f}"
+        f"least cosine {step.cosine_min:.4f}"
     )

@@ -2,8 +2,10 @@
 
 A cosine near 1 says little about rankings, so the gate looks at what a user sees: the overlap of
 the ten best documents, and nDCG@10 where judgements exist, of the int8 encoder against the float
-student, over the teacher's document vectors. Where it fails, MatMuls go back to float, the most
-harmful first, until it passes. Every step is kept for the manifest.
+student, over the teacher's document vectors. Means over queries that calibration has seen hide
+what happens to the one it has not, so every text that was held out of calibration must also keep
+a least cosine to float. Where the gate fails, MatMuls go back to float, the most harmful first,
+until it passes. Every step is kept for the manifest.
 """
 
 from __future__ import annotations
@@ -48,13 +50,16 @@ class GateThresholds:
         overlap: least mean share of the float student's ten best documents; of the better half
             where there are fewer than twenty, for all of them are among the ten best of ten.
         ndcg_loss: most that nDCG@10 may fall below the float student's, in absolute terms.
+        cosine: least cosine to the float student of any text held out of calibration. Healthy
+            encoders of two to six layers have .97 to .997.
     """
 
     overlap: float = 0.90
     ndcg_loss: float = 0.01
+    cosine: float = 0.95
 
     def __post_init__(self) -> None:
-        check_fields(self, overlap=number(0, 1), ndcg_loss=number())
+        check_fields(self, overlap=number(0, 1), ndcg_loss=number(), cosine=number(-1, 1))
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,10 @@ class GateData:
 
 @dataclass(frozen=True)
 class GateStep:
-    """One trial: which MatMuls stayed in float, and what came out against the float student."""
+    """One trial: which MatMuls stayed in float, and what came out against the float student.
+
+    ``overlap`` and ``ndcg`` are over the gate's queries, the cosines over the held-out texts.
+    """
 
     excluded: tuple[str, ...]
     overlap: float
@@ -128,6 +136,7 @@ def pass_gate(
     candidates: Sequence[str],
     data: GateData,
     query_ids: Sequence[Sequence[int]],
+    held_out_ids: Sequence[Sequence[int]],
     thresholds: GateThresholds = GateThresholds(),
     *,
     on_step: Callable[[GateStep], None] | None = None,
@@ -140,6 +149,7 @@ def pass_gate(
         candidates: names of the MatMuls that may be left in float.
         data: queries and documents.
         query_ids: token ids of ``data.queries``, prompt and specials included.
+        held_out_ids: token ids of at least one text that calibration did not see, likewise.
         thresholds: when to let pass.
         on_step: told of every trial, for progress.
 
@@ -150,28 +160,31 @@ def pass_gate(
         ArtifactError: the gate fails even with every candidate in float.
         InvalidInputError: the document vectors are not of the student's dimension.
     """
-    judge = _Judge(GraphSession(float_model).encode(query_ids), data)
+    session = GraphSession(float_model)
+    judge = _Judge(session.encode(query_ids), session.encode(held_out_ids), data, thresholds)
     steps: list[GateStep] = []
     excluded: list[str] = []
     remaining: list[str] | None = None
     while True:
         model = quantize(excluded)
-        step = judge.step(GraphSession(model).encode(query_ids), excluded)
+        session = GraphSession(model)
+        step = judge.step(session.encode(query_ids), session.encode(held_out_ids), excluded)
         steps.append(step)
         if on_step is not None:
             on_step(step)
-        if _passes(step, judge.float_ndcg, thresholds):
+        if judge.passes(step):
             documents = len(data.document_ids)
             return model, GateReport(
                 len(data.queries), documents, thresholds, judge.float_ndcg, tuple(steps)
             )
         if remaining is None:
-            remaining = _by_harm(judge, quantize, candidates, query_ids[:_RANKING_QUERIES])
+            sample = query_ids[:_RANKING_QUERIES], held_out_ids
+            remaining = _by_harm(judge, quantize, candidates, *sample, ranks=judge.ranks(step))
         if not remaining:
             raise ArtifactError(
                 f"the ranking gate fails with all {len(excluded)} MatMuls left in float: "
-                + _failure(step, judge.float_ndcg, thresholds)
-                + " Lower the thresholds, give more queries, or train the student longer"
+                f"{judge.failure(step)}. Nothing was written. Lower the "
+                "thresholds, give more queries, or train the student longer"
             )
         excluded.append(remaining.pop(0))
 
@@ -185,56 +198,92 @@ def compare_rankings(
         expected: the encoder's vectors of ``data.queries``, float32 (queries, dimension).
         found: the other graph's.
         data: queries and documents.
-        thresholds: when to let pass.
+        thresholds: when to let pass; of the rankings alone.
 
     Raises:
         ArtifactError: ``found`` ranks otherwise.
     """
-    judge = _Judge(expected, data)
-    step = judge.step(found, ())
-    if not _passes(step, judge.float_ndcg, thresholds):
-        raise ArtifactError(_failure(step, judge.float_ndcg, thresholds))
+    judge = _Judge(expected, expected, data, thresholds)
+    step = judge.step(found, found, ())
+    if not judge.ranks(step):
+        raise ArtifactError(f"{judge.ranking_failure(step)}. Nothing was written.")
     return step
 
 
 class _Judge:
-    """Scores vectors against the rankings of the expected ones, which are computed once."""
+    """Scores vectors against the expected ones, whose rankings are computed once.
 
-    def __init__(self, expected: Floats, data: GateData) -> None:
-        self._data = data
+    Args:
+        expected: of the queries, float32 (queries, dimension).
+        held_out: of the held-out texts, float32 (texts, dimension).
+        data: queries and documents.
+        thresholds: when to let pass.
+    """
+
+    def __init__(
+        self, expected: Floats, held_out: Floats, data: GateData, thresholds: GateThresholds
+    ) -> None:
+        self._data, self._thresholds = data, thresholds
         self._best = min(_DEPTH, max(1, len(data.document_ids) // 2))
-        self._vectors = expected
-        if self._vectors.shape[1] != data.document_vectors.shape[1]:
+        self._held_out = held_out
+        if expected.shape[1] != data.document_vectors.shape[1]:
             raise InvalidInputError(
                 f"the document vectors have {data.document_vectors.shape[1]} dimensions, the "
-                f"student's {self._vectors.shape[1]}; encode the documents with its teacher"
+                f"student's {expected.shape[1]}; encode the documents with its teacher"
             )
-        self._rankings = self._rank(self._vectors)
+        self._rankings = self._rank(expected)
         self.float_ndcg = self._ndcg(self._rankings)
 
-    def step(self, vectors: Floats, excluded: Sequence[str]) -> GateStep:
+    def step(self, vectors: Floats, held_out: Floats, excluded: Sequence[str]) -> GateStep:
         rankings = self._rank(vectors)
-        agreement = row_cosines(vectors, self._vectors)
+        cosines = row_cosines(held_out, self._held_out)
         return GateStep(
             tuple(excluded),
             self._overlap(rankings),
             self._ndcg(rankings),
-            float(agreement.mean()),
-            float(agreement.min()),
+            float(cosines.mean()),
+            float(cosines.min()),
         )
 
-    def harm(self, vectors: Floats) -> tuple[float, float]:
-        """Overlap and mean cosine of the first queries: the higher, the more was gained."""
-        overlap = self._overlap(self._rank(vectors))
-        return overlap, float(row_cosines(vectors, self._vectors[: len(vectors)]).mean())
+    def passes(self, step: GateStep) -> bool:
+        return self.ranks(step) and step.cosine_min >= self._thresholds.cosine
 
-    def _rank(self, vectors: Floats) -> list[list[str]]:
-        return rank_exactly(vectors, self._data.document_vectors, self._data.document_ids, _DEPTH)
+    def ranks(self, step: GateStep) -> bool:
+        """Whether the rankings pass, whatever the cosines."""
+        if step.overlap < self._thresholds.overlap:
+            return False
+        if step.ndcg is None or self.float_ndcg is None:
+            return True
+        return self.float_ndcg - step.ndcg <= self._thresholds.ndcg_loss
+
+    def harm(self, vectors: Floats, held_out: Floats) -> tuple[float, float]:
+        """Overlap of the first queries and least cosine: the higher, the more was gained."""
+        least = float(row_cosines(held_out, self._held_out).min())
+        return self._overlap(self._rank(vectors)), least
 
     def _overlap(self, rankings: Sequence[Sequence[str]]) -> float:
         best = self._best
         pairs = zip(rankings, self._rankings, strict=False)  # a sample is the first queries
         return float(np.mean([len(set(a[:best]) & set(b[:best])) / best for a, b in pairs]))
+
+    def ranking_failure(self, step: GateStep) -> str:
+        limits = self._thresholds
+        text = f"top-10 overlap {step.overlap:.3f} (expected {limits.overlap} or more)"
+        if step.ndcg is None or self.float_ndcg is None:
+            return text
+        return (
+            f"{text} and nDCG@10 {step.ndcg:.3f} against {self.float_ndcg:.3f} (expected a loss "
+            f"of at most {limits.ndcg_loss})"
+        )
+
+    def failure(self, step: GateStep) -> str:
+        return (
+            f"{self.ranking_failure(step)}, least cosine {step.cosine_min:.3f} (expected "
+            f"{self._thresholds.cosine} or more)"
+        )
+
+    def _rank(self, vectors: Floats) -> list[list[str]]:
+        return rank_exactly(vectors, self._data.document_vectors, self._data.document_ids, _DEPTH)
 
     def _ndcg(self, rankings: Sequence[Sequence[str]]) -> float | None:
         if self._data.judgements is None:
@@ -246,30 +295,20 @@ class _Judge:
         return score_rankings(dict(judged), by_query).means()["ndcg@10"]
 
 
-def _passes(step: GateStep, float_ndcg: float | None, thresholds: GateThresholds) -> bool:
-    if step.overlap < thresholds.overlap:
-        return False
-    if step.ndcg is None or float_ndcg is None:
-        return True
-    return float_ndcg - step.ndcg <= thresholds.ndcg_loss
-
-
 def _by_harm(
-    judge: _Judge, quantize: Quantizer, candidates: Sequence[str], ids: Sequence[Sequence[int]]
+    judge: _Judge,
+    quantize: Quantizer,
+    candidates: Sequence[str],
+    query_ids: Sequence[Sequence[int]],
+    held_out_ids: Sequence[Sequence[int]],
+    *,
+    ranks: bool,
 ) -> list[str]:
-    """Candidates, the one whose exclusion alone helps most first."""
-    gains = {name: judge.harm(GraphSession(quantize([name])).encode(ids)) for name in candidates}
+    """Candidates, the one whose exclusion alone helps most first: with the rankings, or, where
+    these pass, with the least cosine."""
+    gains: dict[str, tuple[float, float]] = {}
+    for name in candidates:
+        session = GraphSession(quantize([name]))
+        overlap, least = judge.harm(session.encode(query_ids), session.encode(held_out_ids))
+        gains[name] = (least, overlap) if ranks else (overlap, least)
     return sorted(candidates, key=lambda name: gains[name], reverse=True)
-
-
-def _failure(step: GateStep, float_ndcg: float | None, thresholds: GateThresholds) -> str:
-    ndcg = ""
-    if step.ndcg is not None and float_ndcg is not None:
-        ndcg = (
-            f" and nDCG@10 {step.ndcg:.3f} against {float_ndcg:.3f} (expected a loss of at most "
-            f"{thresholds.ndcg_loss})"
-        )
-    return (
-        f"top-10 overlap {step.overlap:.3f} (expected {thresholds.overlap} or more){ndcg}. Nothing "
-        "was written."
-    )

@@ -32,7 +32,20 @@ from pocketquery.sdk.arrays import Floats
 __all__ = ["activation_ranges", "smooth"]
 
 
-_TINY = 1e-5  # a channel never seen active keeps a finite factor
+_TINY = 1e-5  # of a tensor or a weight that is zero all over: its factor stays finite
+
+# A channel counts as at least this share of the median channel that was active. Where it then wakes
+# as large as that one, the tensor's range grows at most 4^.75 = 2.8 times. Measured on random
+# encoders of two layers, calibrated on 512 queries, ten and one, each activation as it is and with
+# nine channels in ten silent; least cosine to float over 700 texts that calibration did not see:
+#
+#   share        ReLU    ReLU^2  ReLU6   GELU    SiLU    all-MiniLM-L6-v2 (512 / ten queries)
+#   none         -.010   -.166   -.040    .394    .996    .9946 / .9911
+#   0.1           .998    .996    .998    .998    .997    .9946 / .9907
+#   0.25          .999    .996    .999    .998    .997    .9954 / .9917
+#   0.5           .999    .998    .999    .997    .997    .9954 / .9941
+_LEAST_SHARE = 0.25
+_ACTIVE = 0.01  # of the mean range: channels below it do not count for the median
 
 
 def activation_ranges(
@@ -93,7 +106,11 @@ def smooth(
 
 
 def _factors(activations: Floats, weights: Floats, alpha: float) -> Floats:
-    """The factors ``s`` (channels,) by the paper's equation 4."""
+    """The factors ``s`` (channels,) by the paper's equation 4, of channels no smaller than
+    ``_LEAST_SHARE`` of the median active one: a plain median is zero where most are silent, and a
+    mean follows single large channels."""
+    active = activations[activations >= _ACTIVE * activations.mean()]
+    activations = np.maximum(activations, _LEAST_SHARE * np.median(active))
     factors = np.maximum(activations, _TINY) ** alpha / np.maximum(weights, _TINY) ** (1 - alpha)
     return np.asarray(np.maximum(factors, _TINY), np.float32)
 

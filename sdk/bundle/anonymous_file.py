@@ -10,9 +10,9 @@ Source: memfd_create(2).
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
+import weakref
 
 __all__ = ["AnonymousFile"]
 
@@ -20,7 +20,7 @@ __all__ = ["AnonymousFile"]
 class AnonymousFile:
     """Bytes that are written once and then read, by :attr:`path` or :meth:`view`.
 
-    It is gone when the object is.
+    It is gone when the object is, or the process.
 
     Attributes:
         path: where this process, and no other user's, can open it.
@@ -30,10 +30,11 @@ class AnonymousFile:
     """
 
     def __init__(self, name: str) -> None:
-        self._descriptor = -1
         if not hasattr(os, "memfd_create"):
             raise OSError("this system has no anonymous files")
         self._descriptor = os.memfd_create(name)
+        # Unlike __del__, not called while the interpreter shuts down and modules are half gone.
+        weakref.finalize(self, os.close, self._descriptor).atexit = False
         self.path = f"/proc/self/fd/{self._descriptor}"
         os.close(os.open(self.path, os.O_RDONLY))  # refused where /proc is another's, or not there
 
@@ -53,8 +54,3 @@ class AnonymousFile:
     def view(self) -> bytes | mmap.mmap:
         """All of it, to read in place."""
         return mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ) if len(self) else b""
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            with contextlib.suppress(OSError):
-                os.close(self._descriptor)

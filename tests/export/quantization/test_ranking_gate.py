@@ -44,6 +44,7 @@ def test_passes_at_once_where_int8_ranks_well(
         quantizable_matmuls(float_model),
         data,
         token_ids,
+        token_ids[::3],
         LOOSE,
         on_step=steps.append,
     )
@@ -75,12 +76,55 @@ def test_the_most_harmful_matmul_goes_back_to_float_first(
         return quantize(source, excluded=excluded)
 
     model, report = pass_gate(
-        float_model, quantize_with_damage, names, data, token_ids, GateThresholds(0.8, 0.05)
+        float_model,
+        quantize_with_damage,
+        names,
+        data,
+        token_ids,
+        [token_ids[0]],
+        GateThresholds(0.8, 0.05, -1.0),
     )
     assert report.last.excluded == (culprit,)
     assert [len(step.excluded) for step in report.steps] == [0, 1]
     assert report.steps[0].overlap < 0.8 <= report.last.overlap
     assert quantizable_matmuls(model) == [culprit]
+
+
+def test_a_text_that_only_calibration_missed_fails_the_gate(
+    float_model: onnx.ModelProto, data: GateData, token_ids: list[list[int]]
+) -> None:
+    names = quantizable_matmuls(float_model)
+    unseen = [2, 6, 6, 3]  # a letter that no query has alone
+    assert not any(6 in ids for ids in token_ids)
+
+    def quantize_with_damage(excluded: Sequence[str]) -> onnx.ModelProto:
+        """int8 that gives the piece another vector unless the fourth MatMul is left in float."""
+        source = onnx.ModelProto()
+        source.CopyFrom(float_model)
+        if names[3] not in excluded:
+            editor = GraphEditor(source)
+            (table,) = (name for name in tables(source) if "word_embeddings" in name)
+            rows = editor.array(table).copy()
+            rows[6] = -3 * rows[6][::-1]
+            editor.store(table, rows)
+        return quantize(source, excluded=excluded)
+
+    held_out = [*token_ids[::9], unseen]
+    _, report = pass_gate(
+        float_model, quantize_with_damage, names, data, token_ids, held_out, LOOSE
+    )
+    assert report.last.excluded == (names[3],)
+    first = report.steps[0]
+    assert first.overlap > LOOSE.overlap  # the queries alone would have let it pass
+    assert first.cosine_min < 0.95 < report.last.cosine_min
+    _, unaware = pass_gate(
+        float_model, quantize_with_damage, names, data, token_ids, token_ids, LOOSE
+    )
+    assert unaware.last.excluded == ()
+
+
+def tables(model: onnx.ModelProto) -> list[str]:
+    return [initialiser.name for initialiser in model.graph.initializer]
 
 
 def test_impossible_thresholds_exclude_everything_and_then_fail(
@@ -95,6 +139,7 @@ def test_impossible_thresholds_exclude_everything_and_then_fail(
             names,
             data,
             token_ids,
+            token_ids[::3],
             GateThresholds(overlap=1.0, ndcg_loss=-1.0),
             on_step=steps.append,
         )
@@ -107,7 +152,13 @@ def test_without_judgements_the_overlap_decides(
 ) -> None:
     unjudged = GateData(data.queries, data.document_ids, data.document_vectors)
     _, report = pass_gate(
-        float_model, lambda excluded: quantize(float_model), [], unjudged, token_ids, LOOSE
+        float_model,
+        lambda excluded: quantize(float_model),
+        [],
+        unjudged,
+        token_ids,
+        token_ids,
+        LOOSE,
     )
     assert report.float_ndcg is None
     assert report.last.ndcg is None
@@ -119,8 +170,8 @@ def test_few_documents_are_ranked_too(
     few = GateData(data.queries, data.document_ids[:10], data.document_vectors[:10])
     other = build_graph(bert_teacher(layers=2, seed=9))
     with pytest.raises(ArtifactError, match="the ranking gate fails"):
-        pass_gate(float_model, lambda excluded: other, [], few, token_ids)
-    _, report = pass_gate(float_model, lambda excluded: float_model, [], few, token_ids)
+        pass_gate(float_model, lambda excluded: other, [], few, token_ids, token_ids)
+    _, report = pass_gate(float_model, lambda excluded: float_model, [], few, token_ids, token_ids)
     assert report.last.overlap == 1
 
 
@@ -140,4 +191,4 @@ def test_bad_data_is_refused(
         GateThresholds(ndcg_loss=float("nan"))
     narrow = GateData(data.queries, data.document_ids, vectors[:, :32])
     with pytest.raises(InvalidInputError, match="32 dimensions, the student's 64"):
-        pass_gate(float_model, lambda excluded: float_model, [], narrow, token_ids)
+        pass_gate(float_model, lambda excluded: float_model, [], narrow, token_ids, token_ids)

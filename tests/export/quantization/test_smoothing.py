@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from transformers.activations import ACT2FN
 
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import build_graph
@@ -65,11 +66,45 @@ def test_ranges_are_the_largest_absolute_values(
         np.testing.assert_array_equal(ranges, expected)
 
 
-def test_factors_by_hand() -> None:
-    factors = _factors(
-        np.array([16.0, 1.0, 0.0], np.float32), np.array([1, 1, 1], np.float32), 0.75
-    )
-    np.testing.assert_allclose(factors, [8.0, 1.0, 1e-5**0.75], rtol=1e-5)
+@pytest.mark.parametrize(
+    ("activations", "expected"),
+    [
+        ([16.0, 1.0, 1.0], [8.0, 1.0, 1.0]),
+        ([16.0, 1.0, 1.0, 0.25], [8.0, 1.0, 1.0, 0.25**0.75]),  # a quarter: as it is
+        ([16.0, 1.0, 1.0, 0.0], [8.0, 1.0, 1.0, 0.25**0.75]),  # silent: as a quarter of the median
+        ([1.0, *[0.0] * 99], [1.0, *[0.25**0.75] * 99]),  # nearly all silent: they do not count
+        ([1.0, *[1e-3] * 9], [1.0, *[0.25**0.75] * 9]),
+        ([1000.0, *[1.0] * 19], [1000**0.75, *[1.0] * 19]),  # nor does a large one
+        ([0.0, 0.0], [1e-5**0.75] * 2),
+    ],
+)
+def test_factors_by_hand(activations: list[float], expected: list[float]) -> None:
+    ones = np.ones(len(activations), np.float32)
+    factors = _factors(np.array(activations, np.float32), ones, 0.75)
+    np.testing.assert_allclose(factors, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("activation", "silenced"),
+    [
+        ("relu", 0.0),
+        ("gelu", 3.0),
+        *(
+            pytest.param(activation, silenced, marks=pytest.mark.slow)
+            for activation in ("relu", "relu6", "relu2", "gelu", "gelu_new", "silu", "tanh")
+            for silenced in (0.0, 3.0)
+        ),
+    ],
+)
+def test_a_text_that_wakes_channels_silent_in_calibration_keeps_its_vector(
+    activation: str, silenced: float, token_ids: list[list[int]]
+) -> None:
+    model = build_graph(_student_with_silent_channels(activation, silenced))
+    expected = GraphSession(model).encode(token_ids)
+    for calibration in (token_ids[:1], token_ids[:10]):
+        smoothed = smooth(model, activation_ranges(model, calibration))
+        vectors = GraphSession(quantize(smoothed)).encode(token_ids)
+        assert np.einsum("nd,nd->n", expected, vectors).min() > 0.985
 
 
 def test_smoothing_helps_int8_where_channels_stick_out(token_ids: list[list[int]]) -> None:
@@ -90,4 +125,17 @@ def _student_with_outlier_channels() -> SentenceEncoder:
         for layer in student.backbone.encoder.layer:
             layer.attention.output.LayerNorm.weight[3] = 30.0
             layer.intermediate.dense.weight[:, 3] /= 30.0
+    return student
+
+
+def _student_with_silent_channels(activation: str, silenced: float) -> SentenceEncoder:
+    """Nine channels in ten of each FFN need ``silenced`` more before they give anything."""
+    student = bert_teacher(layers=2, width=64)
+    student.backbone.config.hidden_act = activation
+    rng = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for layer in student.backbone.encoder.layer:
+            layer.intermediate.intermediate_act_fn = ACT2FN[activation]
+            bias = layer.intermediate.dense.bias
+            bias -= silenced * (torch.rand(len(bias), generator=rng) < 0.9)
     return student
