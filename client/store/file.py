@@ -14,6 +14,7 @@ import os
 import secrets
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -188,6 +189,7 @@ class StoreFile:
             _keep_private(self.path)
             self._file = identity(self.path)
             self._connection = _connect(self.path)
+            weakref.finalize(self, self._connection.close)  # a store may be left open until the end
         return self._connection
 
     def _forget(self) -> None:

@@ -17,7 +17,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
@@ -70,6 +71,7 @@ class Database:
         self.writable = writable
         self._schema = schema
         self._idle: list[Connection] = []
+        weakref.finalize(self, _close_all, self._idle)  # an index may be left open until the end
         self._lock = threading.Lock()
         self._closed = False
         if create:
@@ -122,9 +124,9 @@ class Database:
         """Close every connection, those in use when they are given back."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            idle = self._idle.copy()
+            self._idle.clear()
+        _close_all(idle)
 
     @contextlib.contextmanager
     def _connection(self, begin: str | None = None) -> Iterator[Connection]:
@@ -189,6 +191,11 @@ class Database:
             if not self._closed:
                 self._idle.append(connection)
                 return
+        connection.close()
+
+
+def _close_all(connections: Sequence[Connection]) -> None:
+    for connection in connections:
         connection.close()
 
 

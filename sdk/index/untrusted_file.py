@@ -61,7 +61,7 @@ class _Readers:
 
 
 _readers: dict[tuple[int, int], _Readers] = {}
-_readers_lock = threading.Lock()
+_readers_lock = threading.RLock()  # a database that is collected meanwhile closes its connections
 
 
 class Connection(sqlite3.Connection):
