@@ -39,7 +39,7 @@ class Bm25Ranker:
 
     def __init__(self, passages: Sequence[str]) -> None:
         self._analyzer = Analyzer()
-        # Deleted when it is closed, which at exit is done by another thread than the one that opened it.
+        # Deleted when it is closed, which at exit another thread may do.
         self._database = sqlite3.connect("", check_same_thread=False)
         weakref.finalize(self, self._database.close)
         create_postings(self._database)
