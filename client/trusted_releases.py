@@ -31,7 +31,7 @@ from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_bytes
 from pocketquery.sdk.bundle.statement import Statement, Target, is_older
 from pocketquery.sdk.errors import ArtifactError, RollbackError, SignatureError
-from pocketquery.sdk.sqlite_file import SqliteKind, transaction
+from pocketquery.sdk.sqlite_file import SqliteKind, check_sqlite, transaction
 
 __all__ = ["TRUSTED_RELEASES", "TrustedReleases"]
 
@@ -233,6 +233,7 @@ class TrustedReleases:
         with self._lock:
             if self._path is None:
                 if self._memory is None:
+                    check_sqlite()
                     self._memory = sqlite3.connect(
                         ":memory:", isolation_level=None, check_same_thread=False
                     )

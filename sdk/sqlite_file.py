@@ -2,11 +2,14 @@
 
 A file carries its kind's application id and version in its header. Connections begin and end
 transactions by statements alone (``isolation_level=None``) and run nothing that a schema says.
+
+Which SQLite runs is Python's, or the system's: :func:`check_sqlite` says what ours must have.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -14,9 +17,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, UnsupportedVersionError
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    CorruptArtifactError,
+    PocketQueryError,
+    UnsupportedVersionError,
+)
 
-__all__ = ["SqliteKind", "distrust_schema", "error_code", "identity", "is_new", "transaction"]
+__all__ = [
+    "LEAST_SQLITE",
+    "SqliteKind",
+    "check_sqlite",
+    "distrust_schema",
+    "error_code",
+    "identity",
+    "is_new",
+    "transaction",
+]
+
+LEAST_SQLITE = (3, 31)
+"""The oldest that knows ``trusted_schema``, without which a file's schema may run as code."""
 
 _Connection = TypeVar("_Connection", bound=sqlite3.Connection)
 
@@ -78,7 +98,11 @@ class SqliteKind:
             seconds: how long to wait for others' transactions.
             any_thread: whether threads other than this one may use it (one at a time).
             factory: the connection's class.
+
+        Raises:
+            PocketQueryError: this Python's SQLite is too old.
         """
+        check_sqlite()
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -196,6 +220,39 @@ def transaction(connection: _Connection, begin: str = "BEGIN IMMEDIATE") -> Iter
         if connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):  # what failed before is what is told
                 connection.execute("ROLLBACK")
+
+
+def check_sqlite() -> None:
+    """See that this Python's SQLite has what our files need.
+
+    Raises:
+        PocketQueryError: it is too old, or was made without FTS5 or the functions for JSON.
+    """
+    least = ".".join(map(str, LEAST_SQLITE))
+    if sqlite3.sqlite_version_info < LEAST_SQLITE:
+        found = f"is {sqlite3.sqlite_version}"
+    elif lacking := _lacking_features():
+        found = f"{sqlite3.sqlite_version} has no {lacking}"
+    else:
+        return
+    raise PocketQueryError(
+        f"the SQLite of this Python {found}; expected {least} or later, with FTS5 and functions "
+        "for JSON. Use a Python that has its own (python.org's, uv's, conda's), or a newer system's"
+    )
+
+
+@functools.cache
+def _lacking_features() -> str:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for name, statement in (
+            ("FTS5", "CREATE VIRTUAL TABLE one USING fts5(text)"),
+            ("functions for JSON", "SELECT json_type('{}')"),
+        ):
+            try:
+                connection.execute(statement)
+            except sqlite3.OperationalError:
+                return name
+    return ""
 
 
 def distrust_schema(connection: sqlite3.Connection) -> None:

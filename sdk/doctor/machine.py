@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pocketquery.sdk.doctor.findings import Finding, Severity
+from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.files import write_atomic
-from pocketquery.sdk.sqlite_file import transaction
+from pocketquery.sdk.sqlite_file import check_sqlite, transaction
 
 __all__ = ["check_clock", "check_folder", "check_machine", "processor_features"]
 
@@ -117,22 +118,14 @@ def _onnxruntime() -> Iterator[Finding]:
 
 
 def _sqlite() -> Finding:
-    with sqlite3.connect(":memory:") as connection:
-        rows = connection.execute("PRAGMA compile_options")
-        fts5 = any(option == "ENABLE_FTS5" for (option,) in rows)
-    connection.close()
-    details = {"version": sqlite3.sqlite_version, "fts5": fts5}
-    if fts5:
-        found = f"{sqlite3.sqlite_version} with FTS5"
-        return Finding("machine", "sqlite", Severity.OK, found, "", details)
-    return Finding(
-        "machine",
-        "sqlite",
-        Severity.BROKEN,
-        f"{sqlite3.sqlite_version} without FTS5, whose tokenizer indexes need",
-        "install a Python whose SQLite has FTS5 (python.org's and the distributions' have)",
-        details,
-    )
+    details = {"version": sqlite3.sqlite_version}
+    try:
+        check_sqlite()
+    except PocketQueryError as error:
+        found, _, remedy = str(error).rpartition(". ")
+        return Finding("machine", "sqlite", Severity.BROKEN, found, remedy, details)
+    found = f"{sqlite3.sqlite_version} with FTS5"
+    return Finding("machine", "sqlite", Severity.OK, found, "", details)
 
 
 def check_clock(now: float, installed: float, written: float) -> Finding:

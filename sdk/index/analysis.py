@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.sqlite_file import check_sqlite
 
 __all__ = ["UNSPACED", "Analyzer", "spaced"]
 
@@ -93,9 +94,14 @@ def _pieces(run: str) -> str:
 
 
 class Analyzer:
-    """Terms of texts. Safe to use from threads, which take turns."""
+    """Terms of texts. Safe to use from threads, which take turns.
+
+    Raises:
+        PocketQueryError: this Python's SQLite cannot do it.
+    """
 
     def __init__(self) -> None:
+        check_sqlite()
         self._lock = threading.Lock()
         self._closed = False
         self._scratch = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

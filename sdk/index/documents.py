@@ -134,12 +134,8 @@ def delete_documents(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
     Returns:
         How many were deleted.
     """
-    rows = []
-    for identifier in ids:
-        found = connection.execute(
-            "DELETE FROM documents WHERE id = ? RETURNING row", (identifier,)
-        ).fetchall()
-        rows += found
+    rows = [(row,) for row in find_rows(connection, ids).values()]
+    connection.executemany("DELETE FROM documents WHERE row = ?", rows)
     connection.executemany("DELETE FROM texts WHERE row = ?", rows)
     connection.executemany("INSERT INTO tombstones VALUES (?)", rows)
     return len(rows)

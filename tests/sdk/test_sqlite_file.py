@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, UnsupportedVersionError
-from pocketquery.sdk.sqlite_file import SqliteKind, is_new, transaction
+from pocketquery import sdk
+from pocketquery.client.trusted_releases import TrustedReleases
+from pocketquery.sdk.doctor.findings import Severity
+from pocketquery.sdk.doctor.machine import check_machine
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    CorruptArtifactError,
+    PocketQueryError,
+    UnsupportedVersionError,
+)
+from pocketquery.sdk.index.analysis import Analyzer
+from pocketquery.sdk.sqlite_file import SqliteKind, check_sqlite, is_new, transaction
+from tests.sdk.small_index import make_index
 
 KIND = SqliteKind(
     name="a list of words",
@@ -115,3 +127,38 @@ def test_a_locked_file_and_a_closed_connection_are_no_damage(path: Path) -> None
         connection.close()
     for error in (sqlite3.ProgrammingError("closed"), sqlite3.InterfaceError("misuse")):
         assert type(KIND.explain(error, path)) is ArtifactError
+
+
+def test_a_sqlite_that_is_too_old_is_named(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_index(tmp_path / "index")
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.30.1")
+    for use in (
+        check_sqlite,
+        Analyzer,
+        lambda: KIND.open(path, "rw"),
+        lambda: sdk.open_index(tmp_path / "index"),
+        lambda: sdk.create_index(tmp_path / "new", space_id="space", dimension=3),
+        lambda: TrustedReleases(public_key=bytes(32)),
+    ):
+        with pytest.raises(PocketQueryError, match=r"SQLite.*3\.30\.1; expected 3\.31"):
+            use()
+    (found,) = [one for one in check_machine() if one.name == "sqlite"]
+    assert found.state == Severity.BROKEN
+    assert "3.30.1; expected 3.31 or later" in found.found
+    assert "Python" in found.remedy
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
+    sdk.open_index(tmp_path / "index").close()
+
+
+def test_ours_run_with_the_least_sqlite() -> None:
+    """Words of later releases: RETURNING and DO UPDATE without a target (3.35), STRICT (3.37)."""
+    folder = Path(sdk.__file__).parents[1]
+    later = re.compile(r"\bRETURNING\b|ON CONFLICT DO UPDATE|\) STRICT\b|->>|DROP COLUMN|\biif\(")
+    for package in ("sdk", "client", "server", "distill"):
+        for file in set((folder / package).rglob("*.py")) - set(
+            (folder / "sdk" / "js").rglob("*.py")
+        ):
+            assert not later.search(file.read_text("utf-8")), file

@@ -193,7 +193,7 @@ def write_device(connection: sqlite3.Connection, key: bytes, row: DeviceRow) -> 
 
 def write_health(connection: sqlite3.Connection) -> None:
     """Write a number, which is another each time."""
-    query = "INSERT INTO health VALUES (0, 1) ON CONFLICT DO UPDATE SET writes = writes + 1"
+    query = "INSERT INTO health VALUES (0, 1) ON CONFLICT (id) DO UPDATE SET writes = writes + 1"
     connection.execute(query)
 
 
