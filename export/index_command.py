@@ -8,18 +8,22 @@ import json
 import sys
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_command
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.files import real_path
 from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus.shards.options import (
     add_encoder,
     add_engine,
+    add_passages,
     chosen_encoder,
     chosen_engine,
+    print_skipped,
 )
+from pocketquery.server.corpus.shards.screening import TextCounts, no_documents, screened
 
 if TYPE_CHECKING:
     from pocketquery.export.indexing import IndexReport
@@ -64,6 +68,7 @@ def index(subparsers: Any) -> None:
     )
     source.add_argument("--encoded", metavar="FOLDER", help="what encode-corpus wrote")
     add("--output", required=True, metavar="FOLDER", help="the index; one there is replaced")
+    add_passages(parser)
     add_encoder(parser)
     add_engine(parser)
     add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
@@ -71,17 +76,19 @@ def index(subparsers: Any) -> None:
 
 
 def _index(arguments: argparse.Namespace) -> int:
-    skipped = list[str]()
+    skipped, notes, counts = list[str](), list[str](), TextCounts()
     try:
-        report = _built(arguments, skipped)
+        report = _built(arguments, skipped, notes, counts)
     except KeyboardInterrupt:
         print("interrupted; run it again to continue", file=sys.stderr)
         raise
     finally:  # where nothing could be read, they say why
-        for line in skipped:
-            print(f"not read: {line}", file=sys.stderr)
+        print_skipped(skipped)
+    for line in notes:
+        print(line, file=sys.stderr)
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(report)))
+        texts = {} if arguments.corpus is None else {"texts": dataclasses.asdict(counts)}
+        print(json.dumps(dataclasses.asdict(report) | texts))
         return 0
     print(f"{report.path}: {report.documents} documents, {report.bytes / 1e6:.1f} MB")
     print(f"  space      {report.space_id}, {report.dimension} dimensions")
@@ -95,14 +102,25 @@ def _index(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
+def _built(
+    arguments: argparse.Namespace, skipped: list[str], notes: list[str], counts: TextCounts
+) -> IndexReport:
     from pocketquery.export.indexing import build_encoded_index, build_index
+    from pocketquery.server.corpus.readers.documents import Place, read_documents
     from pocketquery.server.corpus.shards.encoding import encoded_parts
     from pocketquery.server.corpus.shards.listing import list_shards
+
+    def not_read(path: Path | str, why: str) -> None:
+        skipped.append(f"{path}: {why}")
 
     engine = chosen_engine(arguments)
     if arguments.corpus is None and engine is not None:
         raise InvalidInputError("--engine is given without --corpus, whose shards it encodes")
+    if arguments.corpus is None and arguments.passages:
+        raise InvalidInputError(
+            "--passages is given without --corpus; folders of texts are cut into passages anyway, "
+            "and encode-corpus has it, too"
+        )
     rest = {"show_progress_bar": True, "signing_key": arguments.signing_key}
     if arguments.encoded is not None:
         for name in ("teacher", "symmetric", "bundle", "public_key"):
@@ -122,30 +140,41 @@ def _built(arguments: argparse.Namespace, skipped: list[str]) -> IndexReport:
             encoded,
             batch_size=arguments.batch_size,
             engine=engine,
+            passages=arguments.passages,
+            on_skipped=not_read,
             show_progress_bar=True,
-        ) as (folder, _):  # kept until the index is built: encoding takes longer
-            return build_encoded_index(folder, arguments.output, **rest)
+        ) as (folder, encoding):  # kept until the index is built: encoding takes longer
+            counts += encoding.texts
+            notes += counts.lines(encoding.max_length)
+            shards = list_shards(arguments.corpus)
+            return build_encoded_index(folder, arguments.output, shards=shards, **rest)
     documents: Iterable[Document]
     if arguments.documents is not None:
         from pocketquery.sdk.text_folders.text_folder import read_folder
 
-        documents = read_folder(
-            arguments.documents, on_skipped=lambda path, why: skipped.append(f"{path}: {why}")
-        )
+        documents = read_folder(arguments.documents, on_skipped=not_read)
+        encoder = source.open()
     else:
-        from pocketquery.server.corpus.readers.documents import read_documents
-
-        shards = list_shards(arguments.corpus)
-        documents = chain.from_iterable(map(read_documents, shards))
-    encoder = source.open()
-    return build_index(
-        documents,
-        encoder.encode,
-        arguments.output,
-        space_id=encoder.space_id,
-        dimension=encoder.dimension,
-        batch_size=arguments.batch_size,
-        encoded_by=encoder.name,
-        encoder_digest=encoder.digest,
-        **rest,
-    )
+        places = dict[str, Place]()
+        shards = list_shards(arguments.corpus, not_read)
+        encoder = source.open()
+        read = chain.from_iterable(read_documents(shard, places) for shard in shards)
+        documents = screened(read, encoder, counts, passages=arguments.passages)
+    try:
+        report = build_index(
+            documents,
+            encoder.encode,
+            arguments.output,
+            space_id=encoder.space_id,
+            dimension=encoder.dimension,
+            batch_size=arguments.batch_size,
+            encoded_by=encoder.name,
+            encoder_digest=encoder.digest,
+            **rest,
+        )
+    except CorpusError as error:
+        if counts.without_words == counts.documents > 0:
+            raise no_documents(counts) from error
+        raise
+    notes += counts.lines(encoder.max_length)
+    return report

@@ -119,12 +119,20 @@ def build_encoded_index(
     corpus: Path | str,
     output: Path | str,
     *,
+    shards: Sequence[str] = (),
     show_progress_bar: bool = False,
     signing_key: Key | None = None,
 ) -> IndexReport:
     """Build an index at ``output`` of a corpus that ``encode_corpus`` encoded.
 
     Its bytes are those of :func:`build_index` where the vectors are.
+
+    Args:
+        corpus: the encoded corpus's folder.
+        output: as for :func:`build_index`.
+        shards: what its parts were made of, where it is known, for errors.
+        show_progress_bar: as there.
+        signing_key: as there.
 
     Raises:
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: the encoded corpus
@@ -138,7 +146,7 @@ def build_encoded_index(
         return np.stack(vectors)
 
     return _build(
-        encoded.rows(),
+        encoded.rows(shards),
         stored,
         output,
         encoded.documents,

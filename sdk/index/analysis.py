@@ -31,7 +31,7 @@ from itertools import pairwise
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.sqlite_file import check_sqlite
 
-__all__ = ["UNSPACED", "Analyzer", "spaced"]
+__all__ = ["UNSPACED", "Analyzer", "has_word", "spaced"]
 
 # Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
 UNSPACED = re.compile(
@@ -42,11 +42,17 @@ UNSPACED = re.compile(
     "\U00020000-\U0003ffff]+"
 )
 """A run of letters of scripts that write no spaces."""
+_LETTER = re.compile(r"[^\W_]")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MOST_MARKS = 30
 _TOO_MANY = re.compile(f"(?<=1{{{_MOST_MARKS}}})1+")  # in a text of 0 and 1, see _Marks
 _JOINER = "\u034f"  # a starter, but _ACCENTS drops it, and the marks on its sides meet
 _TOKENIZER = "porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
+
+
+def has_word(text: str) -> bool:
+    """Whether ``text`` has a letter or a digit, so that words can find it."""
+    return _LETTER.search(text) is not None
 
 
 def spaced(text: str) -> str:

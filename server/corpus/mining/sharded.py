@@ -17,7 +17,7 @@ from pocketquery.server.corpus.mining.inputs import named_groups, named_input, n
 from pocketquery.server.corpus.readers.reading import ReadOptions, read_numbered
 from pocketquery.server.corpus.shards.engine import run_parts
 from pocketquery.server.corpus.shards.listing import list_shards
-from pocketquery.server.corpus.shards.options import chosen_engine
+from pocketquery.server.corpus.shards.options import chosen_engine, print_skipped
 from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text_store import TextStore
@@ -78,7 +78,9 @@ def mined_groups(
         return
     kind, paths = named_input(arguments)
     reading = named_reading(arguments)
-    shards = list_shards(paths)
+    skipped = list[str]()
+    shards = list_shards(paths, lambda path, why: skipped.append(f"{path}: {why}"))
+    print_skipped(skipped)
     alone = len(shards) == 1  # its groups keep their ids
     work = _Mining(kind, reading, alone, mine, made)
     of = repr((kind, reading, alone, settings))

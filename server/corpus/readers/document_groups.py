@@ -66,7 +66,9 @@ def _sentences(path: Path | str, number: int, entry: dict[str, Any]) -> list[str
 
 
 def _texts(path: Path | str, number: int, values: object, field: str) -> list[str]:
-    """A list of texts, or of objects that may have a ``text``."""
+    """A list of texts, or of objects that may have a ``text``; null counts as an empty one."""
+    if values is None:
+        return []
     if not isinstance(values, list):
         raise bad_line(path, number, f"{field} is {type(values).__name__}", "a list")
     plain = [value.get("text") if isinstance(value, dict) else value for value in values]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
 from typing import Any
 
 from pocketquery.sdk.commands import add_command
 from pocketquery.server.corpus.shards.options import (
     add_encoder,
     add_engine,
+    add_passages,
     chosen_encoder,
     chosen_engine,
+    print_skipped,
 )
 
 __all__ = ["encode_corpus_command"]
@@ -48,6 +51,7 @@ def encode_corpus_command(subparsers: Any) -> None:
         help="JSON Lines (plain, gzip or xz) or Parquet: files, patterns, folders, fsspec URLs",
     )
     add("--output", required=True, metavar="FOLDER", help="the encoded corpus; one is replaced")
+    add_passages(parser)
     add_encoder(parser)
     add_engine(parser)
     add("--json", action="store_true", help="print one JSON object")
@@ -56,14 +60,22 @@ def encode_corpus_command(subparsers: Any) -> None:
 def _encode_corpus(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.shards.encoding import encode_corpus
 
-    report = encode_corpus(
-        arguments.corpus,
-        chosen_encoder(arguments).absolute().open,
-        arguments.output,
-        batch_size=arguments.batch_size,
-        engine=chosen_engine(arguments),
-        show_progress_bar=True,
-    )
+    skipped = list[str]()
+    try:
+        report = encode_corpus(
+            arguments.corpus,
+            chosen_encoder(arguments).absolute().open,
+            arguments.output,
+            batch_size=arguments.batch_size,
+            engine=chosen_engine(arguments),
+            passages=arguments.passages,
+            on_skipped=lambda path, why: skipped.append(f"{path}: {why}"),
+            show_progress_bar=True,
+        )
+    finally:  # where nothing could be read, they say why
+        print_skipped(skipped)
+    for line in report.texts.lines(report.max_length):
+        print(line, file=sys.stderr)
     if arguments.json:
         print(json.dumps(dataclasses.asdict(report)))
         return 0

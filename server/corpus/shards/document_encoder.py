@@ -26,6 +26,8 @@ class OpenedEncoder:
         space_id: of its vectors.
         dimension: of its vectors.
         encode: texts to float (n, dimension).
+        tokens: the token ids of each text as it is encoded: prompted, at most ``max_length``.
+        max_length: tokens of a text that are read.
         name: where it is not the encoder that the space is named after.
         digest: what tells two encoders of one name, version and space apart.
     """
@@ -33,6 +35,8 @@ class OpenedEncoder:
     space_id: str
     dimension: int
     encode: Callable[[list[str]], NDArray[Any]]
+    tokens: Callable[[list[str]], list[list[int]]]
+    max_length: int
     name: str = ""
     digest: str = ""
 
@@ -88,8 +92,19 @@ class EncoderSource:
         encoder = load(self.bundle, public_key=self.public_key)
         name = f"{encoder.name} {encoder.version}"
         digest = sha256_bytes(encoder.manifest.to_json())  # which names every file's hash
+        prompt = encoder.manifest.prompts.get("document", "")
+
+        def tokens(texts: list[str]) -> list[list[int]]:
+            return [encoder.tokenize(prompt + text) for text in texts]
+
         return OpenedEncoder(
-            encoder.space_id, encoder.dimension, encoder.encode_document, name, digest
+            encoder.space_id,
+            encoder.dimension,
+            encoder.encode_document,
+            tokens,
+            encoder.max_length,
+            name,
+            digest,
         )
 
     def _heavy(self) -> OpenedEncoder:
@@ -117,8 +132,22 @@ class EncoderSource:
                 )
         # A student may teach, too: its space is its teacher's, and its vectors are its own.
         digest = teacher.content_id
+        prompt = teacher.prompts.get("document", "")
+
+        def tokens(texts: list[str]) -> list[list[int]]:
+            if not texts:
+                return []
+            batch = teacher.tokenize([prompt + text for text in texts])
+            rows = zip(batch["input_ids"], batch["attention_mask"].bool(), strict=True)
+            return [ids[mask].tolist() for ids, mask in rows]
+
         return OpenedEncoder(
-            teacher.space_id, teacher.dimension, teacher.encode_document, digest=digest
+            teacher.space_id,
+            teacher.dimension,
+            teacher.encode_document,
+            tokens,
+            teacher.max_length,
+            digest=digest,
         )
 
 

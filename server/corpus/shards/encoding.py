@@ -10,7 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,14 @@ from pocketquery.sdk.files import (
     sha256_file,
 )
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
-from pocketquery.sdk.index.documents import Document, check_document, content
+from pocketquery.sdk.index.documents import Document, content
 from pocketquery.sdk.index.vectors import unit_rows
-from pocketquery.server.corpus.readers.documents import read_documents
+from pocketquery.server.corpus.readers.documents import Place, read_documents
 from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 from pocketquery.server.corpus.shards.engine import Engine, run_parts
-from pocketquery.server.corpus.shards.listing import list_shards
+from pocketquery.server.corpus.shards.listing import OnSkipped, list_shards
 from pocketquery.server.corpus.shards.parts import ShardPart, finish_parts, open_parts
+from pocketquery.server.corpus.shards.screening import TextCounts, no_documents, screened
 from pocketquery.server.corpus.shards.vector_table import VectorTable, read_vector_table
 
 __all__ = [
@@ -56,6 +57,7 @@ INFO = "encoded.json"
 _FORMAT, _VERSION = "pocketquery-encoded-corpus", 1
 _FOLDER = FolderKind("an encoded corpus", INFO, _FORMAT, (INFO, "part-*"))
 _TABLE = "documents.parquet"
+_COUNTS = "counts.json"  # beside it: TextCounts of the shard
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class EncodingReport:
         dimension: of the vectors.
         bytes: of all files.
         seconds: that it took.
+        max_length: tokens of a text that the encoder reads.
+        texts: what was met among the documents of the shards.
     """
 
     path: str
@@ -81,6 +85,8 @@ class EncodingReport:
     dimension: int
     bytes: int
     seconds: float
+    max_length: int
+    texts: TextCounts
 
 
 @dataclass(frozen=True)
@@ -148,20 +154,36 @@ class EncodedCorpus:
                 f"{path / INFO} does not describe an encoded corpus ({error!r}); encode it again"
             ) from error
 
-    def rows(self) -> Iterator[tuple[Document, NDArray[np.float32]]]:
+    def rows(self, shards: Sequence[str] = ()) -> Iterator[tuple[Document, NDArray[np.float32]]]:
         """Every document with its vector, float32 (dimension,), in the order of the shards.
+
+        Args:
+            shards: what the parts were made of, where it is known, for errors.
 
         Raises:
             ArtifactNotFoundError: a file is missing.
             CorruptArtifactError: a file is not what was written.
+            CorpusError: an id comes twice; names both places.
         """
-        for name, sha256 in self.parts:
+        names = shards or [str(self.path / name) for name, _ in self.parts]
+        places = dict[str, Place]()
+        for number, (name, sha256) in enumerate(self.parts):
             file = self.path / name
             if not file.is_file():
                 raise ArtifactNotFoundError(f"{file}: there is no such file; encode it again")
             if sha256_file(file) != sha256:
                 raise CorruptArtifactError(f"{file} was changed or cut; encode the corpus again")
+            row = 0
             for documents, vectors in read_vector_table(file, self.space_id, COMMITTED_TOGETHER):
+                for document in documents:
+                    row += 1
+                    here = (names[number], row)
+                    if (before := places.setdefault(document.id, here)) != here:
+                        raise CorpusError(
+                            f"{here[0]}, document {row}: the id {document.id!r} of {before[0]}, "
+                            f"document {before[1]}, again; expected a different id for every "
+                            "document"
+                        )
                 yield from zip(documents, vectors, strict=True)
 
 
@@ -171,6 +193,7 @@ class _Encoding:
 
     open_encoder: Callable[[], OpenedEncoder]
     batch_size: int
+    passages: bool
 
     def open(self) -> Callable[[ShardPart], None]:
         encoder = self.open_encoder()
@@ -178,13 +201,14 @@ class _Encoding:
         return lambda part: self._make(part, encoder, table)
 
     def _make(self, part: ShardPart, encoder: OpenedEncoder, table: VectorTable) -> None:
-        documents = read_documents(part.source)
+        counts = TextCounts()
+        read = read_documents(part.source)
+        documents = screened(read, encoder, counts, passages=self.passages)
         with replace_folder(part.folder) as folder, table.writer(folder / _TABLE) as writer:
             while chunk := list(islice(documents, COMMITTED_TOGETHER)):
-                for document in chunk:
-                    check_document(document, f"a document of {part.source}")
                 vectors = encode_documents(chunk, encoder.encode, self.batch_size)
                 writer.write_batch(table.batch(chunk, vectors))
+            (folder / _COUNTS).write_text(json.dumps(asdict(counts)), encoding="utf-8")
 
 
 def encode_corpus(
@@ -194,6 +218,8 @@ def encode_corpus(
     *,
     batch_size: int = 64,
     engine: Engine | None = None,
+    passages: bool = False,
+    on_skipped: OnSkipped | None = None,
     show_progress_bar: bool = False,
 ) -> EncodingReport:
     """Encode the documents of ``corpus`` into the folder ``output``, one part a shard (extra
@@ -209,6 +235,10 @@ def encode_corpus(
         output: the folder; an encoded corpus there is replaced when the new one is complete.
         batch_size: texts a call of the encoder.
         engine: where it is done; None for this process.
+        passages: cut documents that are longer than the encoder reads, see
+            :func:`~pocketquery.server.corpus.shards.screening.screened`, which also leaves out
+            documents without a word.
+        on_skipped: told of each file in a folder that is not read, and why.
         show_progress_bar: shards done, rate and time left, on stderr.
 
     Raises:
@@ -225,6 +255,8 @@ def encode_corpus(
         output,
         batch_size=batch_size,
         engine=engine,
+        passages=passages,
+        on_skipped=on_skipped,
         show_progress_bar=show_progress_bar,
     ) as (folder, report):
         publish_folder(folder, Path(output))
@@ -239,6 +271,8 @@ def encoded_parts(
     *,
     batch_size: int = 64,
     engine: Engine | None = None,
+    passages: bool = False,
+    on_skipped: OnSkipped | None = None,
     show_progress_bar: bool = False,
 ) -> Iterator[tuple[Path, EncodingReport]]:
     """Yield the encoded corpus, complete, where its parts are made: beside ``output``.
@@ -249,7 +283,7 @@ def encoded_parts(
     if batch_size < 1:
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
     start = time.perf_counter()
-    shards = list_shards(corpus)
+    shards = list_shards(corpus, on_skipped)
     encoder = open_encoder()
     VectorTable(encoder.space_id, encoder.dimension, texts=True, extra="shards")  # is it installed?
     settings = {
@@ -257,17 +291,18 @@ def encoded_parts(
         "space": [encoder.space_id, encoder.dimension],
         "encoded_by": [encoder.name, encoder.digest],
         "batch_size": batch_size,
+        "passages": passages,
     }
     with open_parts(output, shards, settings) as parts:
         resumed = run_parts(
             parts,
-            _Encoding(open_encoder, batch_size),
+            _Encoding(open_encoder, batch_size, passages),
             engine or Engine(),
             "encode",
             show=show_progress_bar,
         )
         folder = parts[0].folder.parent
-        documents = _seal(folder, parts, encoder)
+        documents, texts = _seal(folder, parts, encoder)
         report = EncodingReport(
             path=str(output),
             documents=documents,
@@ -277,17 +312,24 @@ def encoded_parts(
             dimension=encoder.dimension,
             bytes=sum(one.stat().st_size for one in folder.rglob("*") if one.is_file()),
             seconds=time.perf_counter() - start,
+            max_length=encoder.max_length,
+            texts=texts,
         )
         yield folder, report
 
 
-def _seal(folder: Path, parts: Sequence[ShardPart], encoder: OpenedEncoder) -> int:
-    """Write the manifest; how many documents there are."""
+def _seal(
+    folder: Path, parts: Sequence[ShardPart], encoder: OpenedEncoder
+) -> tuple[int, TextCounts]:
+    """Write the manifest; how many documents there are, and what was met among them."""
     import pyarrow.parquet
 
     counts = [pyarrow.parquet.read_metadata(one.folder / _TABLE).num_rows for one in parts]
+    texts = TextCounts()
+    for one in parts:
+        texts += TextCounts(**json.loads((one.folder / _COUNTS).read_text("utf-8")))
     if not sum(counts):
-        raise CorpusError("there are no documents; expected at least one")
+        raise no_documents(texts)
     described = [
         {
             "file": f"{one.folder.name}/{_TABLE}",
@@ -305,7 +347,7 @@ def _seal(folder: Path, parts: Sequence[ShardPart], encoder: OpenedEncoder) -> i
         "parts": described,
     }
     finish_parts(folder, parts, INFO, json.dumps(fields, indent=1) + "\n")
-    return sum(counts)
+    return sum(counts), texts
 
 
 def encode_documents(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,31 @@ from pocketquery.sdk.files import checked_path
 from pocketquery.server.corpus.readers.lines import is_url, url_errors
 from pocketquery.server.corpus.text_store import MANIFEST
 
-__all__ = ["fingerprint", "list_shards"]
+__all__ = ["OnSkipped", "fingerprint", "list_shards"]
 
 _PLAIN = (".jsonl", ".ndjson")
 SUFFIXES = (*(f"{name}{packed}" for name in _PLAIN for packed in ("", ".gz", ".xz")), ".parquet")
-"""Which files of a folder are its shards."""
+"""Which files of a folder are its shards, in capitals or not."""
+_HIDDEN = (".", "_")  # how names begin of what is none of a corpus: _SUCCESS, .part-0.crc
+_IS_HIDDEN = "its name begins with a dot or an underscore"
+
+OnSkipped = Callable[[str, str], object]
 
 _CHANGING = ("size", "ETag", "Last-Modified")
 
 
-def list_shards(paths: Sequence[Path | str]) -> list[str]:
+def list_shards(paths: Sequence[Path | str], on_skipped: OnSkipped | None = None) -> list[str]:
     """The files that ``paths`` name, absolute, each once.
 
     A path or URL is a file, a pattern (``corpus/*.parquet``, ``s3://bucket/part-*.jsonl.gz``;
-    ``**`` is any number of folders) or a folder, whose JSON Lines and Parquet files are taken;
-    these two come in the order of their names. A text store is one shard; a chain of fsspec
+    ``**`` is any number of folders) or a folder, whose JSON Lines and Parquet files are taken, with
+    those of the folders in it; these two come in the order of their names. Names that begin with a
+    dot or an underscore are left out of folders. A text store is one shard; a chain of fsspec
     (``zip://a.jsonl::s3://...``) is one file.
+
+    Args:
+        paths: of files, patterns and folders.
+        on_skipped: told of each file or folder in a folder that is not read, and why.
 
     Raises:
         ArtifactNotFoundError: a path or pattern names no file.
@@ -37,7 +47,10 @@ def list_shards(paths: Sequence[Path | str]) -> list[str]:
     """
     for path in paths:
         checked_path(path, "the corpus")
-    found = [one for path in paths for one in (_of_url if is_url(path) else _of_path)(str(path))]
+    skipped = on_skipped or (lambda path, why: None)
+    found = [
+        one for path in paths for one in (_of_url if is_url(path) else _of_path)(str(path), skipped)
+    ]
     twice = {one for one in found if found.count(one) > 1} if len(set(found)) < len(found) else ()
     if twice:
         raise InvalidInputError(
@@ -72,12 +85,12 @@ def fingerprint(shard: str) -> str:
     return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
-def _of_path(path: str) -> list[str]:
+def _of_path(path: str, skipped: OnSkipped) -> list[str]:
     place = Path(path).absolute()
     if place.is_file() or (place / MANIFEST).is_file():
         return [str(place)]
     if place.is_dir():
-        return _shards_of(path, [str(one) for one in place.iterdir() if one.is_file()])
+        return _shards_of(path, str(place), _walked(place, skipped), skipped)
     if not glob.has_magic(path):
         raise ArtifactNotFoundError(f"{path}: there is no such file")
     matching = glob.iglob(path, recursive=True)  # noqa: PTH207 - pathlib's wants a folder
@@ -85,7 +98,26 @@ def _of_path(path: str) -> list[str]:
     return _matching(path, list(found))
 
 
-def _of_url(url: str) -> list[str]:
+def _walked(folder: Path, skipped: OnSkipped) -> Iterator[str]:
+    """All below a folder that may be a shard."""
+    for place, folders, names in os.walk(
+        folder, onerror=lambda error: skipped(error.filename, str(error.strerror))
+    ):
+        for name in folders:
+            if name.startswith(_HIDDEN):
+                skipped(f"{place}/{name}", _IS_HIDDEN)
+            elif (Path(place) / name).is_symlink():
+                skipped(f"{place}/{name}", "a link to a folder; name the folder itself")
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        for name in names:
+            path = Path(place) / name
+            if path.is_file():
+                yield str(path)
+            else:
+                skipped(str(path), "no plain file")
+
+
+def _of_url(url: str, skipped: OnSkipped) -> list[str]:
     if "::" in url:
         return [url]
     with url_errors(url):
@@ -93,7 +125,7 @@ def _of_url(url: str) -> list[str]:
         if glob.has_magic(url):
             return [system.unstrip_protocol(one) for one in _matching(url, system.glob(place))]
         if system.isdir(place):
-            names = _shards_of(url, list(system.ls(place, detail=False)))
+            names = _shards_of(url, place, system.find(place), skipped)
             return [system.unstrip_protocol(one) for one in names]
         return [url]
 
@@ -104,12 +136,20 @@ def _matching(pattern: str, names: list[str]) -> list[str]:
     return sorted(names)
 
 
-def _shards_of(folder: str, names: list[str]) -> list[str]:
-    shards = [
-        one
-        for one in sorted(names)
-        if one.endswith(SUFFIXES) and not one.rpartition("/")[2].startswith((".", "_"))
-    ]
+def _shards_of(folder: str, place: str, names: Iterable[str], skipped: OnSkipped) -> list[str]:
+    """Those of ``names``, files below ``place``, that are shards of ``folder``."""
+    shards, hidden = list[str](), set[str]()
+    for name in sorted(names):
+        parts = name.removeprefix(place).strip("/").split("/")
+        first = next((n for n, part in enumerate(parts) if part.startswith(_HIDDEN)), len(parts))
+        if first < len(parts):  # with all that a hidden folder holds
+            hidden.add("/".join([place.rstrip("/"), *parts[: first + 1]]))
+        elif name.lower().endswith(SUFFIXES):
+            shards.append(name)
+        else:
+            skipped(name, f"expected one of {', '.join(SUFFIXES)}")
+    for name in sorted(hidden):
+        skipped(name, _IS_HIDDEN)
     if not shards:
         raise InvalidInputError(
             f"{folder} has no shard; expected files with the endings {', '.join(SUFFIXES)}"

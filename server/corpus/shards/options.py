@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 from pocketquery.sdk.commands import add_public_key, chosen_public_key
@@ -10,7 +12,16 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.shards.document_encoder import EncoderSource
 from pocketquery.server.corpus.shards.engine import Engine
 
-__all__ = ["add_encoder", "add_engine", "chosen_encoder", "chosen_engine"]
+__all__ = [
+    "add_encoder",
+    "add_engine",
+    "add_passages",
+    "chosen_encoder",
+    "chosen_engine",
+    "print_skipped",
+]
+
+_NAMED = 50  # files
 
 
 def add_encoder(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +42,24 @@ def add_encoder(parser: argparse.ArgumentParser) -> None:
     add_public_key(parser)
     add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
     add("--device", help="torch device of the teacher (default: cpu)")
+
+
+def add_passages(parser: argparse.ArgumentParser) -> None:
+    """What becomes of long documents."""
+    parser.add_argument(
+        "--passages",
+        action="store_true",
+        help="cut documents that are longer than the encoder reads into passages, with the ids "
+        "ID#1, ID#2 and so on",
+    )
+
+
+def print_skipped(skipped: Sequence[str]) -> None:
+    """Name what was not read on stderr, as far as a reader would, and count the rest."""
+    for line in skipped[:_NAMED]:
+        print(f"not read: {line}", file=sys.stderr)
+    if len(skipped) > _NAMED:
+        print(f"not read: {len(skipped) - _NAMED} more", file=sys.stderr)
 
 
 def chosen_encoder(arguments: argparse.Namespace) -> EncoderSource:

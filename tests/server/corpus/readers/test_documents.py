@@ -84,7 +84,7 @@ def test_documents_come_one_at_a_time(tmp_path: Path) -> None:
         ('{"_id": "b", "text": "\\ud83d"}', "text holds a lone surrogate at character 0"),
         ('{"_id": "b", "text": "x", "tag": "\\udc00"}', "metadata holds a lone surrogate"),
         ('{"_id": "b", "text": "x", "year": NaN}', "NaN is no JSON number"),
-        ('{"_id": "b", "text": "x", "year": 1e999}', "fields that cannot be stored"),
+        ('{"_id": "b", "text": "x", "year": 1e999}', "the field 'year', which cannot be stored"),
         ("[" * 100_000, "not JSON"),
         ("1" * 5_000, "not JSON"),
     ],

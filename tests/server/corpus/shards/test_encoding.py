@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -9,7 +10,7 @@ import shutil
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pocketquery import sdk
+from pocketquery.export.index_command import index
 from pocketquery.export.indexing import build_encoded_index, build_index
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
@@ -33,6 +35,7 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
 )
 from pocketquery.sdk.files import hold_folder, let_go, publish_folder
+from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import read_documents
 from pocketquery.server.corpus.shards import encoding
 from pocketquery.server.corpus.shards.document_encoder import EncoderSource, OpenedEncoder
@@ -59,7 +62,16 @@ def vectors(texts: list[str]) -> NDArray[Any]:
 
 
 def toy() -> OpenedEncoder:
-    return OpenedEncoder("space-toy", 8, vectors, "toy 1")
+    return encoder_of(vectors, name="toy 1")
+
+
+def encoder_of(
+    encode: Callable[[list[str]], NDArray[Any]], *, space_id: str = "space-toy", name: str = ""
+) -> OpenedEncoder:
+    """One that reads the first 100 characters."""
+    return OpenedEncoder(
+        space_id, 8, encode, lambda texts: [[*map(ord, one[:100])] for one in texts], 100, name
+    )
 
 
 def encoded_count() -> int:
@@ -124,6 +136,131 @@ def test_shards_are_patterns_folders_and_urls(tmp_path: Path) -> None:
             encode_corpus(bad, toy, tmp_path / "bad")
 
 
+def test_a_folder_is_read_with_all_below_it_and_the_rest_is_named(tmp_path: Path) -> None:
+    corpus = tmp_path / "c"
+    shards = ["A.JSONL", "a.ndjson", "part=2/b.Parquet", "part=2/x/c.jsonl.GZ", "z.jsonl.xz"]
+    ending = "expected one of .jsonl,"
+    hidden = "begins with a dot or an underscore"
+    inside = [".git/d.jsonl", "part=2/_temporary/0/e.jsonl"]
+    others = {
+        "_SUCCESS": hidden, ".a.jsonl.crc": hidden,
+        "part=2/notes.txt": ending, "b.jsonl.zst": ending, "b.jsonl.bz2": ending, "c.csv": ending,
+        "x.parquet.tmp": ending,
+    }  # fmt: skip
+    for name in (*shards, *others, *inside):
+        (corpus / name).parent.mkdir(parents=True, exist_ok=True)
+        (corpus / name).touch()
+    others |= {".git": hidden, "part=2/_temporary": hidden}
+    found = dict[str, str]()
+    assert list_shards([corpus], found.__setitem__) == [str(corpus / one) for one in shards]
+    assert {str(Path(one).relative_to(corpus)) for one in found} == set(others)
+    for name, why in others.items():
+        assert why in found[str(corpus / name)], name
+    of_urls = dict[str, str]()
+    urls = list_shards([f"file://{corpus}"], of_urls.__setitem__)
+    assert urls == [f"file://{corpus / one}" for one in shards]
+    assert set(of_urls) == set(found)
+    (corpus / "linked").symlink_to(corpus / "part=2")
+    (corpus / "gone.jsonl").symlink_to(corpus / "nothing")
+    os.mkfifo(corpus / "pipe.jsonl")
+    assert list_shards([corpus], found.__setitem__) == [str(corpus / one) for one in shards]
+    assert "link to a folder" in found[str(corpus / "linked")]
+    assert found[str(corpus / "gone.jsonl")] == found[str(corpus / "pipe.jsonl")] == "no plain file"
+
+
+def written(folder: Path, name: str, rows: Sequence[Mapping[str, object]], kind: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.{kind}"
+    if kind == "parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+LONG = " ".join(f"word {number} is here." for number in range(200))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("engine", [(), ("--engine", "local")])
+def test_what_an_index_could_not_find_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, engine: tuple[str, ...]
+) -> None:
+    texts: list[tuple[str, str | None]] = [
+        ("", "apples"), ("", ""), ("", None), ("...", "\u200b - "), ("A title", ""), ("", LONG),
+    ]  # fmt: skip
+    rows = [
+        {"_id": str(number), "title": title, "text": text}
+        for number, (title, text) in enumerate(texts)
+    ]
+    written(tmp_path / "c", "a", rows[:3], kind)
+    written(tmp_path / "c", "b", rows[3:], kind)
+    (tmp_path / "c" / "notes.md").touch()
+    command = ["index", "--corpus", str(tmp_path / "c"), "--symmetric", *engine]
+    assert main([*command, "--output", str(tmp_path / "plain"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["texts"] == {
+        "documents": 6, "without_words": 3, "longer": 1, "passages": 0,
+    }  # fmt: skip
+    assert "notes.md: expected one of" in err
+    assert "left out: 3 of 6 documents" in err
+    assert "warning: 1 of 6 documents are longer than the 128 tokens" in err
+    with sdk.open_index(tmp_path / "plain") as index:
+        assert [one.id for one in index.documents()] == ["0", "4", "5"]
+    assert main([*command, "--passages", "--output", str(tmp_path / "cut"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    encoder = sdk.load()
+    with sdk.open_index(tmp_path / "cut", encoder=encoder) as index:
+        cut = [one for one in index.documents() if one.id not in ("0", "4")]
+        assert index.search("word 199", k=1, mode="dense")[0].id.startswith("5#")
+    assert json.loads(out)["texts"]["passages"] == len(cut) > 5
+    assert "1 of 6 documents, which are longer than the 128 tokens" in err
+    assert [one.id for one in cut] == [f"5#{part}" for part in range(1, len(cut) + 1)]
+    assert " ".join(one.text for one in cut) == LONG
+    assert all(len(encoder.tokenize(content(one))) < 128 for one in cut)
+    assert dict(cut[1].metadata) == {"document": "5", "part": 2}
+
+
+def test_a_corpus_without_a_word_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "a", [{"_id": str(n), "text": " "} for n in range(3)], "jsonl")
+    for engine in ((), ("--engine", "local")):
+        with pytest.raises(CorpusError, match="none of the 3 documents has a letter or digit"):
+            _index(path, tmp_path / "index", *engine)
+    with pytest.raises(CorpusError, match="none of the 3 documents"):
+        encode_corpus([path], toy, tmp_path / "encoded")
+
+
+def test_an_id_of_two_shards_is_named_with_both(tmp_path: Path) -> None:
+    rows = [{"_id": one, "text": f"text {one}"} for one in "abcd"]
+    first = written(tmp_path, "first", rows[:3], "jsonl")
+    first.write_text("\n" + first.read_text())
+    second = written(tmp_path, "second", [rows[3], rows[1]], "jsonl")
+    with pytest.raises(
+        CorpusError, match=r"second\.jsonl, line 2: .*'b' of .*first\.jsonl, line 3"
+    ):
+        _index(tmp_path, tmp_path / "index")
+    with pytest.raises(
+        CorpusError, match=r"second\.jsonl, document 2: .*'b' of .*first\.jsonl, doc"
+    ):
+        _index(tmp_path, tmp_path / "index", "--engine", "local")
+    encode_corpus([first, second], toy, tmp_path / "encoded")
+    with pytest.raises(CorpusError, match=r"part-000001.*document 2: .*'b' of .*part-000000.* 2,"):
+        build_encoded_index(tmp_path / "encoded", tmp_path / "index")
+
+
+def _index(corpus: Path, output: Path, *options: str) -> None:
+    """As the command, with its errors."""
+    parser = argparse.ArgumentParser()
+    index(parser.add_subparsers())
+    arguments = parser.parse_args(
+        ["index", "--corpus", str(corpus), "--output", str(output), "--symmetric", *options]
+    )
+    arguments.run(arguments)
+
+
 def test_a_pattern_means_the_same_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +303,7 @@ def test_damaged_parquet_and_what_json_cannot_hold_are_told(tmp_path: Path) -> N
 
     rows = [{"_id": "a", "text": "x", "blob": b"\xff"}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    with pytest.raises(CorpusError, match="fields that cannot be stored"):
+    with pytest.raises(CorpusError, match="the column 'blob'"):
         encode_corpus([corpus], toy, tmp_path / "out")
     names = ["_id", "text", "text"]
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays([["a"], ["x"], ["y"]], names), path)
@@ -183,7 +320,7 @@ def test_vectors_that_no_index_has_a_place_for_are_refused_as_they_are_made(tmp_
         return found
 
     with pytest.raises(InvalidInputError, match="not finite"):
-        encode_corpus([corpus], lambda: OpenedEncoder("space-toy", 8, spoilt), tmp_path / "out")
+        encode_corpus([corpus], lambda: encoder_of(spoilt), tmp_path / "out")
 
 
 def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> None:
@@ -199,7 +336,7 @@ def test_other_settings_and_changed_shards_are_encoded_anew(tmp_path: Path) -> N
     assert run() == 40
     assert run() == 0
     assert run(batch_size=3) == 40
-    assert run(lambda: OpenedEncoder("space-other", 8, vectors)) == 40
+    assert run(lambda: encoder_of(vectors, space_id="space-other")) == 40
     assert run() == 40
     (corpus / "0.jsonl").write_text(json.dumps({"_id": "new", "text": "y"}) + "\n")
     assert run() == 1
@@ -286,7 +423,7 @@ def test_a_killed_run_goes_on_with_the_next_shard(tmp_path: Path) -> None:
             return vectors(texts)
 
         CALLS.clear()
-        return OpenedEncoder("space-toy", 8, encode, "toy 1")
+        return encoder_of(encode, name="toy 1")
 
     def run() -> None:
         encode_corpus([corpus], dying, tmp_path / "out")
@@ -317,14 +454,6 @@ def test_what_is_damaged_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactNotFoundError, match="encode-corpus"):
         EncodedCorpus.open(corpus)
     assert not (tmp_path / "index").exists()
-
-
-def test_ids_that_two_shards_share_are_refused_by_the_index(tmp_path: Path) -> None:
-    corpus = write_shards(tmp_path / "corpus", (5,))
-    (corpus / "1.jsonl").write_text(json.dumps(documents(0, 1)[0]) + "\n")
-    encode_corpus([corpus], toy, tmp_path / "out")
-    with pytest.raises(CorpusError, match="'0-0' is given to two documents"):
-        build_encoded_index(tmp_path / "out", tmp_path / "index")
 
 
 def test_what_is_encoded_is_kept_until_its_index_is_built(
