@@ -45,7 +45,7 @@ def tables() -> str:
 
 
 def _character_class(name: str, meaning: str, ranges: str) -> str:
-    call = f"/* @__PURE__ */ new CharacterClass(\n{_quoted(ranges)},\n)"
+    call = f"/* @__PURE__ */ CharacterClass.of(\n{_quoted(ranges)},\n)"
     return f"/** {meaning} */\nexport const {name} = {call};\n"
 
 

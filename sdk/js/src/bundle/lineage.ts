@@ -6,6 +6,7 @@
  * that grows. Python's `sdk/bundle/lineage.py`; where what was followed is kept is the app's to say.
  */
 
+import { fromEnd } from "../lists.js";
 import { CorruptArtifactError, RollbackError, SignatureError, SpaceMismatchError } from "../errors.js";
 import { repr, shortened } from "../python_text.js";
 import { ENCODER_FILE, type Manifest } from "./manifest.js";
@@ -36,7 +37,7 @@ export function parseLineage(data: Uint8Array, name = "the lineage"): Statement[
       `${name}: more than ${LARGEST_LINEAGE} bytes, which no lineage has`,
     );
   }
-  if (data.at(-1) !== 10) {
+  if (fromEnd(data) !== 10) {
     throw new CorruptArtifactError(
       `${name}: found no statements, expected one a line, the last line ended too`,
     );
@@ -103,7 +104,7 @@ export async function follow(statements: readonly Statement[], options: FollowOp
   let known = options.known ?? null;
   let waiting = statements;
   if (known === null) waiting = await fromFirstSigned(statements, publicKey, name);
-  else checkNotReplayed(statements.at(-1) as Statement, known, name);
+  else checkNotReplayed(fromEnd(statements) as Statement, known, name);
   const first: readonly StatementKey[] = [{ key: hexadecimal(rawKey(publicKey)), until: null }];
   for (const one of waiting) {
     if (known !== null && one.sequence <= known.sequence) {

@@ -9,6 +9,7 @@ import type { Json } from "../json.js";
 import { byCodePoint, repr, shortened } from "../python_text.js";
 import { encodeUtf8 } from "../utf8.js";
 import { hexadecimal } from "./signature.js";
+import { DIGITS } from "../unicode_classes.js";
 
 const FORMAT = "pocketquery-statement";
 const VERSION = 1;
@@ -125,15 +126,22 @@ export function isOlder(version: string, other: string): boolean {
 }
 
 function runsOf(version: string): (string | bigint)[] {
-  const runs = version.match(/\p{Nd}+|\P{Nd}+/gu) ?? [];
-  return runs.map((run) => (/^\p{Nd}/u.test(run) ? BigInt(Array.from(run, digitOf).join("")) : run));
+  const runs: string[][] = [];
+  let before: boolean | null = null;
+  for (const character of version) {
+    const isDigit = DIGITS.begins(character);
+    if (isDigit === before) runs[runs.length - 1]!.push(character);
+    else runs.push([character]);
+    before = isDigit;
+  }
+  return runs.map((run) => (DIGITS.begins(run[0]!) ? BigInt(run.map(digitOf).join("")) : run.join("")));
 }
 
 /** What a digit of any script is worth: scripts' digits stand in tens, the zero first. */
 function digitOf(digit: string): number {
   const point = digit.codePointAt(0) as number;
   let before = 0;
-  while (/\p{Nd}/u.test(String.fromCodePoint(point - before - 1))) before++;
+  while (DIGITS.has(point - before - 1)) before++;
   return before % 10;
 }
 

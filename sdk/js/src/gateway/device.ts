@@ -3,6 +3,7 @@
  * `client/device.py`. It knows no transport: an offer comes in, an answer goes out.
  */
 
+import { fromEnd } from "../lists.js";
 import type { AdapterRelease } from "../bundle/adapter.js";
 import type { AdapterTensor, AdapterTensors } from "../bundle/adapter_tensors.js";
 import type { Manifest } from "../bundle/manifest.js";
@@ -238,7 +239,7 @@ function difference(now: AdapterTensors, then: AdapterTensors): AdapterTensors {
 }
 
 function figuresOf({ losses, health }: LocalResult): Record<string, number> {
-  const found = { loss: losses.at(-1)?.loss, drift: health?.drift, effective_rank: health?.effectiveRank };
+  const found = { loss: fromEnd(losses)?.loss, drift: health?.drift, effective_rank: health?.effectiveRank };
   const told = Object.entries(found).filter(([, value]) => Number.isFinite(value));
   return Object.fromEntries(
     told.map(([name, value]) => {

@@ -8,6 +8,7 @@
  * the device alone decides whether it is among the first.
  */
 
+import { fromEnd } from "../lists.js";
 import { type AdapterRelease, checkFits, parseAdapter, readAdapter } from "../bundle/adapter.js";
 import { checkLineageBelongs, follow, parseLineage } from "../bundle/lineage.js";
 import { ENCODER_FILE, type Manifest } from "../bundle/manifest.js";
@@ -105,7 +106,7 @@ export class TrustedReleases {
     const publicKey = this.#publicKey;
     if (publicKey === null) return;
     const statements = parseLineage(lineage, name);
-    checkLineageBelongs(statements.at(-1) as Statement, manifest, name);
+    checkLineageBelongs(fromEnd(statements) as Statement, manifest, name);
     await this.#change(async (state) => {
       const known = inForceOf(state, manifest);
       const options = { known: known?.statement ?? null, publicKey, name };

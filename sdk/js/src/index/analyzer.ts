@@ -4,6 +4,7 @@
  * their single characters and overlapping pairs.
  */
 import { stem } from "./porter.js";
+import { decodeLoosely, encodeUtf8 } from "../utf8.js";
 import { FOLD, MARK, WORD } from "./term_tables.js";
 
 // Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
@@ -20,11 +21,9 @@ const BEYOND_ASCII = /[^\0-\x7f]/;
 const MOST_BYTES = 32768; // FTS5 cuts a longer word
 
 const MOST_MARKS = 30;
-const MANY_MARKS = new RegExp(`(?:[\\p{M}\\u034f\\uff9e\\uff9f]){${MOST_MARKS + 1}}`, "u");
+// So many characters in a row of which each may be a mark; Latin letters, Han and Hangul are none.
+const MANY_MARKS = new RegExp(`[^\\0-\\u02ff\\u3400-\\u9fff\\uac00-\\ud7a3]{${MOST_MARKS + 1}}`, "u");
 const JOINER = "\u034f"; // a starter, but an accent, and the marks on its sides meet
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /** How often each term occurs in `text`, the terms in the order of their UTF-8. */
 export function termsOf(text: string): Map<string, number> {
@@ -76,6 +75,14 @@ function streamSafe(text: string): string {
 
 /** Whether canonical ordering may move it: its combining class is not 0. */
 function isMoved(character: string): boolean {
+  let moved = areMoved.get(character);
+  if (moved === undefined) areMoved.set(character, (moved = mayMove(character)));
+  return moved;
+}
+
+const areMoved = new Map<string, boolean>();
+
+function mayMove(character: string): boolean {
   const [first = ""] = character.normalize("NFKD");
   // Beside marks of the greatest class and the least it changes places with one of them.
   return first === JOINER || [`\u0345${first}`, `${first}\u0334`].some((two) => two.normalize("NFD") !== two);
@@ -110,7 +117,7 @@ function words(text: string): string[] {
 
 function termOf(word: string): string {
   if (!BEYOND_ASCII.test(word)) return stem(word.slice(0, MOST_BYTES));
-  const bytes = encoder.encode(word).subarray(0, MOST_BYTES);
+  const bytes = encodeUtf8(word).subarray(0, MOST_BYTES);
   if (bytes.length > 64) return decoded(bytes);
   const stemmed = stem(String.fromCharCode(...bytes));
   return decoded(Uint8Array.from(stemmed, (byte) => byte.charCodeAt(0)));
@@ -122,7 +129,7 @@ function decoded(bytes: Uint8Array): string {
   while (start > 0 && bytes[start]! >= 0x80 && bytes[start]! < 0xc0) start--;
   const first = bytes[start] ?? 0;
   const length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  return decoder.decode(start + length > bytes.length ? bytes.subarray(0, start) : bytes);
+  return decodeLoosely(start + length > bytes.length ? bytes.subarray(0, start) : bytes);
 }
 
 /** What a character of a word is folded to; empty where it separates words. */

@@ -141,7 +141,7 @@ export class Contents {
     const words = best(lexical, most, allowed, 0);
     if (query.mode === "lexical") return ranked(words, pick(lexical, words, allowed), query.k);
     const near = this.vectors.search(query.vector, most, allowed).rows;
-    const rows = Uint32Array.from(new Set([...words, ...near])).sort();
+    const rows = Uint32Array.from([...new Set([...words, ...near])]).sort();
     const fused = fuse(this.vectors.rescore(query.vector, rows), pick(lexical, rows, allowed));
     return ranked(rows, fused, query.k);
   }

@@ -10,6 +10,7 @@
  * {@link ChangeStore} and is merged at search, so that the results are those of a Python index to
  * which the same was done.
  */
+import { fromEnd } from "../lists.js";
 import { breathe, throwIfAborted } from "../cancelling.js";
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
 import type { FileSource, Progress } from "../files/source.js";
@@ -244,7 +245,7 @@ export class Index {
   vectors(): IndexVectors {
     const living = this.contents.living();
     const places = new Map(living.map((row, place) => [row, place]));
-    const alive = new Uint8Array((living.at(-1) ?? -1) + 1);
+    const alive = new Uint8Array((fromEnd(living) ?? -1) + 1);
     for (const row of living) alive[row] = 1;
     const { contents, dimension, spaceId } = this;
     return {

@@ -4,6 +4,7 @@
  * It works on the bytes of UTF-8, so that what the lengths mean beyond ASCII is the same. A word is
  * a text whose characters are those bytes.
  */
+import { fromEnd } from "../lists.js";
 
 const SHORTEST = 3; // bytes; shorter and longer words are left as they are
 const LONGEST = 64;
@@ -63,11 +64,11 @@ export function stem(word: string): string {
 
 function step1a(word: string): string {
   if (!word.endsWith("s")) return word;
-  if (word.at(-2) === "e") {
-    const twoGo = (word.length > 4 && word.endsWith("sses")) || (word.length > 3 && word.at(-3) === "i");
+  if (fromEnd(word, 2) === "e") {
+    const twoGo = (word.length > 4 && word.endsWith("sses")) || (word.length > 3 && fromEnd(word, 3) === "i");
     return word.slice(0, twoGo ? -2 : -1);
   }
-  return word.at(-2) === "s" ? word : word.slice(0, -1);
+  return fromEnd(word, 2) === "s" ? word : word.slice(0, -1);
 }
 
 function step1b(word: string): string {
@@ -78,15 +79,15 @@ function step1b(word: string): string {
   else return word;
   if (!hasVowel(rest)) return word;
   if (["at", "bl", "iz"].some((suffix) => longerEndsWith(rest, suffix))) return `${rest}e`;
-  const last = rest.at(-1)!;
-  if (!isVowel(last, false) && !"lsz".includes(last) && last === rest.at(-2)) {
+  const last = fromEnd(rest)!;
+  if (!isVowel(last, false) && !"lsz".includes(last) && last === fromEnd(rest, 2)) {
     return rest.slice(0, -1);
   }
   return measure(rest) === 1 && endsShort(rest) ? `${rest}e` : rest;
 }
 
 function replace(word: string, rules: Readonly<Record<string, readonly Rule[]>>): string {
-  for (const [suffix, replacement] of rules[word.at(-2) ?? ""] ?? []) {
+  for (const [suffix, replacement] of rules[fromEnd(word, 2) ?? ""] ?? []) {
     if (!longerEndsWith(word, suffix)) continue;
     const rest = word.slice(0, -suffix.length);
     return measure(rest) ? rest + replacement : word;
@@ -95,10 +96,10 @@ function replace(word: string, rules: Readonly<Record<string, readonly Rule[]>>)
 }
 
 function step4(word: string): string {
-  for (const suffix of STEP_4[word.at(-2) ?? ""] ?? []) {
+  for (const suffix of STEP_4[fromEnd(word, 2) ?? ""] ?? []) {
     if (!longerEndsWith(word, suffix)) continue;
     const rest = word.slice(0, -suffix.length);
-    const goes = measure(rest) > 1 && (suffix !== "ion" || "st".includes(rest.at(-1)!));
+    const goes = measure(rest) > 1 && (suffix !== "ion" || "st".includes(fromEnd(rest)!));
     return goes ? rest : word;
   }
   return word;
@@ -145,7 +146,7 @@ function measure(word: string): number {
 
 /** Porter's *o: the end is consonant, vowel, consonant, and the last none of w, x and y. */
 function endsShort(word: string): boolean {
-  if ("wxy".includes(word.at(-1) ?? "")) return false;
+  if ("wxy".includes(fromEnd(word) ?? "")) return false;
   let pattern = 0;
   let consonant = false;
   for (let i = 0; i < word.length; i++) {

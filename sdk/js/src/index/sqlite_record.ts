@@ -6,8 +6,7 @@
  * damaged file is refused where it is read and not later, as a strange value.
  */
 import { CorruptArtifactError } from "../errors.js";
-
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+import { decodeUtf8 } from "../utf8.js";
 
 /** The damaged file's error; every reader of the index uses it. */
 export function damaged(file: string, what: string): CorruptArtifactError {
@@ -36,7 +35,7 @@ export function varint(
 /** UTF-8 `bytes` as text. */
 export function decodeText(bytes: Uint8Array, file: string): string {
   try {
-    return decoder.decode(bytes);
+    return decodeUtf8(bytes);
   } catch {
     throw damaged(file, "a text is not UTF-8");
   }

@@ -1,5 +1,6 @@
 /** What an encoder is made of: products with weights, attention, and what puts vectors on one scale. */
 
+import { fromEnd } from "../lists.js";
 import { axisOf, FLOAT, INT32, INT8, type Memory, type NdArray, shown, sizeOf, UINT8 } from "./memory.js";
 import type { Constant, GraphNode } from "./onnx_graph.js";
 import { floats, type Inputs, needed, numberOf, type Operator, type Preparation } from "./operator.js";
@@ -48,7 +49,7 @@ function byWeights(node: GraphNode, { memory, take }: Preparation): (codes: NdAr
   const points = memory.store(INT32, [even], Int32Array.from({ length: columns }, (_, i) => zeroPointOf(i)));
   if (even > columns) memory.view(points)[columns] = 0;
   return (codes, zeroPoint) => {
-    if (codes.type !== UINT8 || codes.shape.at(-1) !== depth) {
+    if (codes.type !== UINT8 || fromEnd(codes.shape) !== depth) {
       throw new RangeError(`codes of shape ${shown(codes.shape)} for weights of ${asked}`);
     }
     const rows = sizeOf(codes.shape) / depth;
@@ -83,7 +84,7 @@ const dynamicQuantizeMatMul: Operator = (node, preparation) => {
     const [array, scales, bias] = [floats(inputs, 0), floats(inputs, 2), inputs[4] && floats(inputs, 4)];
     const [codes, scale, zeroPoint] = quantized(memory, array);
     const sums = multiply(codes, memory.view(zeroPoint)[0]!);
-    const columns = sums.shape.at(-1)!;
+    const columns = fromEnd(sums.shape)!;
     const known = sizeOf(scales.shape);
     if ((known !== 1 && known !== columns) || (bias && sizeOf(bias.shape) !== columns)) {
       throw new RangeError(`scales of shape ${shown(scales.shape)} and a bias of ${bias && shown(bias.shape)} for ${columns} columns`);
@@ -124,8 +125,8 @@ function narrowed(memory: Memory, array: NdArray, columns: number): NdArray {
 /** Of float32; the second is one matrix, or as many as the first has. */
 function product(memory: Memory, inputs: Inputs, isTransposed: boolean, alpha: number): NdArray {
   const [left, right] = [needed(inputs, 0), needed(inputs, 1)];
-  const depth = left.shape.at(-1) ?? 0;
-  const [a, b] = [right.shape.at(-2), right.shape.at(-1)];
+  const depth = fromEnd(left.shape) ?? 0;
+  const [a, b] = [fromEnd(right.shape, 2), fromEnd(right.shape)];
   const [rows, columns] = isTransposed ? [b, a] : [a, b];
   const matrices = sizeOf(right.shape.slice(0, -2));
   const height = sizeOf(left.shape) / depth / matrices; // rows of the left that meet one matrix
@@ -158,7 +159,7 @@ const layerNormalization: Operator = (node, { memory }) => {
   return (inputs) => {
     const [array, scale, bias] = [floats(inputs, 0), floats(inputs, 1), floats(inputs, 2)];
     const { shape } = array;
-    const width = shape.at(-1) ?? 0;
+    const width = fromEnd(shape) ?? 0;
     if (axisOf(along, shape.length) !== shape.length - 1 || sizeOf(scale.shape) !== width || sizeOf(bias.shape) !== width) {
       throw unsupported("a LayerNormalization of several axes");
     }
@@ -178,7 +179,7 @@ const lpNormalization: Operator = (node, { memory }) => {
       throw unsupported("an LpNormalization other than L2 of the last axis");
     }
     const out = memory.allocate(FLOAT, array.shape);
-    const [from, to, width] = [memory.view(array), memory.view(out), array.shape.at(-1)!];
+    const [from, to, width] = [memory.view(array), memory.view(out), fromEnd(array.shape)!];
     for (let first = 0; first < to.length; first += width) {
       const norm = Math.hypot(...from.subarray(first, first + width)) || 1;
       for (let i = first; i < first + width; i++) to[i] = from[i]! / norm;

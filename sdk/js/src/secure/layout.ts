@@ -1,5 +1,6 @@
 /** Layouts of bytes: cut into pieces of known lengths, or refused; and bitmaps. */
 
+import { fromEnd } from "../lists.js";
 import { CorruptArtifactError } from "../errors.js";
 import { copied } from "../files/bytes.js";
 
@@ -16,7 +17,7 @@ export function membersOf(bitmap: Uint8Array, source: string, size: number): num
   for (let member = 0; member < 8 * bitmap.length; member++) {
     if (((bitmap[member >> 3] as number) >> (member & 7)) & 1) found.push(member);
   }
-  const last = found.at(-1) ?? -1;
+  const last = fromEnd(found) ?? -1;
   if (last >= size) refuse(source, `a bitmap with bit ${last} set, of ${size} members`);
   return found;
 }

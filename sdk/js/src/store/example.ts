@@ -3,6 +3,7 @@
 import { InvalidInputError } from "../errors.js";
 import { kindOf, repr } from "../python_text.js";
 import { checkText } from "../texts.js";
+import { LETTERS, NUMBERS } from "../unicode_classes.js";
 import { encodeUtf8 } from "../utf8.js";
 
 export interface Example {
@@ -36,13 +37,20 @@ export function sizeOf({ query, shown, opened }: Example): number {
   return [query, list, opened ?? ""].reduce((sum, text) => sum + encodeUtf8(text).length, 0);
 }
 
-const WORDS = /[\p{L}\p{N}_]+/gu;
-
 /** `query` as what it is counted by: its words, folded; where there are none, its signs. */
 export function plainQuery(query: string): string {
   const folded = Array.from(query.normalize("NFKC"), folding).join("");
-  const words = folded.match(WORDS) ?? [];
-  return words.join(" ") || folded.split(/\s+/u).filter(Boolean).join(" ");
+  const words = Array.from(folded, (character) => (isOfWord(character) ? character : " ")).join("");
+  return inWords(words) || inWords(folded);
+}
+
+function isOfWord(character: string): boolean {
+  return LETTERS.begins(character) || NUMBERS.begins(character) || character === "_";
+}
+
+/** `text` with one space between its words. */
+function inWords(text: string): string {
+  return text.split(/\s+/u).filter(Boolean).join(" ");
 }
 
 /** Python's casefold: full (the sharp s, small or capital, becomes ss), and nothing depends on its place in a word. */

@@ -7,6 +7,7 @@
  * the device: only the local training reads it.
  */
 
+import { fromEnd } from "../lists.js";
 import { ArtifactError, InvalidInputError } from "../errors.js";
 import { randomName } from "../files/bytes.js";
 import { isBlank, kindOf, repr } from "../python_text.js";
@@ -333,7 +334,7 @@ export class QueryStore {
     // What was kept while the clock was wrongly ahead is not of the future.
     const early = isSet(now) ? rows.filter((row) => row.age > stamp) : [];
     const put: Row[] = early.map((row) => ({ ...row, age: stamp }));
-    if (added) put.push({ ...added, number: (rows.at(-1)?.number ?? 0) + 1, age: stamp });
+    if (added) put.push({ ...added, number: (fromEnd(rows)?.number ?? 0) + 1, age: stamp });
     const all = new Map([...rows, ...put].map((row) => [row.number, row]));
     const remove: number[] = [];
     let [count, bytes] = [0, 0];

@@ -5,6 +5,7 @@
  * token says whether it must stand alone and whether it swallows the white space beside it.
  */
 
+import { fromEnd } from "../lists.js";
 import { isWellFormed } from "../utf8.js";
 import { WORD_CHARACTERS } from "./unicode_tables.js";
 
@@ -80,7 +81,7 @@ function startOfSpace(text: string, end: number): number {
 }
 
 function standsAlone(text: string, start: number, stop: number): boolean {
-  const before = start > 0 ? Array.from(text.slice(Math.max(0, start - 2), start)).at(-1) : undefined;
+  const before = start > 0 ? fromEnd(Array.from(text.slice(Math.max(0, start - 2), start))) : undefined;
   const after = stop < text.length ? String.fromCodePoint(text.codePointAt(stop) ?? 0) : undefined;
   return !(before && isWordCharacter(before)) && !(after && isWordCharacter(after));
 }

@@ -1,16 +1,32 @@
-/** Sets of characters, written as "300-36F 483" and parsed when first asked. */
+/** Sets of characters, parsed when first asked. */
 
 export class CharacterClass {
-  readonly #ranges: string;
-  #bounds: Uint32Array | null = null;
+  readonly #parse: () => number[];
+  #bounds: number[] | null = null;
 
-  constructor(ranges: string) {
-    this.#ranges = ranges;
+  private constructor(parse: () => number[]) {
+    this.#parse = parse;
+  }
+
+  /** Ranges of code points, as in "300-36F 483". */
+  static of(ranges: string): CharacterClass {
+    return new CharacterClass(() =>
+      ranges.split(" ").flatMap((span) => {
+        const [first = "", last = first] = span.split("-");
+        return [Number.parseInt(first, 16), Number.parseInt(last, 16) + 1];
+      }),
+    );
+  }
+
+  /** Where the set begins and ends by turns, each as its distance from the one before, in base 36. */
+  static ofSteps(steps: string): CharacterClass {
+    let last = 0;
+    return new CharacterClass(() => steps.split(" ").map((step) => (last += Number.parseInt(step, 36))));
   }
 
   /** Whether the character with this code point is in the set. */
   has(point: number): boolean {
-    this.#bounds ??= parsed(this.#ranges);
+    this.#bounds ??= this.#parse();
     // The number of bounds not above the point: odd inside a range.
     let low = 0;
     let high = this.#bounds.length;
@@ -21,15 +37,12 @@ export class CharacterClass {
     }
     return low % 2 === 1;
   }
-}
 
-function parsed(ranges: string): Uint32Array {
-  const bounds: number[] = [];
-  for (const span of ranges.split(" ")) {
-    const [first = "", last = first] = span.split("-");
-    bounds.push(Number.parseInt(first, 16), Number.parseInt(last, 16) + 1);
+  /** Whether the first character of `text` is in the set. */
+  begins(text: string): boolean {
+    const point = text.codePointAt(0);
+    return point !== undefined && this.has(point);
   }
-  return Uint32Array.from(bounds);
 }
 
 /** "41>61 42>62" as a map from "A" to "a" and from "B" to "b". */

@@ -4,7 +4,7 @@
  * Sennrich et al., 2016), down to the rounding of scores to float32 and the order of equal ones.
  */
 
-import { encodeUtf8 } from "../utf8.js";
+import { decodeLoosely, encodeUtf8 } from "../utf8.js";
 import {
   CONTROL,
   NORMAL,
@@ -159,12 +159,11 @@ export class SentencePieceModel {
   #symbols(text: string): { text: string; frozen: boolean }[] {
     const symbols: { text: string; frozen: boolean }[] = [];
     const bytes = encodeUtf8(text);
-    const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
     for (let at = 0; at < bytes.length; ) {
       const kept = this.#userDefined.longest(bytes, at);
       const first = bytes[at] as number;
       const length = kept || (first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4);
-      symbols.push({ text: decoder.decode(bytes.subarray(at, at + length)), frozen: kept > 0 });
+      symbols.push({ text: decodeLoosely(bytes.subarray(at, at + length)), frozen: kept > 0 });
       at += length;
     }
     return symbols;

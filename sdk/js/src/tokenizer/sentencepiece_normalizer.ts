@@ -4,12 +4,11 @@
  */
 
 import { CorruptArtifactError } from "../errors.js";
-import { encodeUtf8 } from "../utf8.js";
+import { decodeLoosely, encodeUtf8 } from "../utf8.js";
 import type { NormalizerSpec } from "./sentencepiece_file.js";
 
 const SPACE = 0x20;
 const ESCAPED_SPACE = "\u2581";
-const DECODER = /* @__PURE__ */ new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A stretch at the beginning of a text: how many bytes of it, and what replaces them. */
 interface Prefix {
@@ -63,13 +62,13 @@ export class SentencePieceNormalizer {
 
   #prefix(input: Uint8Array, at: number): Prefix {
     const kept = this.#userDefined.longest(input, at);
-    if (kept > 0) return { length: kept, text: DECODER.decode(input.subarray(at, at + kept)) };
+    if (kept > 0) return { length: kept, text: decodeLoosely(input.subarray(at, at + kept)) };
     const replaced = this.#charsmap?.longest(input, at) ?? null;
     if (replaced !== null) return replaced;
     const first = input[at] as number;
     if (first < 0x80) return { length: 1, text: first === SPACE ? " " : String.fromCharCode(first) };
     const length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; // the input is valid UTF-8
-    return { length, text: DECODER.decode(input.subarray(at, at + length)) };
+    return { length, text: decodeLoosely(input.subarray(at, at + length)) };
   }
 }
 
@@ -135,7 +134,7 @@ class Charsmap {
 
   #text(begin: number): string {
     const end = this.#texts.indexOf(0, begin);
-    return DECODER.decode(this.#texts.subarray(begin, end < 0 ? this.#texts.length : end));
+    return decodeLoosely(this.#texts.subarray(begin, end < 0 ? this.#texts.length : end));
   }
 }
 

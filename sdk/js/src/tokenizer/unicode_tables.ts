@@ -4,19 +4,19 @@
 import { CharacterClass } from "./character_class.js";
 
 /** Dropped by clean_text. */
-export const REMOVED = /* @__PURE__ */ new CharacterClass(
+export const REMOVED = /* @__PURE__ */ CharacterClass.of(
   "0-8 B-C E-1F 7F-9F AD 600-605 61C 6DD 70F 180E 200B-200F 202A-202E 2060-2064 2066-206F " +
   "E000-F8FF FEFF FFF9-FFFB FFFD 110BD 1BCA0-1BCA3 1D173-1D17A E0001 E0020-E007F F0000-FFFFD " +
   "100000-10FFFD",
 );
 
 /** Set apart by spaces by handle_chinese_chars. */
-export const IDEOGRAPHS = /* @__PURE__ */ new CharacterClass(
+export const IDEOGRAPHS = /* @__PURE__ */ CharacterClass.of(
   "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F",
 );
 
 /** Dropped by strip_accents. */
-export const MARKS = /* @__PURE__ */ new CharacterClass(
+export const MARKS = /* @__PURE__ */ CharacterClass.of(
   "300-36F 483-487 591-5BD 5BF 5C1-5C2 5C4-5C5 5C7 610-61A 64B-65F 670 6D6-6DC 6DF-6E4 6E7-6E8 " +
   "6EA-6ED 711 730-74A 7A6-7B0 7EB-7F3 816-819 81B-823 825-827 829-82D 859-85B 8E3-902 93A 93C " +
   "941-948 94D 951-957 962-963 981 9BC 9C1-9C4 9CD 9E2-9E3 A01-A02 A3C A41-A42 A47-A48 A4B-A4D " +
@@ -45,7 +45,7 @@ export const MARKS = /* @__PURE__ */ new CharacterClass(
 );
 
 /** Characters with a canonical decomposition; newer ones are left whole. */
-export const DECOMPOSED = /* @__PURE__ */ new CharacterClass(
+export const DECOMPOSED = /* @__PURE__ */ CharacterClass.of(
   "C0-C5 C7-CF D1-D6 D9-DD E0-E5 E7-EF F1-F6 F9-FD FF-10F 112-125 128-130 134-137 139-13E " +
   "143-148 14C-151 154-165 168-17E 1A0-1A1 1AF-1B0 1CD-1DC 1DE-1E3 1E6-1F0 1F4-1F5 1F8-21B " +
   "21E-21F 226-233 374 37E 385-38A 38C 38E-390 3AA-3B0 3CA-3CE 3D3-3D4 400-401 403 407 40C-40E " +
@@ -66,14 +66,14 @@ export const DECOMPOSED = /* @__PURE__ */ new CharacterClass(
 );
 
 /** Marks that strip_accents leaves but canonical ordering may move. */
-export const REORDERED = /* @__PURE__ */ new CharacterClass(
+export const REORDERED = /* @__PURE__ */ CharacterClass.of(
   "8D4-8E1 1B44 1BAA 1BF2-1BF3 1DFB 302E-302F A953 A9C0 111C0 11235 1134D 11442 11446 116B6 " +
   "11C3F 1D15E-1D166 1D16D-1D172 1D1BB-1D1C0 1E000-1E006 1E008-1E018 1E01B-1E021 1E023-1E024 " +
   "1E026-1E02A 1E944-1E94A",
 );
 
 /** Words of their own. */
-export const PUNCTUATION = /* @__PURE__ */ new CharacterClass(
+export const PUNCTUATION = /* @__PURE__ */ CharacterClass.of(
   "21-2F 3A-40 5B-60 7B-7E A1 A7 AB B6-B7 BB BF 37E 387 55A-55F 589-58A 5BE 5C0 5C3 5C6 5F3-5F4 " +
   "609-60A 60C-60D 61B 61E-61F 66A-66D 6D4 700-70D 7F7-7F9 830-83E 85E 964-965 970 AF0 DF4 E4F " +
   "E5A-E5B F04-F12 F14 F3A-F3D F85 FD0-FD4 FD9-FDA 104A-104F 10FB 1360-1368 1400 166D-166E " +
@@ -92,12 +92,12 @@ export const PUNCTUATION = /* @__PURE__ */ new CharacterClass(
 );
 
 /** What stands between words. */
-export const WHITESPACE = /* @__PURE__ */ new CharacterClass(
+export const WHITESPACE = /* @__PURE__ */ CharacterClass.of(
   "9-D 20 85 A0 1680 2000-200A 2028-2029 202F 205F 3000",
 );
 
 /** Characters of words. */
-export const WORD_CHARACTERS = /* @__PURE__ */ new CharacterClass(
+export const WORD_CHARACTERS = /* @__PURE__ */ CharacterClass.of(
   "30-39 41-5A 5F 61-7A AA B5 BA C0-D6 D8-F6 F8-2C1 2C6-2D1 2E0-2E4 2EC 2EE 300-374 376-377 " +
   "37A-37D 37F 386 388-38A 38C 38E-3A1 3A3-3F5 3F7-481 483-52F 531-556 559 560-588 591-5BD 5BF " +
   "5C1-5C2 5C4-5C5 5C7 5D0-5EA 5EF-5F2 610-61A 620-669 66E-6D3 6D5-6DC 6DF-6E8 6EA-6FC 6FF " +

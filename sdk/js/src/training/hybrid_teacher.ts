@@ -4,6 +4,7 @@
  * softmax of its hybrid score says, teaches that ranking.
  */
 
+import { fromEnd } from "../lists.js";
 import { InvalidInputError } from "../errors.js";
 import type { Batches } from "./batches.js";
 import { type DocumentVectors, withRandom } from "./documents.js";
@@ -84,7 +85,7 @@ export class HybridBatches {
       const chosen = withRandom(best, this.#candidates, count, draw);
       shown.set(this.#documents.vectors(chosen), line * most * dimension);
       shownMask.fill(1, line * most, line * most + chosen.length);
-      const drawn = draw.random() * (upTo.at(-1) as number);
+      const drawn = draw.random() * (fromEnd(upTo) as number);
       const place = upTo.findIndex((sum) => sum > drawn);
       opened[line] = BigInt(place < 0 ? best.length - 1 : place); // where the product was rounded up
     }

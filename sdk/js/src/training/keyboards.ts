@@ -6,6 +6,8 @@
  * and the rows are shifted as on a physical board, so two keys are neighbours when they touch.
  */
 
+import { MARKS } from "../unicode_classes.js";
+
 const ROW_SHIFTS = [0, 0.25, 0.75];
 
 // The first layout that has a character decides; the national variants stand after their script's
@@ -69,5 +71,5 @@ function touch(across: number, down: number): boolean {
 
 /** Every key is a letter or a combining mark. */
 function isMark(key: string): boolean {
-  return /\p{M}/u.test(key);
+  return Array.from(key).some((character) => MARKS.begins(character));
 }

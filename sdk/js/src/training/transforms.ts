@@ -3,6 +3,7 @@
  * bytes to the last bit. So norms are summed as numpy sums (pairwise) and then exactly.
  */
 
+import { fromEnd } from "../lists.js";
 import type { AdapterTensors } from "../bundle/adapter_tensors.js";
 import type { RawTensor } from "../bundle/safetensors.js";
 import { InvalidInputError } from "../errors.js";
@@ -172,7 +173,7 @@ function exactSum(values: readonly number[]): number {
     low = y - (high - x);
   }
   // What is cut off decides where two numbers are equally near.
-  const next = partials.at(-1) ?? 0;
+  const next = fromEnd(partials) ?? 0;
   if ((low < 0 && next < 0) || (low > 0 && next > 0)) {
     const doubled = low * 2;
     const moved = high + doubled;

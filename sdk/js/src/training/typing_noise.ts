@@ -1,18 +1,17 @@
 /**
  * Text as thumbs type it: letters dropped, doubled, swapped or hit on the key beside: Python's
  * `client/views/typing_noise.py`. Equal states of the generator give equal texts on both sides, as
- * far as both know the characters (Unicode's version is the platform's).
+ * far as both know the characters.
  */
 
+import { fromEnd } from "../lists.js";
 import { InvalidInputError } from "../errors.js";
 import { isBlank } from "../python_text.js";
 import { checkText } from "../texts.js";
+import { LETTERS, MARKS } from "../unicode_classes.js";
 import { compose, isSyllable, keystrokes } from "./hangul.js";
 import { neighbours } from "./keyboards.js";
 import type { Random } from "./random.js";
-
-const LETTER = /^\p{L}/u;
-const MARK = /^\p{M}/u;
 
 /** A mistyped letter, and how many of the letter and the one after it that stands for. */
 type Slip = readonly [typed: string, used: number];
@@ -39,7 +38,7 @@ export function mistype(text: string, rate: number, random: Random): string {
   let at = 0;
   while (at < letters.length) {
     const letter = letters[at] as string;
-    if (!LETTER.test(letter) || random.random() >= rate) {
+    if (!LETTERS.begins(letter) || random.random() >= rate) {
       typed += letter;
       at++;
       continue;
@@ -55,8 +54,8 @@ export function mistype(text: string, rate: number, random: Random): string {
 function lettersOf(text: string): string[] {
   const letters: string[] = [];
   for (const character of text) {
-    const before = letters.at(-1);
-    if (before !== undefined && MARK.test(character) && LETTER.test(before)) {
+    const before = fromEnd(letters);
+    if (before !== undefined && MARKS.begins(character) && LETTERS.begins(before)) {
       letters[letters.length - 1] = before + character;
     } else {
       letters.push(character);
@@ -71,7 +70,7 @@ function slipOf(letter: string, following: string, random: Random): Slip {
     ["", 1],
     [(Array.from(letter)[0] ?? "") + letter, 1],
   ];
-  if (LETTER.test(following) && following !== letter) slips.push([following + letter, 2]);
+  if (LETTERS.begins(following) && following !== letter) slips.push([following + letter, 2]);
   const replaced = beside(letter, random);
   if (replaced) slips.push([replaced, 1]);
   return random.choice(slips);

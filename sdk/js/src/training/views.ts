@@ -7,12 +7,14 @@
  * and two heavy ones, each derived from its light one.
  */
 
+import { fromEnd } from "../lists.js";
 import { InvalidInputError } from "../errors.js";
 import { isBlank, repr, stripped } from "../python_text.js";
 import { checkText } from "../texts.js";
 import { compose, isSyllable, keystrokes } from "./hangul.js";
 import type { Random } from "./random.js";
 import { mistype } from "./typing_noise.js";
+import { LETTERS, LOWERCASE, MARKS, NUMBERS, UPPERCASE } from "../unicode_classes.js";
 
 /** What makes views of queries. Equal generators give equal views. */
 export interface Augmenter {
@@ -31,10 +33,6 @@ export interface ViewPlan {
 }
 
 const JOINER = "\u200d";
-const MARK = /^\p{M}/u;
-const WORD = /[\p{L}\p{N}]$/u;
-const UPPER = /^\p{Uppercase}$/u;
-const LOWER = /^\p{Lowercase}$/u;
 
 /** Each letter mistyped with probability `rate`. */
 export function typo(rate = 0.08): Augmenter {
@@ -75,7 +73,7 @@ export const noiseCase: Augmenter = {
     const small = characters.map((character) => mapped(character, character.toLowerCase()));
     const capital = characters.map((character) => mapped(character, character.toUpperCase()));
     const first = characters.findIndex((_, i) => small[i] !== capital[i]);
-    const starts = characters.map((_, i) => i === 0 || !WORD.test(characters[i - 1] ?? ""));
+    const starts = characters.map((_, i) => i === 0 || !isOfWord(characters[i - 1] ?? ""));
     const styles = [
       small.join(""),
       capital.join(""),
@@ -86,6 +84,10 @@ export const noiseCase: Augmenter = {
     return others.length ? random.choice(others) : text;
   },
 };
+
+function isOfWord(character: string): boolean {
+  return LETTERS.begins(character) || NUMBERS.begins(character);
+}
 
 /** The query itself; the other network makes it a view. */
 export const dropoutView: Augmenter = {
@@ -147,9 +149,9 @@ function view(text: string, random: Random, augmenters: readonly Augmenter[]): s
 function pieces(text: string): string[] {
   const found: string[] = [];
   for (const character of text) {
-    const before = found.at(-1) ?? "";
+    const before = fromEnd(found) ?? "";
     const tied =
-      before !== "" && (MARK.test(character) || character === JOINER || before.endsWith(JOINER));
+      before !== "" && (MARKS.begins(character) || character === JOINER || before.endsWith(JOINER));
     if (tied && !isBlank(before) && !isBlank(character)) found[found.length - 1] = before + character;
     else found.push(character);
   }
@@ -164,9 +166,9 @@ function strokes(character: string): string[] {
 /** `changed`, another case of `character`, where that comes back from it. */
 function mapped(character: string, changed: string): string {
   if (Array.from(changed).length !== 1) return character;
-  const swapped = UPPER.test(changed)
+  const swapped = UPPERCASE.begins(changed)
     ? changed.toLowerCase()
-    : LOWER.test(changed)
+    : LOWERCASE.begins(changed)
       ? changed.toUpperCase()
       : changed;
   return swapped === character ? changed : character;

@@ -1,4 +1,5 @@
 /** From an index to the next version of it, in memory: the publisher's files stay as they are. */
+import { fromEnd } from "../../lists.js";
 import type { Key } from "../../bundle/signature.js";
 import {
   ArtifactError,
@@ -50,7 +51,7 @@ export async function withDeltas<T extends Base>(
     deltas.map((bytes, i) => Delta.open(bytes, `deltas[${i}]`, publicKey)),
   );
   checkChain(base, opened);
-  const last = opened.at(-1);
+  const last = fromEnd(opened);
   if (!last) return base;
   if (base.documents.deleted.length) {
     throw new ArtifactError(
