@@ -11,6 +11,7 @@ from pathlib import Path
 from pocketquery.sdk.tokenizers import bert_unicode
 from pocketquery.sdk.tokenizers.added_tokens import is_word_character
 from pocketquery.sdk.tokenizers.bert_unicode import CharacterClass
+from tests.sdk.javascript_terms import runs
 
 TARGET = Path(__file__).parents[2] / "sdk" / "js" / "src" / "tokenizer" / "unicode_tables.ts"
 
@@ -38,15 +39,25 @@ def tables() -> str:
         assert isinstance(found, CharacterClass)
         parts.append(_character_class(name, meaning, found.ranges))
     parts.append(_character_class("WORD_CHARACTERS", "Characters of words.", _word_ranges()))
-    pairs = _quoted(bert_unicode.LOWERCASED)
-    comment = "/** Lower case of letters younger than Unicode 14. */"
-    parts.append(f"{comment}\nexport const LOWERCASED =\n{pairs};\n")
+    comment = "/** Lower case beyond ASCII, for `mapOfRuns`: an engine's Unicode may be older. */"
+    parts.append(f"{comment}\nexport const LOWERCASED =\n{_quoted(runs(_lowercased()))};\n")
     return "\n".join(parts)
 
 
 def _character_class(name: str, meaning: str, ranges: str) -> str:
     call = f"/* @__PURE__ */ CharacterClass.of(\n{_quoted(ranges)},\n)"
     return f"/** {meaning} */\nexport const {name} = {call};\n"
+
+
+def _lowercased() -> list[tuple[int, int]]:
+    """Letters with their small letters, where those are single characters."""
+    young = {
+        int(capital, 16): int(small, 16)
+        for capital, small in (pair.split(">") for pair in bert_unicode.LOWERCASED.split())
+    }
+    old = {point: chr(point).lower() for point in range(128, 0x110000)}
+    known = {point: ord(small) for point, small in old.items() if len(small) == 1}
+    return [(point, small) for point, small in sorted((known | young).items()) if point != small]
 
 
 def _word_ranges() -> str:

@@ -5,6 +5,7 @@
  */
 import { stem } from "./porter.js";
 import { decodeLoosely, encodeUtf8 } from "../utf8.js";
+import { mapOfRuns } from "../tokenizer/character_class.js";
 import { FOLD, MARK, WORD } from "./term_tables.js";
 
 // Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
@@ -135,7 +136,7 @@ function decoded(bytes: Uint8Array): string {
 /** What a character of a word is folded to; empty where it separates words. */
 function foldOf(code: number): string {
   if (code >= 128) {
-    tables ??= { words: ranges(WORD), folds: folds() };
+    tables ??= { words: ranges(WORD), folds: mapOfRuns(FOLD) };
     return inRanges(tables.words, code)
       ? String.fromCodePoint(tables.folds.get(code) ?? code)
       : "";
@@ -173,16 +174,3 @@ function inRanges(bounds: number[], code: number): boolean {
   return 2 * low < bounds.length && bounds[2 * low]! <= code;
 }
 
-function folds(): Map<number, number> {
-  const found = new Map<number, number>();
-  const fields = numbers(FOLD);
-  let first = 0;
-  for (let i = 0; i < fields.length; i += 4) {
-    first += fields[i]!;
-    for (let n = 0; n < fields[i + 1]!; n++) {
-      const code = first + n * fields[i + 2]!;
-      found.set(code, code + fields[i + 3]!);
-    }
-  }
-  return found;
-}

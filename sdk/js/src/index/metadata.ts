@@ -55,7 +55,7 @@ export function wholeNumber(value: bigint): number | bigint {
   if (value >= -INT64 && value < INT64) {
     return Number.isSafeInteger(Number(value)) ? Number(value) : value;
   }
-  if (value < FLOAT64 && value > -FLOAT64) return canonical(Number(value));
+  if (value < FLOAT64 && value > -FLOAT64) return canonical(Number(String(value))); // beyond 64 bits Hermes knows no other way
   return value > 0n ? Infinity : -Infinity;
 }
 

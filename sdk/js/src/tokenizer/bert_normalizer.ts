@@ -7,7 +7,7 @@
  * other: texts that hold one of those take the steps one by one.
  */
 
-import { parsePairs } from "./character_class.js";
+import { mapOfRuns } from "./character_class.js";
 import {
   DECOMPOSED,
   IDEOGRAPHS,
@@ -156,11 +156,12 @@ function stripMarks(text: string): string {
   return each(text, (c) => (MARKS.has(pointOf(c)) ? "" : c));
 }
 
-let youngLetters: Map<string, string> | null = null;
+let lowercased: Map<number, number> | null = null;
 
 function lowerCharacter(character: string): string {
-  youngLetters ??= parsePairs(LOWERCASED);
-  return youngLetters.get(character) ?? character.toLowerCase();
+  lowercased ??= mapOfRuns(LOWERCASED);
+  const small = lowercased.get(pointOf(character));
+  return small === undefined ? character.toLowerCase() : String.fromCodePoint(small);
 }
 
 /**

@@ -45,16 +45,18 @@ export class CharacterClass {
   }
 }
 
-/** "41>61 42>62" as a map from "A" to "a" and from "B" to "b". */
-export function parsePairs(pairs: string): Map<string, string> {
-  return new Map(
-    pairs.split(" ").map((pair) => {
-      const [before = "", after = ""] = pair.split(">");
-      return [character(before), character(after)];
-    }),
-  );
-}
-
-function character(digits: string): string {
-  return String.fromCodePoint(Number.parseInt(digits, 16));
+/**
+ * Code points and what they become, of runs of (first, number of characters, step between them, what to add
+ * to each): in base 36, signed, the first as its distance from the one before.
+ */
+export function mapOfRuns(runs: string): Map<number, number> {
+  const changed = new Map<number, number>();
+  const fields = runs.split(" ").map((digits) => Number.parseInt(digits, 36));
+  let first = 0;
+  for (let i = 0; i < fields.length; i += 4) {
+    const [distance = 0, count = 0, step = 0, added = 0] = fields.slice(i, i + 4);
+    first += distance;
+    for (let n = 0; n < count; n++) changed.set(first + n * step, first + n * step + added);
+  }
+  return changed;
 }

@@ -188,13 +188,24 @@ export const WORD_CHARACTERS = /* @__PURE__ */ CharacterClass.of(
   "2CEB0-2EBE0 2EBF0-2EE5D 2F800-2FA1D 30000-3134A 31350-323AF E0100-E01EF",
 );
 
-/** Lower case of letters younger than Unicode 14. */
+/** Lower case beyond ASCII, for `mapOfRuns`: an engine's Unicode may be older. */
 export const LOWERCASED =
-  "1C89>1C8A A7CB>264 A7CC>A7CD A7CE>A7CF A7D2>A7D3 A7D4>A7D5 A7DA>A7DB A7DC>19B 10D50>10D70 " +
-  "10D51>10D71 10D52>10D72 10D53>10D73 10D54>10D74 10D55>10D75 10D56>10D76 10D57>10D77 " +
-  "10D58>10D78 10D59>10D79 10D5A>10D7A 10D5B>10D7B 10D5C>10D7C 10D5D>10D7D 10D5E>10D7E " +
-  "10D5F>10D7F 10D60>10D80 10D61>10D81 10D62>10D82 10D63>10D83 10D64>10D84 10D65>10D85 " +
-  "16EA0>16EBB 16EA1>16EBC 16EA2>16EBD 16EA3>16EBE 16EA4>16EBF 16EA5>16EC0 16EA6>16EC1 " +
-  "16EA7>16EC2 16EA8>16EC3 16EA9>16EC4 16EAA>16EC5 16EAB>16EC6 16EAC>16EC7 16EAD>16EC8 " +
-  "16EAE>16EC9 16EAF>16ECA 16EB0>16ECB 16EB1>16ECC 16EB2>16ECD 16EB3>16ECE 16EB4>16ECF " +
-  "16EB5>16ED0 16EB6>16ED1 16EB7>16ED2 16EB8>16ED3";
+  "5c n 1 w o 7 1 w 14 o 2 1 1e 3 2 1 7 8 2 1 h n 2 1 1a 1 1 -3d 1 3 2 1 8 1 1 5u 1 2 2 1 4 1 1 " +
+  "5q 1 1 1 1 2 2 1 5p 2 1 1 1 3 1 1 27 1 1 1 5m 1 1 1 5n 1 1 1 1 2 1 1 5p 1 1 1 5r 2 1 1 5v 1 " +
+  "1 1 5t 1 1 1 1 4 1 1 5v 1 1 1 5x 2 1 1 5y 1 3 2 1 6 1 1 62 1 1 1 1 2 1 1 62 3 1 1 1 2 1 1 62 " +
+  "1 1 1 1 2 2 1 61 2 2 2 1 4 1 1 63 1 1 1 1 4 1 1 1 8 1 1 2 1 1 1 1 2 1 1 2 1 1 1 1 2 1 1 2 1 " +
+  "9 2 1 j 9 2 1 j 1 1 2 1 2 2 1 4 1 1 -2p 1 1 1 -1k 1 k 2 1 14 1 1 -3m 2 9 2 1 o 1 1 8bv 1 1 1 " +
+  "1 2 1 1 -4j 1 1 1 8bs 3 1 1 1 2 1 1 -5f 1 1 1 1x 1 1 1 1z 1 5 2 1 8a 2 2 1 6 1 1 1 9 1 1 38 " +
+  "7 1 1 12 2 3 1 11 4 1 1 1s 2 2 1 1r 3 h 1 w i 9 1 w 18 1 1 8 9 c 2 1 s 1 1 -1o 3 1 1 1 2 1 1 " +
+  "-7 1 1 1 1 3 3 1 -3m 3 g 1 28 g w 1 w 28 h 2 1 16 r 2 1 1i 1 1 f 1 7 2 1 f 1c 2 1 2p 12 1 1c " +
+  "29b 12 1 5ls 13 1 1 5ls 6 1 1 5ls k3 28 1 tzk 28 6 1 8 1p5 1 1 1 7 17 1 -2bk 19 3 1 -2bk 8z " +
+  "23 2 1 4e 1 1 -5vj 2 1c 2 1 2w 8 1 -8 g 6 1 -8 g 8 1 -8 g 8 1 -8 g 6 1 -8 h 4 2 -8 f 8 1 -8 " +
+  "w 8 1 -8 g 8 1 -8 g 8 1 -8 g 2 1 -8 2 2 1 -22 2 1 1 -9 c 4 1 -2e 4 1 1 -9 c 2 1 -8 2 2 1 -2s " +
+  "e 2 1 -8 2 2 1 -34 2 1 1 -7 c 2 1 -3k 2 2 1 -3i 2 1 1 -9 8a 1 1 -5st 4 1 1 -6gv 1 1 1 -6di 7 " +
+  "1 1 s 1a g 1 g z 1 1 1 mr q 1 q 1fu 1c 1 1c 2o 1 1 1 2 1 1 -8af 1 1 1 -2xy 1 1 1 -89z 3 3 2 " +
+  "1 6 1 1 -8bg 1 1 1 -8al 1 1 1 -8bj 1 1 1 -8bi 2 1 1 1 3 1 1 1 9 2 1 -8cf 2 1e 2 1 2z 2 2 1 7 " +
+  "1 1 1 nym n 2 1 1s e 2 1 4i 7 2 1 g v 2 1 1z 2 2 1 4 1 1 -r9g 1 5 2 1 d 1 1 1 2 1 1 -wmg 3 2 " +
+  "2 1 6 a 2 1 k 1 1 -wn8 1 1 1 -wnj 1 1 1 -wnf 1 1 1 -wn5 1 1 1 -wn8 2 1 1 -wlu 1 1 1 -wmi 1 1 " +
+  "1 -wlx 1 1 1 ps 1 8 2 1 g 1 1 -1c 1 1 1 -wn7 1 1 1 -raw 1 2 2 1 4 1 1 -wo7 1 8 2 1 g 1 1 " +
+  "-wu9 p 1 1 1 h7w q 1 w yn 14 1 14 4w 10 1 14 5c b 1 13 c f 1 13 g 7 1 13 8 2 1 13 1d8 1f 1 " +
+  "1s 5s m 1 w 28g w 1 w gww w 1 w 2o p 1 r o68 y 1 y";

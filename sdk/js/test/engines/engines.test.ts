@@ -1,0 +1,158 @@
+/** Search, tokenizers and store in Hermes, which runs React Native's apps, and in QuickJS. */
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { type PluginItem, transformSync } from "@babel/core";
+import { build } from "esbuild";
+import { load } from "pocketquery/node";
+import { getQuickJS } from "quickjs-emscripten";
+import { CONFORMANCE, EXPECTED, PACKAGE, TINY } from "../fixtures.js";
+import { type Answers, type Data, run } from "./runner.js";
+
+/** What Metro's preset for Hermes does by Babel: Hermes 0.12 has no classes, nor async arrows. */
+const PLUGINS: PluginItem[] = [
+  "class-static-block", "class-properties", "private-methods", "classes", "block-scoping", "destructuring",
+  "async-generator-functions", "async-to-generator", "named-capturing-groups-regex",
+].map((name) => [`@babel/plugin-transform-${name}`, name === "destructuring" ? { useBuiltIns: true } : {}]);
+
+/** All cases take an interpreter minutes: POCKETQUERY_SLOW=1. Else one in so many. */
+const STEP = process.env["POCKETQUERY_SLOW"] ? 1 : 25;
+const LEAST_CASES = 3_900 / STEP; // less would mean that something was not read
+
+function some<T>(cases: readonly T[]): T[] {
+  return cases.filter((_, i) => i % STEP === 0);
+}
+
+function someOf(answers: Answers): Answers {
+  return { size: answers.size, searches: some(answers.searches), filters: some(answers.filters ?? []) };
+}
+
+function text(...path: string[]): string {
+  const data = readFileSync(join(CONFORMANCE, ...path));
+  return (path[path.length - 1]!.endsWith(".gz") ? gunzipSync(data) : data).toString("utf8");
+}
+
+function packed(...path: string[]): Record<string, string> {
+  const folder = join(CONFORMANCE, ...path);
+  return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "base64")]));
+}
+
+/** What the runner is given, as JSON. */
+async function packedData(): Promise<string> {
+  const encoder = await load(TINY);
+  const { searches } = JSON.parse(text("search", "expected.json")) as { searches: Data["search"]["searches"] };
+  const vectors: Record<string, number[]> = {};
+  for (const { query } of searches) vectors[query] = Array.from(await encoder.encodeQuery(query));
+  await encoder.close();
+  const { base, compact, earlier, changed, changes, terms } = JSON.parse(text("index", "expected.json.gz")) as Data;
+  const models = Object.entries(EXPECTED.models).map(([name, { texts, ids }]) => ({
+    model: readFileSync(join(CONFORMANCE, "encoder", `${name}.model`), "base64"),
+    texts: some(texts),
+    ids: some(ids),
+  }));
+  const wordpiece = JSON.parse(text("tokenizer", "wordpiece.json.gz")) as Data["wordpiece"];
+  const data: Data = {
+    indexes: {
+      base: packed("index", "base"),
+      compact: packed("index", "compact"),
+      earlier: packed("index", "earlier"),
+      search: packed("search", "index"),
+    },
+    dimension: 24,
+    base: someOf(base),
+    compact: someOf(compact),
+    earlier: someOf(earlier),
+    changed: someOf(changed),
+    changes,
+    terms: some(terms),
+    search: { size: 30, searches },
+    vectors,
+    wordpiece: {
+      tokenizer: wordpiece.tokenizer,
+      texts: some(wordpiece.texts),
+      cases: wordpiece.cases.filter((_, i) => STEP === 1 || i % 6 === 2).map((one) => ({ ...one, ids: some(one.ids) })),
+    },
+    sentencepiece: models,
+    lives: some(JSON.parse(text("store", "store.json.gz")).lives),
+    older: some(JSON.parse(text("lineage", "lineages.json.gz")).older),
+    views: ["how do plants make sugar", "Ωmega ñandú", "한국어 검색", "שלום עולם"],
+  };
+  return JSON.stringify(data);
+}
+
+async function bundled(): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [join(PACKAGE, ".test", "engines", "main.js")],
+    bundle: true,
+    format: "iife",
+    target: "es2022",
+    write: false,
+    external: ["onnxruntime-*", "node:*"],
+    logLevel: "error",
+  });
+  const options = { plugins: PLUGINS, configFile: false, babelrc: false, compact: false, cwd: PACKAGE } as const;
+  return transformSync(outputFiles[0]!.text, options)!.code!;
+}
+
+/** The engine's own program, which must be there: a test that is passed over would say nothing. */
+function hermes(): string {
+  const folder = { linux: "linux64-bin", darwin: "osx-bin", win32: "win64-bin" }[process.platform as "linux"];
+  return join(dirname(createRequire(import.meta.url).resolve("hermes-engine-cli/package.json")), folder, "hermes");
+}
+
+function inHermes(code: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "pocketquery-hermes-"));
+  try {
+    const file = join(folder, "main.js");
+    writeFileSync(file, code);
+    const { stdout, stderr, error } = spawnSync(hermes(), ["-w", file], { encoding: "utf8", maxBuffer: 1 << 26 });
+    if (error) throw error;
+    return `${stdout}${stderr}`;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function inQuickJs(code: string): Promise<string> {
+  const context = (await getQuickJS()).newContext();
+  const lines: string[] = [];
+  const print = context.newFunction("print", (line) => void lines.push(context.getString(line)));
+  context.setProp(context.global, "print", print);
+  print.dispose();
+  context.unwrapResult(context.evalCode(code)).dispose();
+  context.unwrapResult(context.runtime.executePendingJobs());
+  return lines.join("\n");
+}
+
+const prepared = Promise.all([packedData(), bundled()]);
+
+async function expected(): Promise<string[]> {
+  const lines: string[] = [];
+  await run((await prepared)[0], (line) => void lines.push(line));
+  return lines;
+}
+
+async function assertSame(inEngine: (code: string) => string | Promise<string>): Promise<void> {
+  const [data, code] = await prepared;
+  const said = (await inEngine(`globalThis.DATA = ${JSON.stringify(data)};\n${code}`)).trim().split("\n");
+  assert.deepEqual(said, await expected());
+}
+
+test("in Node everything is as in Python", async () => {
+  const lines = await expected();
+  assert.equal(lines.pop(), "done");
+  const parts = lines.map((line) => JSON.parse(line) as { part: string; cases: number; wrong: unknown[] });
+  assert.deepEqual(parts.filter(({ cases, wrong }) => !cases || wrong.length), []);
+  const cases = parts.reduce((sum, part) => sum + part.cases, 0);
+  assert.ok(cases > LEAST_CASES, `${cases} cases`);
+});
+
+test("in Hermes everything is as in Node", () => assertSame(inHermes));
+
+test("in QuickJS everything is as in Node", () => assertSame(inQuickJs));
