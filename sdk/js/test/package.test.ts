@@ -49,7 +49,7 @@ test("the packed files and their sizes", () => {
     assert.ok(size < 46_000, `${name} has ${size} bytes, compressed`);
   }
   const search = gzipSync(readFileSync(join(PACKAGE, "dist", "pocketquery.search.worker.min.js"))).length;
-  assert.ok(search < 72_000, `the worker with an index has ${search} bytes, compressed`);
+  assert.ok(search < 73_000, `the worker with an index has ${search} bytes, compressed`);
 });
 
 function sum(sizes: readonly number[]): number {
