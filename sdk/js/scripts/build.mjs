@@ -1,13 +1,19 @@
 /** `npm run build`: src/ to dist/, and single files for pages that use no bundler. */
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 if (process.argv.includes("--clean")) rmSync("dist", { recursive: true, force: true });
 execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "."], { stdio: "inherit" });
+// TypeScript before 5.7 knows typed arrays without the kind of their buffer.
+for (const file of readdirSync("dist", { recursive: true }).filter((name) => name.endsWith(".d.ts"))) {
+  const text = readFileSync(`dist/${file}`, "utf8");
+  const plain = text.replace(/\b(\w+Array)<ArrayBuffer(Like)?>/g, "$1");
+  if (plain !== text) writeFileSync(`dist/${file}`, plain);
+}
 const single = { bundle: true, minify: true, format: "esm", target: "es2022", logLevel: "warning" };
 await build({
   ...single,
@@ -40,6 +46,28 @@ for (const [file, other] of [["chacha20", "@noble/ciphers"], ["hashes", "@noble/
     allowOverwrite: true,
     banner: { js: `/* ${other}\n\n${licence} */` },
   });
+}
+// For `require`, in Jest above all: one file, so that each class is there once, and a name for each entry.
+const { exports: entries } = JSON.parse(readFileSync("package.json", "utf8"));
+const required = Object.values(entries).filter(({ node }) => node?.require !== undefined);
+await build({
+  ...single,
+  minify: false, // Node shows the line of an error that nobody catches
+  stdin: {
+    contents: required.map((entry, i) => `export * as entry${i} from "${entry.default}";`).join("\n"),
+    resolveDir: ".",
+  },
+  format: "cjs",
+  platform: "node",
+  external: ["onnxruntime-node"],
+  supported: { "dynamic-import": false }, // which Jest refuses
+  define: { "import.meta.url": "__url" },
+  banner: { js: 'const __url = require("node:url").pathToFileURL(__filename).href;' },
+  outfile: "dist/required.cjs",
+});
+mkdirSync("dist/require", { recursive: true });
+for (const [i, { node }] of required.entries()) {
+  writeFileSync(node.require, `module.exports = require("../required.cjs").entry${i};\n`);
 }
 if (existsSync("../default")) {
   rmSync("default", { recursive: true, force: true }); // the bundle that comes along, as in Python

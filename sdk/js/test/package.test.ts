@@ -39,7 +39,7 @@ test("the packed files and their sizes", () => {
   ];
   const strange = packed.files
     .map(({ path }) => path)
-    .filter((path) => !/^dist\/[\w/.-]+\.(js|d\.ts)$|^(README\.md|LICENSE|package\.json)$|^default\/\w+\.\w+$/.test(path));
+    .filter((path) => !/^dist\/[\w/.-]+\.(js|cjs|d\.ts)$|^(README\.md|LICENSE|package\.json)$|^default\/\w+\.\w+$/.test(path));
   assert.deepEqual(strange, []);
   const bundle = packed.files.filter(({ path }) => path.startsWith("default/")).map(({ path }) => path);
   const code = packed.size - sum(bundle.map((path) => gzipSync(readFileSync(join(PACKAGE, path))).length));
@@ -67,7 +67,7 @@ test("the built-in bundle is Python's, and opens without being named", async () 
   assert.deepEqual(mine, readFileSync(join(PACKAGE, "..", "default", "manifest.json")));
 });
 
-const MOST_CODE = 525_000; // bytes packed, beside the bundle: five builds and their types
+const MOST_CODE = 680_000; // bytes packed, beside the bundle: five builds, their types, and one for `require`
 
 async function bundled(code: string): Promise<number> {
   const { outputFiles } = await build({
@@ -176,6 +176,59 @@ test("installed alone it encodes in Node, too, without onnxruntime", () => {
     assert.match(failed.stderr, /MissingExtraError: the package "onnxruntime-node" is there and cannot be loaded; install it again/);
   } finally {
     rmSync(place, { recursive: true });
+  }
+});
+
+test("without import: require has the same names, with one class of each", () => {
+  const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
+    exports: Record<string, { node?: { require: string }; default: string }>;
+  };
+  const entries = Object.entries(exports).filter(([, { node }]) => node !== undefined);
+  assert.deepEqual(entries.map(([entry]) => entry), [".", "./node", "./runtime", "./index", "./training", "./gateway", "./releases", "./store"]);
+  const code = `(async () => {
+    for (const entry of ${JSON.stringify(entries.map(([entry]) => `pocketquery${entry.slice(1)}`))}) {
+      const names = (module) => Object.keys(module).filter((name) => name !== "default" && name !== "module.exports").sort().join();
+      if (names(require(entry)) !== names(await import(entry))) throw new Error(entry);
+    }
+    const { InvalidInputError, load } = require("pocketquery/node");
+    const { MemoryChanges, openIndex } = require("pocketquery/index");
+    const encoder = await load();
+    const index = await openIndex(null, { encoder, changes: new MemoryChanges() });
+    await index.add([{ id: "a", text: "the sea" }, { id: "b", text: "how to get your money back" }]);
+    console.log((await index.search("a refund"))[0].id);
+    await index.search(7).catch((error) => console.log(error instanceof InvalidInputError));
+    await encoder.close();
+  })();`;
+  const shown = execFileSync(process.execPath, ["--input-type=commonjs", "-e", code], { cwd: PACKAGE, encoding: "utf8" });
+  assert.equal(shown, "b\ntrue\n");
+});
+
+test("the types are known to TypeScript before 5.7, too", () => {
+  const typed = readdirSync(join(PACKAGE, "dist"), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".d.ts"));
+  assert.ok(typed.length > 100);
+  for (const name of typed) assert.doesNotMatch(readFileSync(join(PACKAGE, "dist", name), "utf8"), /Array<ArrayBuffer/, name);
+});
+
+test("what React Native and workers bundle neither asks where it lies nor imports an address", () => {
+  const reached = (file: string, seen = new Set<string>()): Set<string> => {
+    if (seen.has(file)) return seen;
+    seen.add(file);
+    const code = readFileSync(file, "utf8");
+    for (const [, next = ""] of code.matchAll(/(?:from|import) "(\.[^"]+)"/g)) reached(join(dirname(file), next), seen);
+    return seen;
+  };
+  const entries = ["main", "index/index", "store", "training", "gateway", "releases", "secure/secure", "runtime/runtime"];
+  for (const entry of entries) {
+    for (const file of reached(join(PACKAGE, "dist", `${entry}.js`))) {
+      assert.doesNotMatch(readFileSync(file, "utf8").replace(/\/\*[^]*?\*\//g, ""), /import\.meta|\bimport\(/, file);
+    }
+  }
+  for (const name of ["worker", "search.worker"]) {
+    const code = readFileSync(join(PACKAGE, "dist", `pocketquery.${name}.min.js`), "utf8");
+    assert.doesNotMatch(code, /import\.meta/);
+    const imports = [...code.matchAll(/\bimport\(([^)]*)\)/g)].map((match) => match[1] ?? "");
+    assert.equal(imports.length, 1);
+    for (const hint of ["webpackIgnore: true", "turbopackIgnore: true", "@vite-ignore"]) assert.ok(imports[0]?.includes(hint), hint);
   }
 });
 
