@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pocketquery.distill.exportable import check_exportable
 from pocketquery.distill.pruning.product_quantization import (
     expand_vocabulary,
     quantise_vocabulary,
@@ -24,7 +25,12 @@ from pocketquery.distill.student import (
 )
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.training import TrainingConfig, interpolate, train
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.errors import (
+    ArtifactError,
+    InvalidInputError,
+    SpaceMismatchError,
+    UnknownModelError,
+)
 from pocketquery.sdk.files import real_path, write_atomic
 from pocketquery.sdk.validation import check, number
 from pocketquery.server.modeling import SentenceEncoder
@@ -143,12 +149,14 @@ def distill(
             kept.check_kept(output)
     check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
+    _check_padding(teacher)
     shape = StudentShape.parse(student.shape)
     if start is None:
         encoder, statistics = _untrained(teacher, student, shape, config.seed, [*texts, *documents])
     else:
         encoder = copy.deepcopy(start)
         statistics = start.space.get("report", {}).get("vocabulary_statistics", {})
+        check_exportable(encoder)
         quantise_vocabulary_again(encoder)
         if feed_forward is not None:
             widen_student(encoder, teacher, shape, student.layers)
@@ -263,6 +271,18 @@ def _config_of(
         return config
     shape = replace(StudentShape.parse(config.shape), intermediate=feed_forward)
     return replace(config, shape=str(shape))
+
+
+def _check_padding(teacher: SentenceEncoder) -> None:
+    """Raise where a text's vector depends on the texts that it is encoded with."""
+    text = "a"
+    apart = teacher.encode([text])[0] @ teacher.encode([text, "a longer text beside it"])[0]
+    if not apart > 1 - 1e-4:
+        raise UnknownModelError(
+            f"{teacher.name}: the vector of a text depends on the texts beside it (cosine "
+            f"{apart:.3f}), since padding on the {teacher.tokenizer.padding_side} moves its "
+            'positions; say "padding_side": "right" in tokenizer_config.json'
+        )
 
 
 def _keep_log(work: Path, output: Path) -> None:

@@ -12,18 +12,18 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
+from pocketquery.distill.exportable import check_backbone, check_exportable
 from pocketquery.distill.pruning.width_pruning import (
     copy_narrowed,
     identity_head,
     kept_dimensions,
     widen_feed_forward,
 )
-from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, whole
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = [
-    "ARCHITECTURES",
     "PRESETS",
     "StudentConfig",
     "StudentShape",
@@ -36,10 +36,6 @@ __all__ = [
 
 PRESETS = ("2x128", "2x256", "2x384", "3x384", "4x256", "6x384")
 """Measured shapes, smallest first; any other ``LAYERSxWIDTH`` works too."""
-
-
-ARCHITECTURES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
-"""Values of ``model_type`` in config.json whose students can be exported."""
 
 
 _SHAPE = re.compile(
@@ -154,13 +150,14 @@ def build_student(
         InvalidInputError: more layers than the teacher has, a layer it does not have, a shape
             wider than the teacher, a linear head where none is needed, or a table that the
             dimensions of a byte do not divide.
-        UnknownModelError: an architecture that cannot be exported.
+        UnknownModelError: no bundle could be made of such a student.
     """
     _check_shape(teacher, shape)
     config = copy.deepcopy(teacher.backbone.config)
     config.num_hidden_layers = shape.layers
     config.hidden_dropout_prob = 0.0  # the teacher's vectors are exact targets: no regulariser
     config.attention_probs_dropout_prob = 0.0
+    config.chunk_size_feed_forward = 0  # changes no value, and a graph has no chunks
     config.intermediate_size = min(shape.intermediate or 4 * shape.width, config.intermediate_size)
     same_width = shape.width == teacher.hidden_size
     if not same_width:
@@ -184,15 +181,19 @@ def build_student(
         "dimension": teacher.dimension,
         "teacher": teacher.name,
     }
-    return SentenceEncoder(
+    tokenizer = copy.deepcopy(teacher.tokenizer)
+    tokenizer.padding_side = "right"
+    student = SentenceEncoder(
         backbone,
-        copy.deepcopy(teacher.tokenizer),
+        tokenizer,
         pooling=teacher.pooling,
         head=head,
         prompts=teacher.prompts,
         max_length=min(max_length, teacher.max_length),
         space=space,
     )
+    check_exportable(student)
+    return student
 
 
 def student_shape(student: SentenceEncoder, teacher: SentenceEncoder) -> StudentShape:
@@ -240,12 +241,7 @@ def widen_student(
 
 def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:
     """What would fail only after the training, or be ignored without a word."""
-    kind = teacher.backbone.config.model_type
-    if kind not in ARCHITECTURES:
-        raise UnknownModelError(
-            f'a student of the architecture "{kind}" could not be exported; expected a teacher '
-            f"that is one of {', '.join(ARCHITECTURES)}"
-        )
+    check_backbone(teacher.backbone.config)
     if shape.width > teacher.hidden_size:
         raise InvalidInputError(
             f"the student is {shape.width} wide and its teacher {teacher.hidden_size}; expected a "

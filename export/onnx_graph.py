@@ -14,12 +14,13 @@ import numpy as np
 import onnx
 from torch import nn
 
+from pocketquery.distill.exportable import HEAD_ACTIVATIONS, check_exportable
 from pocketquery.export.adapter import add_adapter, add_low_rank_path
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
 from pocketquery.export.product_codes import write_product_codes
 from pocketquery.export.trunk import STATES, export_trunk
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
-from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, one_of
 from pocketquery.server.modeling import SentenceEncoder
 
@@ -31,8 +32,6 @@ AdapterTrain = Literal["both", "up"]
 
 _RANK = 8
 _DESCRIBED, _DESCRIBED_TENSOR = 3000, 120  # bytes of a release that are not values, at most
-
-_ACTIVATIONS = {nn.GELU: "Gelu", nn.Tanh: "Tanh", nn.ReLU: "Relu"}
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,10 @@ def build_graph(
     """Build the float32 graph of ``student``; the same student and options give the same bytes.
 
     Raises:
-        UnknownModelError: an architecture, pooling or head that cannot be exported.
+        UnknownModelError: what ``check_exportable`` refuses.
         MissingExtraError: the packages of the extra "export" are not installed.
     """
-    if student.pooling == "eos":
-        raise UnknownModelError(
-            'pooling "eos" cannot be exported; supported are "mean" and "cls". Distil into a '
-            "student with one of these"
-        )
+    check_exportable(student)
     rng = np.random.default_rng(options.adapter_seed)
     editor = GraphEditor(export_trunk(student.backbone, opset=options.opset))
     write_product_codes(editor, student.backbone.config)
@@ -150,20 +145,10 @@ def _head(
                 name = f"head.{linear_layers}"
                 vector = add_low_rank_path(editor, vector, name, rank, rng, fixed_down=fixed_down)
             linear_layers += 1
-        elif type(module) in _ACTIVATIONS:
-            operator = _ACTIVATIONS[type(module)]
-            if getattr(module, "approximate", "none") != "none":
-                raise UnknownModelError(
-                    "the head uses GELU's approximation; export takes the exact one"
-                )
+        elif type(module) in HEAD_ACTIVATIONS:
+            operator = HEAD_ACTIVATIONS[type(module)]
             domain = MICROSOFT if operator == "Gelu" else ""
             vector = editor.add(operator, [vector], f"head.activation.{index}", domain=domain)
-        elif not isinstance(module, nn.Identity | nn.Dropout):
-            known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
-            raise UnknownModelError(
-                f"the head holds a {type(module).__name__}; supported are Linear, {known} and "
-                "Identity"
-            )
     return vector
 
 

@@ -30,23 +30,22 @@ import onnx
 import torch
 from torch import nn
 
-from pocketquery.distill.student import ARCHITECTURES
+from pocketquery.distill.exportable import ARCHITECTURES, check_backbone
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.sdk.errors import MissingExtraError, UnknownModelError
 
-__all__ = ["SUPPORTED_ARCHITECTURES", "STATES", "export_trunk"]
-
-SUPPORTED_ARCHITECTURES = ARCHITECTURES
-"""Values of ``model_type`` in config.json whose graphs are tested."""
+__all__ = ["STATES", "export_trunk"]
 
 STATES = "last_hidden_state"
+
+_TOKEN_TYPES = "token_type_embeddings.weight"
 
 
 def export_trunk(backbone: nn.Module, *, opset: int = 17) -> onnx.ModelProto:
     """Export ``backbone`` without its pooler.
 
     Args:
-        backbone: a Hugging Face encoder, float32, of :data:`SUPPORTED_ARCHITECTURES`.
+        backbone: a Hugging Face encoder, float32, of :data:`ARCHITECTURES`.
         opset: ONNX operator set, 17 or later.
 
     Returns:
@@ -58,11 +57,7 @@ def export_trunk(backbone: nn.Module, *, opset: int = 17) -> onnx.ModelProto:
         MissingExtraError: optimum is not installed.
     """
     config: Any = backbone.config
-    if config.model_type not in SUPPORTED_ARCHITECTURES:
-        raise UnknownModelError(
-            f'the architecture "{config.model_type}" cannot be exported; supported are '
-            f"{', '.join(SUPPORTED_ARCHITECTURES)}. Distil into a student of one of these"
-        )
+    check_backbone(config)
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
         path = Path(folder) / "trunk.onnx"
         _export_with_optimum(_eager_copy(backbone), path, opset)
@@ -78,10 +73,16 @@ def export_trunk(backbone: nn.Module, *, opset: int = 17) -> onnx.ModelProto:
 
 def _eager_copy(backbone: nn.Module) -> nn.Module:
     """The same weights with the attention written out, which is what the optimiser recognises."""
-    config = copy.deepcopy(backbone.config)
+    config: Any = copy.deepcopy(backbone.config)
     build: Any = type(backbone)._from_config  # type: ignore[attr-defined]
+    # optimum traces with token types 0 and 1, of which only 0 stays in the graph.
+    one_type = getattr(config, "type_vocab_size", None) == 1
+    if one_type:
+        config.type_vocab_size = 2
     eager: nn.Module = build(config, attn_implementation="eager")
     weights = {name: value.detach().cpu() for name, value in backbone.state_dict().items()}
+    for name in [n for n in weights if one_type and n.endswith(_TOKEN_TYPES)]:
+        weights[name] = weights[name].repeat(2, 1)
     missing, unexpected = eager.load_state_dict(weights, strict=False)
     strangers = [n for n in missing if not n.startswith("pooler.")] + list(unexpected)
     if strangers:
@@ -135,7 +136,7 @@ def _set_token_types_to_zero(editor: GraphEditor) -> None:
     """Replace the look-up of token types by its row 0: queries are one segment."""
     for node in editor.nodes("Gather"):
         table = node.input[0]
-        if table.endswith("token_type_embeddings.weight") and editor.has_initialiser(table):
+        if table.endswith(_TOKEN_TYPES) and editor.has_initialiser(table):
             row = editor.array(table)[0].reshape(1, 1, -1)
             editor.redirect(node.output[0], editor.store("token_type_embedding", row))
     inputs = [value for value in editor.graph.input if value.name != "token_type_ids"]
@@ -194,5 +195,5 @@ def _check(model: onnx.ModelProto, config: Any) -> None:
         raise UnknownModelError(
             f'{fused} of the {config.num_hidden_layers} attention layers of this "'
             f'{config.model_type}" were recognised; relative positions and changed attention are '
-            f"not supported. Use a plain {' or '.join(SUPPORTED_ARCHITECTURES)} encoder"
+            f"not supported. Use a plain {' or '.join(ARCHITECTURES)} encoder"
         )

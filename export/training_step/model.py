@@ -16,10 +16,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pocketquery.distill.exportable import ARCHITECTURES
 from pocketquery.distill.low_rank import linear_layers
 from pocketquery.distill.pruning.product_codes import CENTROIDS
 from pocketquery.export.training_step.gelu import gelu
-from pocketquery.export.trunk import SUPPORTED_ARCHITECTURES
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
@@ -66,10 +66,10 @@ class EncoderShape:
     def of(cls, student: SentenceEncoder) -> EncoderShape:
         """Raises UnknownModelError: an architecture, activation or head that is not supported."""
         config: Any = student.backbone.config
-        if config.model_type not in SUPPORTED_ARCHITECTURES:
+        if config.model_type not in ARCHITECTURES:
             raise UnknownModelError(
                 f'the architecture "{config.model_type}" has no training step; supported are '
-                f"{', '.join(SUPPORTED_ARCHITECTURES)}. Distil into a student of one of these"
+                f"{', '.join(ARCHITECTURES)}. Distil into a student of one of these"
             )
         if config.hidden_act not in ("gelu", "relu"):
             raise UnknownModelError(
@@ -141,7 +141,8 @@ def encode(
     bias = (1.0 - mask.to(states.dtype))[:, None, None, :] * _OUTSIDE
     for layer in range(shape.layers):
         states = _layer(tensors, shape, f"layers.{layer}", states, bias)
-    vectors = pool(states, mask, shape.pooling)
+    # Padding is on the right: the first token needs no looking for.
+    vectors = states[:, 0] if shape.pooling == "cls" else pool(states, mask, shape.pooling)
     for number, activation in enumerate(shape.head):
         vectors = _linear(tensors, f"head.{number}", vectors)
         if activation:

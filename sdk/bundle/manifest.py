@@ -29,6 +29,8 @@ __all__ = [
     "TRAINING_STEP_FILE",
     "TRAINING_STATE_FILE",
     "MOST_DIMENSIONS",
+    "MOST_PROMPT",
+    "MOST_PROMPTS",
     "MOST_IDS",
     "MOST_MANIFEST_BYTES",
     "STRING_GRAPH_FILE",
@@ -64,8 +66,8 @@ _MOST_BYTES = (1 << 31) - 1  # of a file; protobuf, which ONNX is, holds no more
 _MOST_OF_FILE = {GOLDEN_FILE: 1 << 24, ADAPTER_FILE: 1 << 26}  # honest ones: .2 MB, .1 MB
 _MOST_OF_TOKENIZER = 1 << 26  # bytes; the largest vocabularies in use take 20 MB
 _MOST_CHARACTERS = 1024  # of a name, a version, an id, a licence
-_MOST_PROMPTS = 64
-_MOST_PROMPT = 1 << 14  # characters
+MOST_PROMPTS = 64
+MOST_PROMPT = 1 << 14  # characters
 _MOST_FILE_NAME = 128  # characters
 
 _KINDS = ("wordpiece", "sentencepiece")
@@ -156,7 +158,7 @@ class Manifest(NamedTuple):
             encoder_version=fields.text("encoder_version", _MOST_CHARACTERS),
             parent_version=fields.text_or_none("parent_version", _MOST_CHARACTERS),
             space=Space(space.text("id", _MOST_CHARACTERS), space.integer("dimension")),
-            prompts=fields.texts("prompts", _MOST_PROMPTS, _MOST_PROMPT),
+            prompts=fields.texts("prompts", MOST_PROMPTS, MOST_PROMPT),
             default_prompt_name=fields.text_or_none("default_prompt_name", _MOST_CHARACTERS),
             max_length=fields.integer("max_length"),
             tokenizer=_tokenizer(fields.child("tokenizer")),

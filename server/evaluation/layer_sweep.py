@@ -86,6 +86,7 @@ def encoder_at(encoder: SentenceEncoder, reading: LayerAndPooling) -> SentenceEn
         encoder.tokenizer,
         pooling=reading.pooling,
         prompts=encoder.prompts,
+        default_prompt_name=encoder.default_prompt_name,
         max_length=encoder.max_length,
         name=encoder.name,
     )

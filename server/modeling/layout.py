@@ -1,43 +1,38 @@
-"""Reading and writing the sentence-transformers folder layout around a Hugging Face model.
+"""What stands around a Hugging Face model, and writing it as sentence-transformers does.
 
 A folder is ``config.json`` + ``model.safetensors`` + tokenizer files, and around them::
 
     modules.json                 the chain: Transformer, Pooling, Dense..., Normalize
     sentence_bert_config.json    max_seq_length
     config_sentence_transformers.json   prompts
-    1_Pooling/config.json        mean, cls or eos
+    1_Pooling/config.json        mean, cls or lasttoken
     2_Dense/ ...                 the alignment head, one folder a linear layer
     pocketquery.json             ours: the space a distilled query encoder lives in
     calibration.json             ours: what is done to the vectors of each language
 
-A folder without ``modules.json`` is a plain Hugging Face encoder and is mean-pooled.
+``layout_reader.py`` reads it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import nn
 
-from pocketquery.sdk.errors import (
-    ArtifactNotFoundError,
-    CorruptArtifactError,
-    UnknownModelError,
-)
 from pocketquery.sdk.files import FolderKind, check_replaceable
 
 __all__ = [
     "ACTIVATIONS",
     "CALIBRATION",
     "Layout",
+    "Normalize",
     "check_model_replaceable",
-    "read_layout",
     "write_layout",
 ]
 
@@ -53,76 +48,53 @@ ACTIVATIONS: Mapping[str, type[nn.Module]] = {
 
 _MODULES = "sentence_transformers.models."
 
-# What sentence-transformers calls the poolings, in its older files and in its newer ones.
-_LONG_NAMES = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_lasttoken": "eos",
-}
-_SHORT_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "eos"}
+
+class Normalize(nn.Module):
+    """Rows of unit length, in the middle of a head; behind its end they are given that anyway."""
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        return nn.functional.normalize(vectors, dim=-1)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Everything around the transformer: pooling, head, prompts and the space it belongs to."""
+    """Everything around the transformer: pooling, head, prompts and the space it belongs to.
+
+    Attributes:
+        pooling: ``"mean"``, ``"cls"`` or ``"eos"``.
+        max_length: tokens a text is cut to; None: as many as tokenizer and positions allow.
+        max_length_file: the name of the file that says so, for errors.
+        lower_case: texts are lowercased before the tokenizer's own normaliser.
+        prompts: by name; that of documents is ``"document"``, however the folder called it.
+        default_prompt_name: the prompt of texts that are neither queries nor documents.
+        head: what follows the pooling, without the normalisation at its end.
+        transformer_path: the transformer's folder in the model's.
+        pocketquery: what ``pocketquery.json`` holds.
+    """
 
     pooling: str = "mean"
     max_length: int | None = None
+    max_length_file: str = "sentence_bert_config.json"
+    lower_case: bool = False
     prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
     head: nn.Sequential | None = None
     transformer_path: str = ""
     pocketquery: Mapping[str, Any] = field(default_factory=dict)
-
-
-def read_layout(folder: Path, pooling: str | None = None) -> Layout:
-    """Read what stands around the transformer in ``folder``.
-
-    Raises:
-        UnknownModelError: a module or pooling that this class does not reproduce.
-        CorruptArtifactError: a configuration file that is not JSON.
-    """
-    ours = _read_json(folder / "pocketquery.json", {})
-    modules = _read_json(folder / "modules.json", None)
-    if modules is None:
-        return Layout(pooling=pooling or "mean", pocketquery=ours)
-    found_pooling, head, transformer_path = "mean", [], ""
-    for module in modules:
-        kind = str(module["type"]).rsplit(".", 1)[-1]
-        place = folder / module["path"]
-        if kind == "Transformer":
-            transformer_path = module["path"]
-        elif kind == "Pooling":
-            found_pooling = _pooling_of(_read_json(place / "config.json", {}), place)
-        elif kind == "Dense":
-            head += _read_dense(place)
-        elif kind != "Normalize":
-            raise UnknownModelError(
-                f'{folder / "modules.json"} names a module "{kind}"; supported are Transformer, '
-                "Pooling, Dense and Normalize"
-            )
-    limits = _read_json(folder / transformer_path / "sentence_bert_config.json", {})
-    prompts = _read_json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
-    return Layout(
-        pooling=pooling or found_pooling,
-        max_length=limits.get("max_seq_length"),
-        prompts=prompts,
-        head=nn.Sequential(*head) if head else None,
-        transformer_path=transformer_path,
-        pocketquery=ours,
-    )
 
 
 def write_layout(folder: Path, layout: Layout, hidden_size: int) -> None:
     """Write the files of ``layout`` into ``folder``, beside the transformer's own."""
     modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
     _write_json(folder / "1_Pooling" / "config.json", _pooling_config(layout.pooling, hidden_size))
-    for linear, activation in _dense_layers(layout.head):
-        name = f"{len(modules)}_Dense"
-        _write_dense(folder / name, linear, activation)
-        modules.append(("Dense", name))
-    normalize = f"{len(modules)}_Normalize"
-    (folder / normalize).mkdir(exist_ok=True)
-    modules.append(("Normalize", normalize))
+    for part in [*_head_parts(layout.head), Normalize()]:
+        kind = "Normalize" if isinstance(part, Normalize) else "Dense"
+        name = f"{len(modules)}_{kind}"
+        (folder / name).mkdir(exist_ok=True)
+        if not isinstance(part, Normalize):
+            _write_dense(folder / name, *part)
+        modules.append((kind, name))
     chain = [
         {"idx": i, "name": str(i), "path": path, "type": _MODULES + kind}
         for i, (kind, path) in enumerate(modules)
@@ -130,7 +102,9 @@ def write_layout(folder: Path, layout: Layout, hidden_size: int) -> None:
     _write_json(folder / "modules.json", chain)
     limits = {"max_seq_length": layout.max_length, "do_lower_case": False}
     _write_json(folder / "sentence_bert_config.json", limits)
-    prompts = {"prompts": dict(layout.prompts), "similarity_fn_name": "cosine"}
+    prompts: dict[str, Any] = {"prompts": dict(layout.prompts), "similarity_fn_name": "cosine"}
+    if layout.default_prompt_name is not None:
+        prompts["default_prompt_name"] = layout.default_prompt_name
     _write_json(folder / "config_sentence_transformers.json", prompts)
     if layout.pocketquery:
         _write_json(folder / "pocketquery.json", dict(layout.pocketquery))
@@ -145,18 +119,6 @@ def check_model_replaceable(folder: Path) -> None:
     check_replaceable(folder, FolderKind("a sentence-transformers folder", "modules.json"))
 
 
-def _pooling_of(config: Mapping[str, Any], place: Path) -> str:
-    if config.get("pooling_mode") in _SHORT_NAMES:
-        return _SHORT_NAMES[config["pooling_mode"]]
-    modes = {key for key, on in config.items() if key.startswith("pooling_mode") and on is True}
-    if len(modes) != 1 or next(iter(modes)) not in _LONG_NAMES:
-        raise UnknownModelError(
-            f"{place} pools by {sorted(modes) or 'nothing'}; supported is one of mean, cls and "
-            "lasttoken"
-        )
-    return _LONG_NAMES[next(iter(modes))]
-
-
 def _pooling_config(pooling: str, hidden_size: int) -> dict[str, Any]:
     return {
         "word_embedding_dimension": hidden_size,
@@ -168,33 +130,16 @@ def _pooling_config(pooling: str, hidden_size: int) -> dict[str, Any]:
     }
 
 
-def _read_dense(place: Path) -> list[nn.Module]:
-    config = _read_json(place / "config.json", {})
-    activation = str(config.get("activation_function", "torch.nn.modules.linear.Identity"))
-    if activation not in ACTIVATIONS:
-        raise UnknownModelError(
-            f"{place} uses the activation {activation}; supported are {', '.join(ACTIVATIONS)}"
-        )
-    linear = nn.Linear(config["in_features"], config["out_features"], bias=config["bias"])
-    if (place / "model.safetensors").exists():
-        state = load_file(place / "model.safetensors")
-    elif (place / "pytorch_model.bin").exists():
-        state = torch.load(place / "pytorch_model.bin", map_location="cpu", weights_only=True)
-    else:
-        raise ArtifactNotFoundError(f"{place} has no model.safetensors; copy the model again")
-    linear.load_state_dict({key.removeprefix("linear."): value for key, value in state.items()})
-    return [linear, ACTIVATIONS[activation]()]
-
-
-def _dense_layers(head: nn.Sequential | None) -> list[tuple[nn.Linear, nn.Module]]:
-    """The head as (linear, activation) pairs, the unit in which the layout stores it."""
-    layers: list[tuple[nn.Linear, nn.Module]] = []
-    for module in head or ():
-        if isinstance(module, nn.Linear):
-            layers.append((module, nn.Identity()))
-        else:
-            layers[-1] = (layers[-1][0], module)
-    return layers
+def _head_parts(head: nn.Sequential | None) -> Iterator[tuple[nn.Linear, nn.Module] | Normalize]:
+    """The head in the units in which the layout stores it; a linear layer with its activation."""
+    modules = list(head or ())
+    for place, module in enumerate(modules):
+        if isinstance(module, Normalize):
+            yield module
+        elif isinstance(module, nn.Linear):
+            after = modules[place + 1] if place + 1 < len(modules) else nn.Identity()
+            bare = isinstance(after, nn.Linear | Normalize)
+            yield module, nn.Identity() if bare else after
 
 
 def _write_dense(place: Path, linear: nn.Linear, activation: nn.Module) -> None:
@@ -208,15 +153,6 @@ def _write_dense(place: Path, linear: nn.Linear, activation: nn.Module) -> None:
     _write_json(place / "config.json", config)
     state = {f"linear.{key}": value.contiguous() for key, value in linear.state_dict().items()}
     save_file(state, place / "model.safetensors")
-
-
-def _read_json(path: Path, default: Any) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return default
-    except ValueError as error:
-        raise CorruptArtifactError(f"{path} is not JSON ({error}); copy the model again") from error
 
 
 def _write_json(path: Path, value: object) -> None:

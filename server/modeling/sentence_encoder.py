@@ -11,23 +11,27 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, UnknownModelError
 from pocketquery.sdk.files import real_path, replace_folder
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.layout import (
     CALIBRATION,
     Layout,
     check_model_replaceable,
-    read_layout,
     write_layout,
 )
+from pocketquery.server.modeling.layout_reader import read_layout
+from pocketquery.server.modeling.loading import load_backbone, longest_text
 from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.modeling.resolve import model_name, resolve_model
-from pocketquery.server.modeling.space import space_id, tokenizer_fingerprint, weights_fingerprint
+from pocketquery.server.modeling.space import (
+    space_id,
+    tokenizer_fingerprint,
+    unusual_settings,
+    weights_fingerprint,
+)
 
 __all__ = ["SentenceEncoder", "pool", "to_device"]
 
@@ -35,7 +39,6 @@ OnDevice = TypeVar("OnDevice", torch.Tensor, "SentenceEncoder")
 
 
 _DEFAULT_MAX_LENGTH = 256
-_POSITIONS_FROM_PADDING = ("xlm-roberta", "roberta", "camembert", "roberta-prelayernorm")
 
 
 class SentenceEncoder(nn.Module):
@@ -47,6 +50,7 @@ class SentenceEncoder(nn.Module):
         pooling: ``"mean"`` (over real tokens), ``"cls"`` (the first token) or ``"eos"`` (the last).
         head: linear layers with activations after the pooling, or None.
         prompts: texts put before queries and documents, keys ``"query"`` and ``"document"``.
+        default_prompt_name: of the prompt that :meth:`encode` puts before texts by itself.
         max_length: tokens a text is truncated to, specials included.
         space: ``{"space_id": ..., ...}`` of a distilled student; None for a teacher, whose
             space id is computed from its content.
@@ -63,6 +67,7 @@ class SentenceEncoder(nn.Module):
         pooling: str = "mean",
         head: nn.Sequential | None = None,
         prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
         max_length: int = _DEFAULT_MAX_LENGTH,
         space: Mapping[str, Any] | None = None,
         name: str = "",
@@ -75,6 +80,7 @@ class SentenceEncoder(nn.Module):
         self.pooling = pooling
         self.head = head
         self.prompts = dict(prompts or {})
+        self.default_prompt_name = default_prompt_name
         self.max_length = max_length
         self.space = dict(space or {})
         self.name = name
@@ -114,28 +120,19 @@ class SentenceEncoder(nn.Module):
             )
         layout = read_layout(folder, pooling)
         place = folder / layout.transformer_path
-        try:
-            if not (place / "config.json").is_file():
-                raise OSError("no config.json")  # a folder's name alone can pass for a model's
-            config = AutoConfig.from_pretrained(place)
-            tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True)
-            backbone = _load_backbone(place, config, attention)
-        except (OSError, ValueError, KeyError) as error:
-            raise UnknownModelError(
-                f"{folder} cannot be loaded as a Hugging Face encoder "
-                f"({str(error).splitlines()[0]}); expected config.json, model.safetensors and "
-                "tokenizer files"
-            ) from error
+        backbone = load_backbone(folder, place, attention=attention, lower_case=layout.lower_case)
         encoder = cls(
-            backbone,
-            tokenizer,
+            backbone.model,
+            backbone.tokenizer,
             pooling=layout.pooling,
             head=layout.head,
             prompts=layout.prompts,
-            max_length=layout.max_length or _length_limit(config, tokenizer),
+            default_prompt_name=layout.default_prompt_name,
+            max_length=longest_text(place, layout, backbone),
             space=layout.pocketquery,
             name=model_name(name_or_path),
         )
+        _check_head(folder, encoder)
         return to_device(encoder, device)
 
     def save(self, path: str | Path, *, more: Mapping[str, bytes] = MappingProxyType({})) -> None:
@@ -160,6 +157,7 @@ class SentenceEncoder(nn.Module):
                 pooling=self.pooling,
                 max_length=self.max_length,
                 prompts=self.prompts,
+                default_prompt_name=self.default_prompt_name,
                 head=self.head,
                 pocketquery=self.space,
             )
@@ -220,6 +218,7 @@ class SentenceEncoder(nn.Module):
             normalize=True,
             prompts=self.prompts,
             tokenizer_sha256=tokenizer_fingerprint(self.tokenizer),
+            settings=unusual_settings(self.backbone.config, self.head or ()),
         )
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
@@ -256,7 +255,8 @@ class SentenceEncoder(nn.Module):
     ) -> Floats:
         """Encode texts; float32 (len(texts), dimension), rows of unit length, in input order.
 
-        Batches hold texts of like length, so little time goes into padding.
+        Batches hold texts of like length, so little time goes into padding. Without ``prompt_name``
+        the model's default prompt goes before them, if it has one.
 
         Raises:
             InvalidInputError: ``texts`` is a single string, or ``prompt_name`` is unknown.
@@ -297,6 +297,7 @@ class SentenceEncoder(nn.Module):
         return name if name in self.prompts else None
 
     def _prompt(self, name: str | None) -> str:
+        name = self.default_prompt_name if name is None else name
         if name is None:
             return ""
         if name not in self.prompts:
@@ -322,34 +323,26 @@ def to_device(what: OnDevice, device: str) -> OnDevice:
 
 def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
     """Pool token states (batch, length, width) to (batch, width); padding never counts."""
-    if pooling == "cls":
-        return states[:, 0]
-    if pooling == "eos":
-        places = torch.arange(states.shape[1], device=states.device)
-        last = (places * mask).argmax(dim=1)  # (batch,)
-        return states[torch.arange(len(states), device=states.device), last]
+    if pooling in ("cls", "eos"):
+        places = torch.arange(1, states.shape[1] + 1, device=states.device)
+        order = places if pooling == "eos" else -places
+        only_real = order.masked_fill(mask == 0, -len(places) - 1)  # padding may be on either side
+        return states[torch.arange(len(states), device=states.device), only_real.argmax(dim=1)]
     weights = mask.unsqueeze(-1).to(states.dtype)  # (batch, length, 1)
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
 
-def _load_backbone(place: Path, config: Any, attention: str | None) -> Any:
-    options: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()  # an absent pooler is meant, not worth a warning
-    try:
-        # BERT's pooler is never used here; without it nothing unused is trained, hashed or saved.
-        return AutoModel.from_pretrained(place, config=config, add_pooling_layer=False, **options)
-    except TypeError:
-        return AutoModel.from_pretrained(place, config=config, **options)
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-
-
-def _length_limit(config: Any, tokenizer: Any) -> int:
-    positions = int(getattr(config, "max_position_embeddings", 0) or _DEFAULT_MAX_LENGTH)
-    if getattr(config, "model_type", "") in _POSITIONS_FROM_PADDING:
-        positions -= 2  # their first position is padding_idx + 1
-    return min(_DEFAULT_MAX_LENGTH, positions, int(tokenizer.model_max_length))
+def _check_head(folder: Path, encoder: SentenceEncoder) -> None:
+    """Each layer of the head takes what comes before it."""
+    width = encoder.hidden_size
+    for module in encoder.head or ():
+        if isinstance(module, nn.Linear):
+            if module.in_features != width:
+                raise CorruptArtifactError(
+                    f"{folder} has a Dense module that takes {module.in_features} dimensions, "
+                    f"behind {width}; expected its in_features to be these"
+                )
+            width = module.out_features
 
 
 def _chunks(items: Sequence[int], size: int) -> Iterator[list[int]]:

@@ -1,20 +1,39 @@
 """The space id: one name for a vector space, carried by everything that lives in it.
 
-Two encoders share an id exactly when they have the same weights, pooling, prompts and tokenizer:
-a text that neither truncates gets the same vector from both. The id is computed from content, never
-from files, so saving a model in another layout or with another library version does not change it.
+Two encoders share an id exactly when they have the same weights, pooling, head, prompts of queries
+and documents, tokenizer, and settings of the architecture: a text that neither truncates gets the
+same vector from both. The id is computed from content, never from files, so saving a model in
+another layout or with another library version does not change it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch import nn
 
-__all__ = ["space_id", "tokenizer_fingerprint", "weights_fingerprint"]
+__all__ = ["space_id", "tokenizer_fingerprint", "unusual_settings", "weights_fingerprint"]
+
+_ROLES = ("query", "document")
+
+# Of an architecture, and not to be read off the shapes of its weights.
+_SETTINGS = (
+    "activation",
+    "attention_type",
+    "hidden_act",
+    "hidden_activation",
+    "is_decoder",
+    "layer_norm_eps",
+    "norm_eps",
+    "num_attention_heads",
+    "position_embedding_type",
+    "rope_theta",
+)
 
 # What a tokenizer does with these stands for its normaliser, pre-tokeniser and specials, whose
 # serialisation changes between library versions while their behaviour does not.
@@ -38,17 +57,48 @@ def space_id(
     normalize: bool,
     prompts: Mapping[str, str],
     tokenizer_sha256: str,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """``space-`` and 32 hexadecimal digits naming the vector space of an encoder."""
+    """``space-`` and 32 hexadecimal digits naming the vector space of an encoder.
+
+    Args:
+        weights_sha256: see :func:`weights_fingerprint`.
+        dimension: of the vectors.
+        pooling: of the token states.
+        normalize: whether vectors have unit length.
+        prompts: of these, what is put before queries and documents counts; an empty text is none.
+        tokenizer_sha256: see :func:`tokenizer_fingerprint`.
+        settings: see :func:`unusual_settings`.
+    """
     identity = {
         "weights_sha256": weights_sha256,
         "dimension": dimension,
         "pooling": pooling,
         "normalize": normalize,
-        "prompts": dict(sorted(prompts.items())),
+        "prompts": {role: prompts[role] for role in _ROLES if prompts.get(role)},
         "tokenizer_sha256": tokenizer_sha256,
+        **({"settings": dict(settings)} if settings else {}),
     }
     return "space-" + _sha256_json(identity)[:32]
+
+
+def unusual_settings(config: Any, head: Iterable[nn.Module]) -> dict[str, Any]:
+    """What changes the vectors of equal weights, where it is not what is usual.
+
+    Args:
+        config: of a transformers model; usual is what its class has of itself.
+        head: the modules behind the pooling; usual are linear layers alone.
+    """
+    usual = type(config)()
+    settings = {
+        name: getattr(config, name)
+        for name in _SETTINGS
+        if getattr(config, name, None) != getattr(usual, name, None)
+    }
+    kinds = [type(module).__name__ for module in head if not isinstance(module, nn.Dropout)]
+    if set(kinds) - {"Linear", "Identity"}:
+        settings["head"] = kinds
+    return settings
 
 
 def weights_fingerprint(state: Mapping[str, torch.Tensor]) -> str:

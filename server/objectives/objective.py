@@ -207,6 +207,7 @@ def with_head(
         pooling=pooling or encoder.pooling,
         head=head,
         prompts=encoder.prompts,
+        default_prompt_name=encoder.default_prompt_name,
         max_length=encoder.max_length,
         name=encoder.name,
     )

@@ -45,6 +45,7 @@ class ChunkedEncoder(SentenceEncoder):
             pooling=encoder.pooling,
             head=encoder.head,
             prompts=encoder.prompts,
+            default_prompt_name=encoder.default_prompt_name,
             max_length=encoder.max_length,
             space=encoder.space,
             name=encoder.name,

@@ -353,6 +353,7 @@ def _shipped(encoder: SentenceEncoder, parts: Sequence[Part]) -> SentenceEncoder
         pooling=encoder.pooling,
         head=encoder.head,
         prompts=encoder.prompts,
+        default_prompt_name=encoder.default_prompt_name,
         max_length=encoder.max_length,
         name=encoder.name,
     )

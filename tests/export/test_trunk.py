@@ -22,7 +22,8 @@ from transformers import (
     XLMRobertaModel,
 )
 
-from pocketquery.export.trunk import SUPPORTED_ARCHITECTURES, export_trunk
+from pocketquery.distill.exportable import ARCHITECTURES
+from pocketquery.export.trunk import export_trunk
 from pocketquery.sdk.errors import UnknownModelError
 
 SHAPE = {
@@ -44,7 +45,7 @@ BUILDERS: dict[str, Any] = {
 
 
 def test_every_supported_architecture_is_tested() -> None:
-    assert set(BUILDERS) == set(SUPPORTED_ARCHITECTURES)
+    assert set(BUILDERS) == set(ARCHITECTURES)
 
 
 @pytest.mark.parametrize("name", sorted(BUILDERS))
@@ -96,9 +97,20 @@ def test_a_foreign_architecture_is_refused_with_the_supported_ones() -> None:
 
 
 def test_changed_attention_is_refused() -> None:
-    config = BertConfig(**SHAPE, position_embedding_type="relative_key")
-    with pytest.raises(UnknownModelError, match="0 of the 2 attention layers"):
-        export_trunk(BertModel(config, add_pooling_layer=False))
+    for said, options in {
+        "positions of the type": {"position_embedding_type": "relative_key"},
+        "a decoder": {"is_decoder": True},
+        '"xielu" cannot be exported': {"hidden_act": "xielu"},
+    }.items():
+        config = BertConfig(**SHAPE, **options)
+        with pytest.raises(UnknownModelError, match=said):
+            export_trunk(BertModel(config, add_pooling_layer=False))
+
+
+def test_an_encoder_with_one_token_type_is_exported() -> None:
+    """As ``new_encoder`` draws them; optimum's sample has two."""
+    config = BertConfig(**SHAPE, type_vocab_size=1)
+    assert export_trunk(BertModel(config, add_pooling_layer=False)).graph.output
 
 
 def test_weights_that_do_not_match_the_configuration_are_refused() -> None:

@@ -48,6 +48,7 @@ def test_pooling_by_hand() -> None:
     assert pool(states, mask, "cls").tolist() == [[1.0, 2.0]]
     assert pool(states, mask, "eos").tolist() == [[3.0, 6.0]]
     assert pool(states, mask.flip(1), "eos").tolist() == [[100.0, 100.0]]
+    assert pool(states, mask.flip(1), "cls").tolist() == [[3.0, 6.0]]
     assert pool(states, torch.zeros(1, 3), "mean").tolist() == [[0.0, 0.0]]
 
 
@@ -147,7 +148,9 @@ def test_unknown_models_say_what_was_expected(
     model = bert_teacher()
     model.save(tmp_path / "model")
     modules = json.loads((tmp_path / "model" / "modules.json").read_text())
-    modules.append({"idx": 9, "name": "9", "path": "9", "type": "some.where.LSTM"})
+    modules.append(
+        {"idx": 9, "name": "9", "path": "9", "type": "sentence_transformers.models.LSTM"}
+    )
     (tmp_path / "model" / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(UnknownModelError, match='a module "LSTM"; supported are'):
         SentenceEncoder.load(tmp_path / "model")

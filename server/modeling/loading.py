@@ -1,0 +1,374 @@
+"""Tokenizer and weights of a Hugging Face folder: all that its configuration names, or an error.
+
+transformers reads such a folder with more patience than a search engine can have: what the weights
+lack is drawn at random, code beside them may run, a vocabulary may have more ids than the table has
+rows. Here each of these is refused, and whatever the libraries raise becomes one line that names
+the file.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import nn
+from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError, UnknownModelError
+from pocketquery.sdk.validation import check, optional, whole
+from pocketquery.server.modeling.folder_json import (
+    OBJECT,
+    TEXT,
+    check_whole_file,
+    field,
+    read_object,
+)
+from pocketquery.server.modeling.layout import Layout
+
+__all__ = ["Backbone", "first_line", "load_backbone", "longest_text"]
+
+_CONFIG, _TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
+_ADAPTER = "adapter_config.json"
+_MAY_NAME_CODE = (_CONFIG, _TOKENIZER_CONFIG, "processor_config.json", "preprocessor_config.json")
+_TOKENIZER_JSON = (_TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
+_SAFETENSORS, _PICKLE = "model.safetensors", "pytorch_model.bin"
+
+_MOST_LAYERS = 1000  # each is made before the weights are looked at
+_NO_LIMIT = 1 << 20  # tokens
+_PROBE_LENGTH = 64
+_PROBES = ("a", "two texts of which one is longer " * 8)
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A loaded transformer: its model, float32 and ready for inference, and its fast tokenizer."""
+
+    model: Any
+    tokenizer: Any
+
+
+def load_backbone(
+    folder: Path, place: Path, *, attention: str | None, lower_case: bool = False
+) -> Backbone:
+    """Load what is in ``place``.
+
+    Args:
+        folder: of the whole model, as errors name it.
+        place: of its transformer.
+        attention: ``"sdpa"`` or ``"eager"``; None for the faster one that the model has.
+        lower_case: texts are lowercased, whatever the tokenizer's own normaliser does.
+
+    Raises:
+        UnknownModelError: no text encoder, or one with an adapter, code of its own, a vocabulary
+            larger than its table, or an architecture that needs more than token ids.
+        CorruptArtifactError: a file is damaged, or the weights are not those of ``config.json``.
+    """
+    _check_files(folder, place)
+    with _refusing(place / _CONFIG, "cannot be loaded as a Hugging Face encoder"):
+        config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+    kind = _model_class(place, config)
+    tokenizer = _load_tokenizer(place, lower_case=lower_case)
+    model = _load_model(place, config, kind, attention)
+    _check_vocabulary(place, tokenizer, model)
+    _check_runs(place, tokenizer, model)
+    return Backbone(model, tokenizer)
+
+
+def longest_text(place: Path, layout: Layout, backbone: Backbone) -> int:
+    """How many tokens of a text are encoded: what the folder says, the tokenizer and the positions.
+
+    Raises:
+        CorruptArtifactError: the folder says more than there are positions, or says no number.
+    """
+    rows, usable = _positions(backbone.model)
+    if layout.max_length is not None:
+        if rows is not None and layout.max_length > rows:
+            raise CorruptArtifactError(
+                f'{place / layout.max_length_file}: "max_seq_length" is {layout.max_length}, but '
+                f"{_CONFIG} has {rows} positions; expected no more than these"
+            )
+        return min(layout.max_length, usable)
+    named = f"{place / _TOKENIZER_CONFIG}: model_max_length"
+    # Where nobody set it, transformers says 1e30.
+    check(named, int(backbone.tokenizer.model_max_length), whole(3), CorruptArtifactError)
+    configured = int(getattr(backbone.model.config, "max_position_embeddings", None) or -1)
+    limits = [usable, int(backbone.tokenizer.model_max_length)]
+    return min(limits + ([configured] if configured > 0 else []))  # -1: any length
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line of at most 200 characters."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = " ".join(lines[:2]) or type(error).__name__
+    said = f"{type(error).__name__}: {said}" if isinstance(error, KeyError) else said
+    return said if len(said) <= 200 else f"{said[:200]}…"
+
+
+@contextmanager
+def _refusing(path: Path | str, said: str) -> Iterator[None]:
+    """Whatever is raised within becomes an UnknownModelError that names ``path``."""
+    try:
+        yield
+    except (PocketQueryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the tokenizers' own is no Exception
+        raise UnknownModelError(
+            f"{path} {said} ({first_line(error)}); expected config.json, model.safetensors and "
+            "tokenizer files as save_pretrained writes them"
+        ) from error
+
+
+def _check_files(folder: Path, place: Path) -> None:
+    """What stands in the way before any library reads the folder."""
+    if not (place / _CONFIG).is_file():
+        raise UnknownModelError(
+            f"{folder} has no {(place / _CONFIG).relative_to(folder)}; expected config.json, "
+            "model.safetensors and tokenizer files"
+        )
+    for adapter in (place / _ADAPTER, folder / _ADAPTER):
+        if adapter.exists():
+            raise UnknownModelError(
+                f"{adapter} belongs to an adapter (LoRA, say) beside the base weights, which would "
+                "be left out; merge it into them (merge_and_unload) and save the model again"
+            )
+    for name in _MAY_NAME_CODE:
+        if read_object(place / name).get("auto_map"):
+            raise UnknownModelError(
+                f'{place / name} names code of the folder\'s own ("auto_map"), which is never run; '
+                "take a model whose architecture transformers has itself"
+            )
+    path = place / _CONFIG
+    config = read_object(path)
+    if "model_type" not in config:  # transformers would guess it from the folder's name
+        raise CorruptArtifactError(f'{path} has no "model_type"; copy the model again')
+    field(path, config, "model_type", TEXT)
+    for name in ("num_hidden_layers", "num_layers", "n_layers", "n_layer"):
+        field(path, config, name, whole(1, _MOST_LAYERS))
+    for name in _TOKENIZER_JSON:
+        read_object(place / name)
+    field(
+        place / _TOKENIZER_CONFIG,
+        read_object(place / _TOKENIZER_CONFIG),
+        "model_max_length",
+        optional(whole(3)),
+    )
+    for file in [place / "tokenizer.json", place / "vocab.txt", *sorted(place.glob("*.model"))]:
+        if file.exists():
+            check_whole_file(file)
+
+
+def _model_class(place: Path, config: Any) -> Any:
+    """The class that the weights are of."""
+    kind = MODEL_MAPPING.get(type(config), None)
+    kind = kind[0] if isinstance(kind, tuple) else kind
+    takes = inspect.signature(kind.forward).parameters if kind is not None else {}
+    if "decoder_input_ids" in takes:
+        raise UnknownModelError(
+            f'{place / _CONFIG} is of the architecture "{config.model_type}", which has a decoder; '
+            "expected an encoder, such as BERT or XLM-R"
+        )
+    if "input_ids" not in takes or "attention_mask" not in takes:
+        raise UnknownModelError(
+            f'{place / _CONFIG} is of the architecture "{config.model_type}", which encodes no '
+            "text; expected an encoder, such as BERT or XLM-R"
+        )
+    return kind
+
+
+def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
+    names = ("tokenizer.json", *_TOKENIZER_JSON, "vocab.txt")
+    there = ", ".join(name for name in names if (place / name).exists()) or "no tokenizer.json"
+    where = f"the tokenizer of {place} ({there})"
+    with _refusing(where, "cannot be loaded"):
+        tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, trust_remote_code=False)
+        if not tokenizer.is_fast:
+            raise UnknownModelError(
+                f"{where} has no fast version; expected one, as a tokenizer.json holds"
+            )
+        if tokenizer.pad_token_id is None:
+            raise UnknownModelError(
+                f"{where} has no padding token; expected one, without which texts of different "
+                "lengths cannot be encoded together"
+            )
+        if lower_case:
+            _lower_case(tokenizer)
+        tokenizer(list(_PROBES), padding=True)
+    return tokenizer
+
+
+def _lower_case(tokenizer: Any) -> None:
+    """Lowercase before all else, which changes nothing where the normaliser does so itself."""
+    from tokenizers.normalizers import BertNormalizer, Lowercase, Sequence
+
+    backend = tokenizer.backend_tokenizer
+    old = backend.normalizer
+    if isinstance(old, BertNormalizer):
+        if not old.lowercase:
+            # In one, which devices read; without the stripping that would follow from lowercasing.
+            strip = bool(old.strip_accents)
+            backend.normalizer = BertNormalizer(
+                clean_text=old.clean_text,
+                handle_chinese_chars=old.handle_chinese_chars,
+                strip_accents=strip,
+                lowercase=True,
+            )
+            # Without these the class would set the normaliser back when it is loaded again.
+            tokenizer.init_kwargs |= {"do_lower_case": True, "strip_accents": strip}
+            tokenizer.do_lower_case = True
+        return
+    parts = list(old) if isinstance(old, Sequence) else [old] if old is not None else []
+    if not any(isinstance(part, Lowercase) for part in parts):
+        backend.normalizer = Sequence([Lowercase(), *parts])
+
+
+def _load_model(place: Path, config: Any, kind: Any, attention: str | None) -> Any:
+    files = _weight_files(place)
+    named = ", ".join(file.name for file in files[:3])
+    options: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
+    if "add_pooling_layer" in inspect.signature(kind.__init__).parameters:
+        # BERT's pooler is never used here; without it nothing unused is trained, hashed or saved.
+        options["add_pooling_layer"] = False
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # an absent pooler is meant, not worth a warning
+    try:
+        with _refusing(place / _CONFIG, f"and {named} cannot be loaded"):
+            model, loading = AutoModel.from_pretrained(
+                place,
+                config=config,
+                trust_remote_code=False,
+                local_files_only=True,
+                ignore_mismatched_sizes=True,  # they are named below
+                output_loading_info=True,
+                **options,
+            )
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+    _check_weights(place / named, loading)
+    return model
+
+
+def _weight_files(place: Path) -> list[Path]:
+    """The files that transformers takes the weights from, each whole."""
+    index = place / f"{_SAFETENSORS}.index.json"
+    if (place / _SAFETENSORS).exists():
+        files = [place / _SAFETENSORS]
+    elif index.exists():
+        names = field(index, read_object(index), "weight_map", OBJECT, {})
+        for name in names:
+            field(index, names, name, TEXT)
+        files = sorted({place / name for name in names.values()})
+        if not files or not all(file.parent == place and file.is_file() for file in files):
+            raise CorruptArtifactError(f"{index} names files that are not there; copy them, too")
+    elif (place / _PICKLE).exists() or (place / f"{_PICKLE}.index.json").exists():
+        read_object(place / f"{_PICKLE}.index.json")
+        files = sorted(place.glob("pytorch_model*.bin"))
+    else:
+        files = []
+    if not files:
+        raise UnknownModelError(
+            f"{place} has no model.safetensors; expected config.json, model.safetensors and "
+            "tokenizer files"
+        )
+    for file in files:
+        check_whole_file(file)
+        if file.suffix == ".safetensors":
+            try:
+                with safe_open(file, framework="pt") as opened:
+                    opened.keys()
+            except Exception as error:  # the library's own, and of the operating system
+                raise CorruptArtifactError(
+                    f"{file} is damaged ({first_line(error)}); copy the model again"
+                ) from error
+    return files
+
+
+def _check_weights(path: Path, loading: dict[str, Any]) -> None:
+    """Every parameter was in the file: what was not, transformers has drawn at random."""
+    missing = sorted(name for name in loading["missing_keys"] if ".pooler." not in f".{name}")
+    unexpected = sorted(loading["unexpected_keys"])
+    if missing:
+        beside = f", and has {_some(unexpected)}, which it does not expect" if unexpected else ""
+        raise CorruptArtifactError(
+            f"{path} lacks weights that {_CONFIG} expects: {_some(missing)}{beside}; copy the "
+            "model again, or give the weights the names that save_pretrained gives them"
+        )
+    wrong = [
+        f"{name} is {'x'.join(map(str, stored))}, expected {'x'.join(map(str, wanted))}"
+        for name, stored, wanted in sorted(loading["mismatched_keys"])
+    ]
+    if wrong:
+        raise CorruptArtifactError(
+            f"{path} has weights of other sizes than {_CONFIG} expects: {_some(wrong)}; take both "
+            "files from one model"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _check_vocabulary(place: Path, tokenizer: Any, model: Any) -> None:
+    with _refusing(place / _CONFIG, "describes no text encoder"):
+        rows = int(model.get_input_embeddings().num_embeddings)
+        largest = max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise UnknownModelError(
+            f"the tokenizer of {place} has ids up to {largest}, but the table of the weights has "
+            f"{rows} rows ({_CONFIG}: vocab_size); take both from one model"
+        )
+
+
+def _check_runs(place: Path, tokenizer: Any, model: Any) -> None:
+    """Two texts go through, and need nothing but their ids."""
+    config, length = place / _CONFIG, min(_positions(model)[1], _PROBE_LENGTH)
+    batch = tokenizer(
+        list(_PROBES), padding=True, truncation=True, max_length=length, return_tensors="pt"
+    )
+    with _refusing(config, "describes an encoder that does not run"), torch.no_grad():
+        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+        states = model(**inputs)[0]
+        shape, width = tuple(states.shape), int(model.config.hidden_size)
+        if shape != (*inputs["input_ids"].shape, width):
+            raise UnknownModelError(
+                f"{config} describes an encoder whose states are {shape}, expected a vector of "
+                f"{width} for each token"
+            )
+        if not bool(torch.isfinite(states).all()):
+            raise CorruptArtifactError(
+                f"the weights in {place}, with its {_CONFIG}, give values that are not finite; "
+                "copy the model again"
+            )
+        types = batch.get("token_type_ids")
+        if types is None or "token_type_ids" not in inspect.signature(model.forward).parameters:
+            return
+        typed = model(**inputs, token_type_ids=types)[0]
+        if not torch.allclose(states, typed, atol=1e-5):
+            raise UnknownModelError(
+                f'{config} is of the architecture "{model.config.model_type}", whose vectors '
+                "depend on token types, which devices do not have; expected an encoder that needs "
+                "the ids alone"
+            )
+
+
+def _positions(model: nn.Module) -> tuple[int | None, int]:
+    """Rows of the table of positions, None without one, and how many tokens these are enough for.
+
+    RoBERTa and its kin number positions from behind the padding's id.
+    """
+    for module in model.modules():
+        for name in ("position_embeddings", "wpe", "embed_positions"):
+            table = getattr(module, name, None)
+            if isinstance(table, nn.Embedding):
+                padding = getattr(module, "padding_idx", None)
+                padding = table.padding_idx if padding is None else padding
+                before = padding + 1 if isinstance(padding, int) else getattr(table, "offset", 0)
+                return table.num_embeddings, table.num_embeddings - before
+    return None, _NO_LIMIT
