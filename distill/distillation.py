@@ -277,7 +277,7 @@ def _check_padding(teacher: SentenceEncoder) -> None:
     """Raise where a text's vector depends on the texts that it is encoded with."""
     text = "a"
     apart = teacher.encode([text])[0] @ teacher.encode([text, "a longer text beside it"])[0]
-    if not apart > 1 - 1e-4:
+    if apart < 1 - 1e-4:
         raise UnknownModelError(
             f"{teacher.name}: the vector of a text depends on the texts beside it (cosine "
             f"{apart:.3f}), since padding on the {teacher.tokenizer.padding_side} moves its "

@@ -130,7 +130,7 @@ class Start:
                 f"{folder} holds no vocabulary; expected one trained with its start. Next: "
                 f"python benchmarks/claims/start.py train --start {folder.parent.name}"
             )
-        return AutoTokenizer.from_pretrained(folder, use_fast=True)
+        return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
 
     def make_vocabulary(self, texts: GroupList) -> None:
         """Train the vocabulary on ``texts``, unless it is there or another start's."""

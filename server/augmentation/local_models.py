@@ -83,9 +83,11 @@ def load_model(kind: Any, folder: str, device: str) -> tuple[Any, Any]:
     if missing := missing_model(folder):
         raise ArtifactNotFoundError(missing)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
         model, loading = kind.from_pretrained(
-            folder, local_files_only=True, output_loading_info=True
+            folder, local_files_only=True, output_loading_info=True, trust_remote_code=False
         )
     except (OSError, ValueError, KeyError) as error:
         raise UnknownModelError(

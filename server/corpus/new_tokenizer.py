@@ -115,7 +115,7 @@ def train_tokenizer(
                 place / _MODEL_FILE, model_max_length=config.max_length
             )
         tokenizer.save_pretrained(place)
-    return AutoTokenizer.from_pretrained(folder, use_fast=True)
+    return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
 
 
 def train_sentencepiece(texts: Iterable[str], pieces: int, config: TokenizerConfig) -> bytes:

@@ -51,9 +51,9 @@ _TRANSFORMER_DEFAULTS: Mapping[str, Sequence[object]] = {
     "tokenizer_name_or_path": (None,),
 }
 _ONLY_TEXT = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
-_ARGUMENTS = ("model_kwargs", "model_args", "processor_kwargs", "tokenizer_args") + (
-    "config_kwargs",
-    "config_args",
+_ARGUMENTS = (
+    *("model_kwargs", "processor_kwargs", "config_kwargs"),
+    *("model_args", "tokenizer_args", "config_args"),  # older
 )
 _HARMLESS_ARGUMENTS = ("trust_remote_code", "attn_implementation", "add_pooling_layer", "use_fast")
 

@@ -219,7 +219,7 @@ def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], work: P
             return train_tokenizer(largest, place, config)
         name = place
     try:
-        return AutoTokenizer.from_pretrained(name, use_fast=True)
+        return AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise UnknownModelError(
             f"{name} cannot be loaded as a tokenizer ({str(error).splitlines()[0]}); "

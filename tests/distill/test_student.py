@@ -124,7 +124,7 @@ def test_a_shape_that_does_not_fit_the_teacher_is_refused() -> None:
 def test_an_architecture_that_cannot_be_exported_is_refused_before_it_is_trained() -> None:
     config = DistilBertConfig(vocab_size=200, dim=64, n_layers=2, n_heads=2, hidden_dim=64)
     teacher = SentenceEncoder(DistilBertModel(config), bert_teacher().tokenizer)
-    with pytest.raises(UnknownModelError, match='architecture "distilbert" could not be exported'):
+    with pytest.raises(UnknownModelError, match='architecture "distilbert" cannot be exported'):
         build_student(teacher, StudentShape(1, 64), max_length=48, seed=0)
 
 

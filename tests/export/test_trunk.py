@@ -97,11 +97,12 @@ def test_a_foreign_architecture_is_refused_with_the_supported_ones() -> None:
 
 
 def test_changed_attention_is_refused() -> None:
-    for said, options in {
+    refused: dict[str, dict[str, Any]] = {
         "positions of the type": {"position_embedding_type": "relative_key"},
         "a decoder": {"is_decoder": True},
         '"xielu" cannot be exported': {"hidden_act": "xielu"},
-    }.items():
+    }
+    for said, options in refused.items():
         config = BertConfig(**SHAPE, **options)
         with pytest.raises(UnknownModelError, match=said):
             export_trunk(BertModel(config, add_pooling_layer=False))

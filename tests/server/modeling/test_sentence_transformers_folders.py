@@ -184,6 +184,14 @@ def _only(name: str, **values: Any) -> Change:
     return change
 
 
+def _all(*changes: Change) -> Change:
+    def change(folder: Path) -> None:
+        for each in changes:
+            each(folder)
+
+    return change
+
+
 def _with_dense(*kinds: str, **values: Any) -> Change:
     """The chain Transformer, Pooling, and then ``kinds``; ``values`` are of each Dense's config."""
 
@@ -239,10 +247,9 @@ EQUAL: Mapping[str, Change] = {
     "another prompt": _named(PROMPTS, prompts={"query": "q: ", "sts": "s: "}),
     "default prompt": _named(PROMPTS, prompts={"query": "q: "}, default_prompt_name="query"),
     "default of no role": _named(PROMPTS, prompts={"sts": "s: "}, default_prompt_name="sts"),
-    "unpooled without prompts": lambda folder: (
-        edit(folder / POOLING, include_prompt=False),
-        edit(folder / PROMPTS, prompts={}),
-    )[0],
+    "unpooled without prompts": _all(
+        _named(POOLING, include_prompt=False), _named(PROMPTS, prompts={})
+    ),
     "dot of unit length": _named(PROMPTS, similarity_fn_name="dot"),
     "no normalize": _with_dense(),
     "dense": _with_dense("Dense", "Normalize"),
@@ -251,14 +258,14 @@ EQUAL: Mapping[str, Change] = {
     "normalize twice": _with_dense("Normalize", "Normalize", "Dense", "Normalize", "Dense"),
     "two dense": _with_dense("Dense", "Dense", "Normalize"),
     "padding left": _named("tokenizer_config.json", padding_side="left"),
-    "cls, padding left": lambda folder: (
-        edit(folder / POOLING, pooling_mode="cls"),
-        edit(folder / "tokenizer_config.json", padding_side="left"),
-    )[0],
-    "lasttoken, padding left": lambda folder: (
-        edit(folder / POOLING, pooling_mode="lasttoken"),
-        edit(folder / "tokenizer_config.json", padding_side="left"),
-    )[0],
+    "cls, padding left": _all(
+        _named(POOLING, pooling_mode="cls"),
+        _named("tokenizer_config.json", padding_side="left"),
+    ),
+    "lasttoken, padding left": _all(
+        _named(POOLING, pooling_mode="lasttoken"),
+        _named("tokenizer_config.json", padding_side="left"),
+    ),
     "truncation left": _named("tokenizer_config.json", truncation_side="left"),
 }
 
@@ -287,10 +294,7 @@ REFUSED: Mapping[str, tuple[Change, str]] = {
     "weighted mean": (_named(POOLING, pooling_mode="weightedmean"), "pools by weightedmean"),
     "unpooled prompt": (_named(POOLING, include_prompt=False), "include_prompt"),
     "dot": (
-        lambda folder: (
-            _with_dense()(folder),
-            edit(folder / PROMPTS, similarity_fn_name="dot"),
-        )[0],
+        _all(_with_dense(), _named(PROMPTS, similarity_fn_name="dot")),
         'similarity_fn_name": "dot"',
     ),
     "manhattan": (_named(PROMPTS, similarity_fn_name="manhattan"), "manhattan"),
