@@ -67,6 +67,8 @@ def _varint(data: bytes | mmap.mmap, position: int) -> tuple[int, int]:
         byte = data[at]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if value >> 64:
+                break
             return value, at + 1
         shift += 7
-    raise ValueError("an integer of more than ten bytes")
+    raise ValueError("an integer of more than 64 bits")

@@ -18,6 +18,7 @@ __all__ = ["check_charsmap"]
 
 _BLOCK = 256  # units, of which a step of one byte reads any
 _VALUE = 0x80000000  # marks a unit that holds a value, in its other bits
+_MOST_BYTES = 1 << 24  # of the whole; Unicode's own is 240,000
 _LONGEST_RULE = 32  # bytes; the library's table of what it matched has that many rows
 _LONGEST_REPLACEMENT = 256  # bytes; Unicode's own is 33
 
@@ -29,7 +30,7 @@ def check_charsmap(blob: bytes) -> None:
         ValueError: it cannot; the message says what is wrong with it.
     """
     size = int.from_bytes(blob[:4], "little")
-    if not 0 < size < len(blob) - 4 or size % (4 * _BLOCK):
+    if not 0 < size < len(blob) - 4 or size % (4 * _BLOCK) or len(blob) > _MOST_BYTES:
         raise ValueError("its normalisation rule is broken")
     _check_steps(np.frombuffer(blob, "<u4", size // 4, 4), _beginnings(blob[4 + size :]))
 

@@ -24,7 +24,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of pieces."""
 
 _MOST_PIECES = 1 << 20
-_LONGEST_PIECE = 1024  # bytes; trainers stop at 64, and the library's stack at some 100,000
+_LONGEST_PIECE = 512  # bytes; trainers stop at 64, and the library's stack at some 100,000
 _MOST_NESTED = 64  # user-defined pieces that begin with one another: the library's room for them
 
 # Fields of a ModelProto, and of the messages in it, each with its wire type.

@@ -30,15 +30,17 @@ export function* fieldsOf(data: Uint8Array, begin = 0, end = data.length): Gener
       const byte = data[at++] as number;
       if (shift === 0n && byte < 0x80) return byte; // nearly all are
       value |= BigInt(byte & 0x7f) << shift;
-      if (byte < 0x80) return Number(BigInt.asIntN(64, value));
+      if (byte >= 0x80) continue;
+      if (value >> 64n) break;
+      return Number(BigInt.asIntN(64, value));
     }
-    throw new RangeError("a number that is too long");
+    throw new RangeError("a number of more than 64 bits");
   };
   while (at < end) {
     const tag = varint();
     const number = Math.floor(tag / 8);
     const wire = WIRES[tag & 7];
-    if (wire === undefined || number < 1) throw new RangeError(`a field of kind ${tag & 7}`);
+    if (wire === undefined || number < 1 || tag > 0xffffffff) throw new RangeError(`a field of kind ${tag & 7}`);
     if (wire === "varint") {
       yield { number, wire, value: varint(), begin: at, end: at };
       continue;

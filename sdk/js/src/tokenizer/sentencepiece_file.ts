@@ -1,11 +1,13 @@
 /**
  * Reading a sentencepiece model: the fields of `sentencepiece_model.proto` that decide how a text is
- * cut. What this package would not follow to the letter is refused.
+ * cut. What this package would not follow to the letter is refused, and what Python refuses because
+ * the sentencepiece library could not be trusted with it.
  */
 
 import { CorruptArtifactError } from "../errors.js";
 import { type Field, fieldsOf, textOf } from "../bundle/protobuf.js";
 import { copied } from "../files/bytes.js";
+import { checkCharsmap } from "./sentencepiece_charsmap.js";
 
 /** What a piece is, by its number in the file. */
 export const NORMAL = 1;
@@ -41,7 +43,9 @@ export interface SentencePieceFile {
   readonly normalizer: NormalizerSpec;
 }
 
-const LONGEST_PIECE = 1024; // in UTF-16; trainers stop at 16, and the search tries every length
+const MOST_PIECES = 1 << 20;
+const LONGEST_PIECE = 512; // bytes; trainers stop at 64, and the search tries every length
+const MOST_NESTED = 64; // user-defined pieces that begin with one another: the library's room for them
 const KINDS: Readonly<Record<number, string>> = { 1: "unigram", 2: "bpe", 3: "word", 4: "char" };
 
 /** Parse the bytes of a `tokenizer.model`. Throws CorruptArtifactError. */
@@ -58,7 +62,6 @@ export function readSentencePieceFile(data: Uint8Array): SentencePieceFile {
   } catch (error) {
     throw refuse((error as Error).message);
   }
-  if (file.pieces.length === 0) throw refuse("no pieces");
   const reason = flaw(file);
   if (reason !== null) throw refuse(reason);
   return file;
@@ -74,7 +77,9 @@ function parsed(data: Uint8Array): SentencePieceFile {
     if (field.number === 1) pieces.push(piece(data, field));
     if (field.number === 2) readTrainer(data, field, trainer, names);
     if (field.number === 3) readNormalizer(data, field, spec);
+    if (pieces.length > MOST_PIECES) throw new RangeError(`over ${MOST_PIECES} pieces`);
   }
+  if (spec.charsmap.length > 0) checkCharsmap(spec.charsmap);
   const kind = KINDS[trainer.kind] ?? `kind ${trainer.kind}`;
   if (kind !== "unigram" && kind !== "bpe") {
     throw new RangeError(`a model of type ${kind}, this package knows unigram and bpe`);
@@ -100,13 +105,27 @@ function piece(data: Uint8Array, message: Field): Piece {
   let text = "";
   let score = 0;
   let type = NORMAL;
+  const seen = new Set<number>();
   for (const field of fieldsOf(data, message.begin, message.end)) {
-    if (field.number === 1) text = textOf(data, field);
-    else if (field.number === 2 && field.wire === "fixed32") {
+    if (seen.has(field.number)) throw new RangeError("a piece has a field twice");
+    seen.add(field.number);
+    if (field.number === 1 && field.wire === "bytes") {
+      if (field.end - field.begin > LONGEST_PIECE) throw new RangeError("a piece is too long");
+      text = textOf(data, field);
+    } else if (field.number === 2 && field.wire === "fixed32") {
       score = new DataView(data.buffer, data.byteOffset + field.begin, 4).getFloat32(0, true);
-    } else if (field.number === 3) type = field.value;
+    } else if (field.number === 3 && field.wire === "varint") type = field.value;
+    else throw new RangeError("a piece has a field that pieces do not have");
   }
   return { text, score, type };
+}
+
+/** Refuse a field of the expected number that is of another type. */
+function checkWires(field: Field, bytes: readonly number[], varints: readonly number[]): void {
+  const wire = bytes.includes(field.number) ? "bytes" : varints.includes(field.number) ? "varint" : null;
+  if (wire !== null && field.wire !== wire) {
+    throw new RangeError(`field ${field.number} is of another type`);
+  }
 }
 
 function readTrainer(
@@ -117,6 +136,7 @@ function readTrainer(
 ): void {
   for (const field of fieldsOf(data, message.begin, message.end)) {
     const text = (): string => textOf(data, field);
+    checkWires(field, [45, 46, 47], [3, 24, 35]);
     if (field.number === 3) trainer.kind = field.value;
     else if (field.number === 24) trainer.suffix = field.value !== 0;
     else if (field.number === 35) trainer.byteFallback = field.value !== 0;
@@ -132,6 +152,7 @@ function readNormalizer(
   spec: { charsmap: Uint8Array; dummy: boolean; extra: boolean; escape: boolean },
 ): void {
   for (const field of fieldsOf(data, message.begin, message.end)) {
+    checkWires(field, [2], [3, 4, 5]);
     if (field.number === 2) spec.charsmap = copied(data, field.begin, field.end);
     else if (field.number === 3) spec.dummy = field.value !== 0;
     else if (field.number === 4) spec.extra = field.value !== 0;
@@ -139,28 +160,34 @@ function readNormalizer(
   }
 }
 
-/** What the sentencepiece library itself refuses; null where it does not. */
+/** What the sentencepiece library refuses, or would fail on; null where there is nothing. */
 function flaw(file: SentencePieceFile): string | null {
   const normal = new Set<string>();
   const reserved = new Set<string>();
   const bytes = new Set<string>();
   let unknown = 0;
   for (const { text, type, score } of file.pieces) {
-    if (text === "") return "piece must not be empty";
-    if (text.length > LONGEST_PIECE) return `a piece of ${text.length} characters`;
-    if (!Number.isFinite(score)) return `the score of ${text} is not finite`;
+    if (text === "" || text.includes("\0")) return "a piece is empty or has a NUL";
+    if (!Number.isFinite(score)) return "a score that is not finite";
+    if (!Number.isInteger(type) || type < NORMAL || type > BYTE) return `a piece of type ${type}`;
     const names = type === NORMAL || type === USER_DEFINED || type === UNUSED ? normal : reserved;
-    if (names.has(text)) return `${text} is already defined`;
+    if (names.has(text)) return "two pieces with the same text";
     names.add(text);
     if (type === UNKNOWN) unknown++;
     if (type === BYTE) {
-      if (!file.byteFallback) return `byte piece ${text} is found although byte_fallback is false`;
-      if (!/^<0x[0-9A-F]{2}>$/.test(text)) return `byte piece ${text} is invalid`;
+      if (!/^<0x[0-9A-F]{2}>$/.test(text)) return "the piece of a byte is invalid";
       bytes.add(text);
     }
   }
-  if (unknown !== 1) return unknown === 0 ? "unk is not defined" : "unk is already defined";
-  if (normal.size === 0) return "no pieces are loaded";
-  if (file.byteFallback && bytes.size !== 256) return "there are not 256 byte pieces";
+  if (unknown !== 1) return `${unknown} pieces of type unknown, expected 1`;
+  if (normal.size === 0) return "no pieces for text";
+  const expected = file.byteFallback ? 256 : 0;
+  if (bytes.size !== expected) return `${bytes.size} pieces of bytes, expected ${expected}`;
+  const own = file.pieces.filter(({ type }) => type === USER_DEFINED).map(({ text }) => text);
+  const around: string[] = []; // each begins with the one before
+  for (const text of own.sort((a, b) => (a < b ? -1 : 1))) {
+    while (around.length > 0 && !text.startsWith(around.at(-1) as string)) around.pop();
+    if (around.push(text) > MOST_NESTED) return "too many user-defined pieces begin with one another";
+  }
   return null;
 }

@@ -3,18 +3,12 @@
  * becomes of white space. A port of `normalizer.cc` (Kudo and Richardson, "SentencePiece", 2018).
  */
 
-import { CorruptArtifactError } from "../errors.js";
 import { decodeLoosely, encodeUtf8 } from "../utf8.js";
+import { Charsmap, type Prefix } from "./sentencepiece_charsmap.js";
 import type { NormalizerSpec } from "./sentencepiece_file.js";
 
 const SPACE = 0x20;
 const ESCAPED_SPACE = "\u2581";
-
-/** A stretch at the beginning of a text: how many bytes of it, and what replaces them. */
-interface Prefix {
-  readonly length: number;
-  readonly text: string;
-}
 
 export class SentencePieceNormalizer {
   readonly #spec: NormalizerSpec;
@@ -72,72 +66,31 @@ export class SentencePieceNormalizer {
   }
 }
 
+type Trie = Map<number, { next: Trie; ends: boolean }>;
+
 /** Literals, of which the longest that a text begins with is asked for. */
 export class PrefixSet {
-  readonly #byFirst = new Map<number, Uint8Array[]>();
+  readonly #root: Trie = new Map();
 
   constructor(literals: readonly string[]) {
-    for (const bytes of literals.map(encodeUtf8)) {
-      const first = bytes[0] as number;
-      this.#byFirst.set(first, [...(this.#byFirst.get(first) ?? []), bytes]);
+    for (const literal of literals) {
+      let [trie, last] = [this.#root, { next: this.#root, ends: false }];
+      for (const byte of encodeUtf8(literal)) {
+        last = trie.get(byte) ?? { next: new Map(), ends: false };
+        trie.set(byte, last);
+        trie = last.next;
+      }
+      last.ends = true;
     }
-    for (const same of this.#byFirst.values()) same.sort((a, b) => b.length - a.length);
   }
 
   /** The bytes of the longest literal at `at`; 0 where there is none. */
   longest(input: Uint8Array, at: number): number {
-    for (const literal of this.#byFirst.get(input[at] as number) ?? []) {
-      if (literal.every((byte, i) => input[at + i] === byte)) return literal.length;
-    }
-    return 0;
-  }
-}
-
-/** The compiled table: a double array (Darts) over bytes, and the replacements it points to. */
-class Charsmap {
-  readonly #units: Uint32Array;
-  readonly #texts: Uint8Array;
-
-  constructor(blob: Uint8Array) {
-    const size = blob.length >= 4 ? new DataView(blob.buffer, blob.byteOffset).getUint32(0, true) : 0;
-    if (blob.length <= 4 || size >= blob.length || size % 4 !== 0) {
-      throw new CorruptArtifactError("tokenizer.model: its normalisation rule is broken");
-    }
-    this.#units = new Uint32Array(size / 4);
-    const view = new DataView(blob.buffer, blob.byteOffset + 4, size);
-    for (let i = 0; i < this.#units.length; i++) this.#units[i] = view.getUint32(4 * i, true);
-    this.#texts = blob.subarray(4 + size);
-  }
-
-  /** The longest rule that fits at `at`, and its replacement. */
-  longest(input: Uint8Array, at: number): Prefix | null {
-    let node = offsetOf(this.#unit(0));
     let length = 0;
-    let value = 0;
-    for (let i = at; i < input.length; i++) {
-      const byte = input[i] as number;
-      node ^= byte;
-      const unit = this.#unit(node);
-      if ((unit & 0x800000ff) >>> 0 !== byte) break;
-      node ^= offsetOf(unit);
-      if (unit & 0x100) {
-        length = i + 1 - at;
-        value = this.#unit(node) & 0x7fffffff;
-      }
+    let node = this.#root.get(input[at] as number);
+    for (let end = at + 1; node !== undefined; node = node.next.get(input[end++] as number)) {
+      if (node.ends) length = end - at;
     }
-    return length === 0 ? null : { length, text: this.#text(value) };
+    return length;
   }
-
-  #unit(index: number): number {
-    return this.#units[index] ?? 0x80000000; // outside: a unit no byte matches
-  }
-
-  #text(begin: number): string {
-    const end = this.#texts.indexOf(0, begin);
-    return decodeLoosely(this.#texts.subarray(begin, end < 0 ? this.#texts.length : end));
-  }
-}
-
-function offsetOf(unit: number): number {
-  return ((unit >>> 10) << ((unit & 0x200) >>> 6)) >>> 0;
 }
