@@ -21,6 +21,7 @@ from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import FolderKind, check_replaceable, replace_folder, sha256_file
 from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.server.corpus.shards.vector_table import VectorTable
 
@@ -91,7 +92,11 @@ def export_vectors(
         raise InvalidInputError(f"the format is {format!r}, expected parquet or faiss")
     check_replaceable(Path(output), _FOLDER)
     write = _writer(format)
-    with read_source(index, public_key) as source, replace_folder(output) as folder:
+    private = is_private(index)
+    with (
+        read_source(index, public_key) as source,
+        replace_folder(output, private=private) as folder,
+    ):
         write(source, folder)
         info = source.info
         fields = {

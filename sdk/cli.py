@@ -13,9 +13,10 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pocketquery.sdk.commands import SUMMARIES
@@ -25,6 +26,7 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
     PocketQueryWarning,
 )
+from pocketquery.sdk.plain_files import is_private
 
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
@@ -65,6 +67,7 @@ _EXTRAS = {
 
 
 _show_others = warnings.showwarning
+_NO_SOURCES = {"output", "bundle", "adapter", "teacher", "student", "start"}
 _FAILED = 2
 _INTERRUPTED = 130
 
@@ -76,6 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a letter shows its number
         sys.stdout.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
+    umask = None
     try:
         commands = _commands()
         _check_command(arguments, commands)
@@ -85,6 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         module = commands[options.command].module
+        if any(map(is_private, _sources(options))):
+            umask = os.umask(0o077)  # nothing that is made of it, either
         code: int = options.run(options)
         sys.stdout.flush()  # here, so that a closed pipe is noticed here
     except BrokenPipeError:
@@ -100,7 +106,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(MissingExtraError.of(error.name.partition(".")[0], extra[0])))
     except OSError as error:  # a full disk, a folder that may not be written
         return _fail(str(error))
+    finally:
+        if umask is not None:
+            os.umask(umask)
     return code
+
+
+def _sources(options: argparse.Namespace) -> Iterator[Path]:
+    """The places that a command makes something of: all that its options name but models, keys and
+    where the result goes."""
+    for name, value in vars(options).items():
+        if name in _NO_SOURCES or "key" in name:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if one and isinstance(one, (str, os.PathLike)):
+                place = Path(one)
+                while any(sign in str(place) for sign in "*?["):  # a pattern: where it begins
+                    place = place.parent
+                yield place
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:

@@ -1,7 +1,8 @@
 """Writing files so that a crash at any moment leaves the old file or the new one, whole.
 
 The order is always: write to a temporary sibling, fsync it, rename over the target, fsync the
-folder. Folders are published the same way: filled beside the target, then renamed.
+folder. Folders are published the same way: filled beside the target, then renamed. A folder that is
+for its owner alone stays so, whatever the umask, and so are its files.
 """
 
 from __future__ import annotations
@@ -16,12 +17,7 @@ from errno import EEXIST, ENOTEMPTY
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from pocketquery.sdk.errors import (
-    ArtifactError,
-    InvalidInputError,
-    PocketQueryError,
-    PocketQueryWarning,
-)
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError
 
 if TYPE_CHECKING:  # it takes 4 ms, and a query encoded by the default bundle needs none of it
     from pathlib import Path
@@ -33,8 +29,10 @@ __all__ = [
     "check_replaceable",
     "checked_path",
     "hold_folder",
+    "is_closed",
     "is_present",
     "let_go",
+    "mode_for",
     "present_folder",
     "publish_folder",
     "real_path",
@@ -44,7 +42,6 @@ __all__ = [
     "sha256_bytes",
     "sha256_file",
     "sync_folder",
-    "warn_of_shadow",
     "write_atomic",
 ]
 
@@ -67,21 +64,6 @@ def checked_path(path: object, name: str) -> Path:
     if isinstance(path, (str, os.PathLike)):
         return _path(path)
     raise InvalidInputError(f"{name} is a {type(path).__name__}, expected a path")
-
-
-def warn_of_shadow(name: Path | str, marker: str) -> None:
-    """Say that ``name`` was taken for an installed one's, where the working folder has a file of
-    that name, or a folder of it with the file ``marker``."""
-    if os.path.isfile(name) or os.path.isfile(os.path.join(name, marker)):
-        import warnings
-
-        here = os.path.join(os.curdir, name)
-        warnings.warn(
-            f"{name} is taken for the installed one of that name, not for what is in the working "
-            f"folder; write {here} for that",
-            PocketQueryWarning,
-            stacklevel=2,
-        )
 
 
 def sync_folder(path: Path) -> None:
@@ -222,8 +204,9 @@ def remove_file(path: Path | str) -> None:
 
 
 @contextlib.contextmanager
-def replace_folder(path: Path | str) -> Iterator[Path]:
-    """Yield an empty folder beside ``path``; on leaving without an error it becomes ``path``.
+def replace_folder(path: Path | str, *, private: bool = False) -> Iterator[Path]:
+    """Yield an empty folder beside ``path``; on leaving without an error it becomes ``path``, for
+    its owner alone where it is ``private`` or takes the place of one that is.
 
     A kill on the way leaves the temporary folder, which a later call removes, and the old
     ``path``, whole.
@@ -233,7 +216,7 @@ def replace_folder(path: Path | str) -> Iterator[Path]:
     recover_folder(path)
     _sweep(path)
     temporary = _temporary(path)
-    temporary.mkdir()
+    temporary.mkdir(mode=0o700 if private or is_closed(path) else 0o777)
     try:
         yield temporary
         for file in sorted(temporary.rglob("*")):
@@ -258,6 +241,9 @@ def publish_folder(finished: Path, path: Path) -> None:
         OSError: the folders cannot be moved; ``path`` is as it was before.
     """
     path = real_path(path)
+    if is_closed(finished):
+        for file in finished.rglob("*"):
+            file.chmod(0o700 if file.is_dir() else 0o600)
     sync_folder(finished)
     old = _aside(path)
     for tries_left in reversed(range(_TRIES)):
@@ -301,8 +287,9 @@ def recover_folder(path: Path) -> None:
             old.rename(path)
 
 
-def hold_folder(folder: Path) -> int | None:
+def hold_folder(folder: Path, *, private: bool = False) -> int | None:
     """Make ``folder`` and keep other processes from building in it, until :func:`let_go` or a kill.
+    Where it is ``private``, it is for its owner alone.
 
     Returns:
         What :func:`let_go` takes.
@@ -312,7 +299,9 @@ def hold_folder(folder: Path) -> int | None:
     """
     if folder.is_symlink():  # what it leads to would be emptied
         raise ArtifactError(f"{folder} is a link, expected a folder of our own; remove it")
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
+    if private:  # one that was there, too
+        folder.chmod(0o700)
     if os.name == "nt":  # there a folder with open files cannot be renamed or emptied anyway
         return None
     import fcntl
@@ -326,6 +315,17 @@ def hold_folder(folder: Path) -> int | None:
         pass
     os.close(descriptor)  # held by another, or published by another just before
     raise ArtifactError(f"another process is building in {folder}; wait for it or end it")
+
+
+def is_closed(path: Path) -> bool:
+    """Whether there is something at ``path`` that is for its owner alone."""
+    return os.name != "nt" and path.exists() and not path.stat().st_mode & 0o077
+
+
+def mode_for(path: Path) -> int:
+    """The permissions of a file at ``path``, less the umask: its owner's alone in a folder that is,
+    and where it takes the place of such a file."""
+    return 0o600 if is_closed(path.parent) or is_closed(path) else 0o666
 
 
 def let_go(descriptor: int | None) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
 
-__all__ = ["check_own_file", "has_one_name", "open_own_file", "plain_size"]
+__all__ = ["check_own_file", "has_one_name", "is_private", "open_own_file", "plain_size"]
 
 
 def plain_size(path: Path, mend: str = "build the index again or copy it anew") -> int:
@@ -69,3 +70,28 @@ def open_own_file(path: Path) -> BinaryIO:
     check_own_file(path)
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(path, flags), "r+b")
+
+
+def is_private(path: Path | str) -> bool:
+    """Whether another user of this machine cannot read all that is at ``path``: a folder on the way
+    to it, the file, or something in the folder is closed to others. What is made of it is for its
+    owner alone, too. Never where a system has no such permissions."""
+    try:
+        place = Path(os.path.realpath(path))
+        place.stat()
+    except (OSError, ValueError):  # nothing is there, or can be
+        return False
+    if os.name == "nt":
+        return False
+    return any(not _allows(one, stat.S_IXOTH) for one in place.parents) or any(
+        not _allows(one, stat.S_IROTH) for one in chain([place], place.rglob("*"))
+    )
+
+
+def _allows(path: Path, others: int) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # a link that leads nowhere
+        return True
+    needed = others | stat.S_IXOTH if stat.S_ISDIR(mode) else others
+    return mode & needed == needed

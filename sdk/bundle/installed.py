@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from pocketquery.sdk.errors import PocketQueryWarning
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -23,6 +26,7 @@ __all__ = [
     "KEY_VARIABLE",
     "bundles",
     "installed_bundle",
+    "warn_of_shadow",
 ]
 
 BUNDLE_VARIABLE = "POCKETQUERY_BUNDLE"
@@ -68,6 +72,19 @@ def installed_bundle(name: Path | str) -> Path | str | None:
     if not isinstance(name, str) or not re.fullmatch(_NAME, name):
         return None
     return bundles().get(name)
+
+
+def warn_of_shadow(name: Path | str, marker: str) -> None:
+    """Say that ``name`` was taken for an installed one's, where the working folder has a file of
+    that name, or a folder of it with the file ``marker``."""
+    if os.path.isfile(name) or os.path.isfile(os.path.join(name, marker)):
+        here = os.path.join(os.curdir, name)
+        warnings.warn(
+            f"{name} is taken for the installed one of that name, not for what is in the working "
+            f"folder; write {here} for that",
+            PocketQueryWarning,
+            stacklevel=2,
+        )
 
 
 def _places(point: EntryPoint) -> Iterator[Path]:

@@ -15,9 +15,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from pocketquery.sdk.bundle.installed import bundles, installed_bundle
+from pocketquery.sdk.bundle.installed import bundles, installed_bundle, warn_of_shadow
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.files import checked_path, present_folder, warn_of_shadow, write_atomic
+from pocketquery.sdk.files import checked_path, present_folder, write_atomic
 
 if TYPE_CHECKING:  # at run time only where a zip is
     from pathlib import Path
@@ -234,9 +234,10 @@ def pack(folder: Path | str, zip_path: Path | str) -> None:
     pack_files(files, zip_path)
 
 
-def pack_files(files: Mapping[str, bytes], zip_path: Path | str) -> None:
-    """Zip ``files`` by name as :func:`pack` does. Raises OSError as it does."""
-    write_atomic(zip_path, _zip_bytes(files))
+def pack_files(files: Mapping[str, bytes], zip_path: Path | str, *, mode: int = 0o666) -> None:
+    """Zip ``files`` by name as :func:`pack` does. ``mode``: as for :func:`write_atomic`. Raises
+    OSError as :func:`pack` does."""
+    write_atomic(zip_path, _zip_bytes(files), mode=mode)
 
 
 def _zip_bytes(files: Mapping[str, bytes]) -> bytes:

@@ -22,6 +22,7 @@ from pocketquery.sdk.files import (
     check_replaceable,
     checked_path,
     hold_folder,
+    is_closed,
     let_go,
     publish_folder,
     real_path,
@@ -76,6 +77,7 @@ def create_index(
     encoded_by: str = "",
     encoder_digest: str = "",
     signing_key: Key | None = None,
+    private: bool = False,
 ) -> IndexBuilder:
     """Begin to build an index; :meth:`IndexBuilder.close` publishes it at ``path``. ::
 
@@ -94,6 +96,8 @@ def create_index(
             It lies beside the build, and the index does not have it.
         signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
             bytes, 64 hexadecimal digits or a PEM file.
+        private: for its owner alone (0700, files 0600), as it is anyway where it replaces an index
+            that is; else as the umask says.
 
     Raises:
         InvalidInputError: the key is none; a dimension below 1, an empty space id, or ``path`` is
@@ -117,6 +121,7 @@ def create_index(
         resume=resume,
         encoder=(encoded_by, encoder_digest),
         signing_key=signing_key,
+        private=private,
     )
 
 
@@ -135,6 +140,7 @@ class IndexBuilder:
         resume: bool,
         encoder: tuple[str, str],
         signing_key: Key | None = None,
+        private: bool = False,
     ) -> None:
         self.path = path
         self.space_id = space_id
@@ -144,7 +150,7 @@ class IndexBuilder:
         real = real_path(path)
         self._folder = real.parent / f".{real.name}.building"
         self._analyzer = Analyzer()
-        self._lock = hold_folder(self._folder)
+        self._lock = hold_folder(self._folder, private=private or is_closed(real))
         self._published = False
         try:
             recover_folder(path)  # now that no other build is between its two renames

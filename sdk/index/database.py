@@ -33,7 +33,7 @@ from pocketquery.sdk.index.untrusted_file import (
 from pocketquery.sdk.plain_files import plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
 
-__all__ = ["META", "Connection", "Database", "get_meta", "held", "set_meta"]
+__all__ = ["META", "Connection", "Database", "check_structure", "get_meta", "held", "set_meta"]
 
 META: Schema = {"meta": ["CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"]}
 _KIND = SqliteKind(
@@ -243,6 +243,18 @@ def get_meta(connection: sqlite3.Connection, key: str, default: str | None = Non
 def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
     """Set ``key`` to ``value``."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def check_structure(connection: sqlite3.Connection, path: Path) -> None:
+    """Let SQLite read the whole database: whether rows and pages are in their order, and whether
+    its own index of ids, by which documents are looked up, leads to the rows.
+
+    Raises:
+        CorruptArtifactError: something is not; says what.
+    """
+    (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if answer != "ok":
+        raise CorruptArtifactError(f"{path} is damaged: {answer}; copy the index anew")
 
 
 def _check_size(connection: sqlite3.Connection, path: Path) -> None:

@@ -28,8 +28,8 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.fields import Fields
-from pocketquery.sdk.files import FolderKind, present_folder, write_atomic
-from pocketquery.sdk.index.database import Connection, Database, get_meta, set_meta
+from pocketquery.sdk.files import FolderKind, mode_for, present_folder, write_atomic
+from pocketquery.sdk.index.database import Connection, Database, check_structure, get_meta, set_meta
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE
 from pocketquery.sdk.index.segments import (
     SCHEMA,
@@ -54,7 +54,6 @@ __all__ = [
     "begin_writing",
     "check_contents",
     "check_hashes",
-    "check_structure",
     "check_sizes",
     "check_whole",
     "end_compacting",
@@ -304,20 +303,8 @@ def check_contents(connection: sqlite3.Connection, folder: Path, dimension: int)
     Raises:
         ArtifactNotFoundError, CorruptArtifactError: name the file.
     """
-    check_structure(connection, folder)
+    check_structure(connection, folder / DATABASE)
     verify_segments(connection, folder, dimension)
-
-
-def check_structure(connection: sqlite3.Connection, folder: Path) -> None:
-    """Let SQLite read the whole database: whether rows and pages are in their order, and whether
-    its own index of ids, by which documents are looked up, leads to the rows.
-
-    Raises:
-        CorruptArtifactError: something is not; says what.
-    """
-    (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if answer != "ok":
-        raise CorruptArtifactError(f"{folder / DATABASE} is damaged: {answer}; copy the index anew")
 
 
 def verify_index(path: Path | str) -> IndexInfo:
@@ -372,7 +359,7 @@ def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection)
 
 
 def _write_info(folder: Path, info: IndexInfo) -> None:
-    write_atomic(folder / INFO, _info_bytes(info))
+    write_atomic(folder / INFO, _info_bytes(info), mode=mode_for(folder / INFO))
 
 
 def _info_bytes(info: IndexInfo) -> bytes:

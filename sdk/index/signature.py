@@ -25,7 +25,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
 )
 from pocketquery.sdk.index.contents import contents_sha256
-from pocketquery.sdk.index.database import Database
+from pocketquery.sdk.index.database import Database, check_structure
 from pocketquery.sdk.index.delta_manifest import (
     DELTA_FILE,
     MOST_DELTA_BYTES,
@@ -38,7 +38,6 @@ from pocketquery.sdk.index.folder import (
     MOST_INFO_BYTES,
     IndexInfo,
     check_hashes,
-    check_structure,
     parse_info,
     read_info,
 )
@@ -90,7 +89,7 @@ def _check_contents(folder: Path, public_key: Key) -> IndexInfo:
             if info.signature_key_id is None or generation_of(connection) != info.generation:
                 raise _changed_here(folder)
             check_space(folder, info, manifest)
-            check_structure(connection, folder)  # what the contents' hash cannot know
+            check_structure(connection, folder / DATABASE)  # what the contents' hash cannot know
             try:
                 found = contents_sha256(connection, folder, info.dimension)
             except InvalidInputError as error:  # deleted documents, and index.json hides it

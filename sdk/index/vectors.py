@@ -35,7 +35,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import sync_folder
+from pocketquery.sdk.files import mode_for, sync_folder
 from pocketquery.sdk.index.integer_product import MOST_COLUMNS, integer_product
 from pocketquery.sdk.plain_files import open_own_file, plain_size
 
@@ -127,7 +127,8 @@ def without_vectors(rows: Codes, missing: NDArray[np.bool_]) -> Codes:
 def create_vectors(path: Path, dimension: int) -> None:
     """Write a vector file of no rows."""
     fields = _FIELDS.pack(_MAGIC, _VERSION, dimension, b"")
-    with path.open("xb") as file:
+    mode = mode_for(path)
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(fields + struct.pack("<I", zlib.crc32(fields)))
         file.flush()
         os.fsync(file.fileno())

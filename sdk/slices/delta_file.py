@@ -81,8 +81,11 @@ def write_delta(
     documents: list[StoredTexts],
     codes: Codes,
     signing_key: Key | None,
+    *,
+    mode: int,
 ) -> DeltaManifest:
-    """Write the delta at ``path`` in one step; ``manifest`` with its parts and its signer.
+    """Write the delta at ``path`` in one step, with the permissions ``mode`` less the umask;
+    ``manifest`` with its parts and its signer.
 
     Raises:
         InvalidInputError: a part is larger than a device reads.
@@ -110,7 +113,7 @@ def write_delta(
         ) from error
     if signing_key is not None:
         files[SIGNATURE_FILE] = sign(files[DELTA_FILE], signing_key)
-    pack_files(files, path)
+    pack_files(files, path, mode=mode)
     return manifest
 
 

@@ -27,7 +27,7 @@ from pocketquery.sdk.errors import (
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import check_file_replaceable, present_folder
+from pocketquery.sdk.files import check_file_replaceable, mode_for, present_folder
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, create_index
 from pocketquery.sdk.index.contents import StoredTexts, packed_texts
 from pocketquery.sdk.index.delta_manifest import DeltaManifest
@@ -35,6 +35,7 @@ from pocketquery.sdk.index.documents import Document, metadata_text, stored_docu
 from pocketquery.sdk.index.folder import read_info
 from pocketquery.sdk.index.signature import check_space
 from pocketquery.sdk.index.vectors import Codes
+from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.delta_file import Changes, Delta, write_delta
 from pocketquery.sdk.slices.source import IndexState, read_source, state_of
 
@@ -143,6 +144,7 @@ def make_delta(
             documents,
             after.codes(np.flatnonzero(places < 0)),
             signing_key,
+            mode=0o600 if is_private(old) or is_private(new) else mode_for(Path(output)),
         )
     return DeltaReport(
         path=str(output),
@@ -208,6 +210,7 @@ def apply_delta(
             space_id=info.space_id,
             dimension=info.dimension,
             encoded_by=source.encoded_by,
+            private=is_private(index) or is_private(delta),
         )
         try:
             for documents, codes in _merged(source, changes):

@@ -28,6 +28,7 @@ from pocketquery.sdk.files import check_replaceable, real_path
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.folder import INDEX_FOLDER, INFO
+from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.sdk.texts import check_text
 
@@ -175,6 +176,7 @@ def _cut(source: IndexState, rows: Rows, output: Path, signing_key: Key | None) 
         dimension=source.info.dimension,
         encoded_by=source.encoded_by,
         signing_key=signing_key,
+        private=is_private(source.folder),
     ) as builder:
         for documents, codes in source.batches(rows):
             builder.add_rows(documents, codes)

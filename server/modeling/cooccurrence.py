@@ -145,7 +145,7 @@ def begin_with_cooccurrence(
         found = _counted(encoder.tokenizer, texts, window, table.shape[1], seed)
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(kept, save(found))
+            write_atomic(kept, save(found), mode=0o600)
     vectors, counts = found["vectors"].to(table), found["counts"].double()
     seen = vectors.any(dim=1)
     with torch.no_grad():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from pocketquery.sdk.bundle.installed import warn_of_shadow
 from pocketquery.sdk.errors import CorruptArtifactError, MissingExtraError, UnknownModelError
-from pocketquery.sdk.files import sha256_file, warn_of_shadow
+from pocketquery.sdk.files import sha256_file
 
 __all__ = ["DEMO_PACKAGE", "DEMO_TEACHER", "is_demo", "model_name", "resolve_model"]
 

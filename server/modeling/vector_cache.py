@@ -47,7 +47,7 @@ def cached_vectors(
         show_progress_bar: texts done, rate and time left on stderr.
     """
     cache = Path(cache)
-    cache.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     prompt = role if role in encoder.prompts else None
     bfloat16 = bfloat16 and has_bfloat16(encoder.device)
     batch_size = 64 if encoder.device.type == "cpu" else 512
@@ -67,7 +67,7 @@ def cached_vectors(
                     found = encoder.encode(part, prompt_name=prompt, batch_size=batch_size)
                 buffer = io.BytesIO()
                 np.save(buffer, found, allow_pickle=False)
-                write_atomic(path, buffer.getvalue())
+                write_atomic(path, buffer.getvalue(), mode=0o600)
             vectors[start : start + _PART] = found
             shown.update(len(part))
     return vectors
