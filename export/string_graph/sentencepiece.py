@@ -23,6 +23,7 @@ from pocketquery.export.string_graph.wordpiece import (
     surround,
 )
 from pocketquery.sdk.tokenizers.bert_unicode import WHITESPACE
+from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
 from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 
 __all__ = ["add_sentencepiece"]
@@ -50,6 +51,7 @@ def add_sentencepiece(
         InvalidInputError: options the tokenizer does not have.
     """
     tokenizer = SentencePieceTokenizer(data, max_length, **options)
+    data = read_sentencepiece_file(data).model  # the graph has its own library, which trusts it
     pieces = SentencePieceProcessor(model_proto=data)
     before = [number for number in [pieces.bos_id()] if number >= 0]
     after = [number for number in [pieces.eos_id()] if number >= 0]

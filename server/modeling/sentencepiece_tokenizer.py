@@ -10,7 +10,10 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers.models import Unigram
 from transformers import XLMRobertaTokenizerFast
 
-__all__ = ["xlm_roberta_tokenizer"]
+from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
+
+__all__ = ["check_sentencepiece", "xlm_roberta_tokenizer"]
 
 _BEFORE = (
     "<s>",
@@ -33,6 +36,7 @@ def xlm_roberta_tokenizer(model_file: Path | str, **options: Any) -> Any:
         model_file: kept as the tokenizer's ``vocab_file``, which saving copies.
         options: of the tokenizer, such as ``model_max_length``.
     """
+    check_sentencepiece(model_file)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The sentencepiece tokenizer that you are converting")
         tokenizer = XLMRobertaTokenizerFast(vocab_file=str(model_file), **options)
@@ -41,6 +45,18 @@ def xlm_roberta_tokenizer(model_file: Path | str, **options: Any) -> Any:
         pieces = _scored_pieces(model)
         tokenizer.backend_tokenizer.model = Unigram(pieces, unk_id=3, byte_fallback=True)
     return tokenizer
+
+
+def check_sentencepiece(model_file: Path | str) -> None:
+    """Look at a sentencepiece model before a library that trusts it opens it.
+
+    Raises:
+        CorruptArtifactError: as :func:`read_sentencepiece_file`; names the file.
+    """
+    try:
+        read_sentencepiece_file(Path(model_file).read_bytes())
+    except CorruptArtifactError as error:
+        raise CorruptArtifactError(f"{model_file}: {error}") from error
 
 
 def _scored_pieces(model: SentencePieceProcessor) -> list[tuple[str, float]]:

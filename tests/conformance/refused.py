@@ -29,7 +29,9 @@ from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE, PARTS
 from pocketquery.sdk.index.index import open_index, verify_index
 from pocketquery.sdk.slices.deltas import apply_delta
+from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 from tests.conformance.deltas import MADE_FROM
+from tests.sdk.handmade_sentencepiece import REFUSED
 from tests.sdk.index_damage import LOOKUPS, exchange_rows, mislead, reseal
 from tests.sdk.javascript_fixtures import KEY, OTHER_KEY
 
@@ -37,6 +39,7 @@ __all__ = ["CONFORMANCE", "Case", "main", "opened", "read_cases"]
 
 CONFORMANCE = Path(__file__).parents[2] / "conformance"
 TARGET = CONFORMANCE / "refused.json.gz"
+MODEL = "encoder/bpe.model"
 BUNDLE, ZIP, RELEASE, INDEX, SIGNED, STEP = (
     "encoder/tiny",
     "encoder/tiny.zip",
@@ -53,7 +56,7 @@ class Case:
 
     Attributes:
         name: what is wrong.
-        kind: bundle, release, index, step or delta: how it is opened.
+        kind: bundle, tokenizer, release, index, step or delta: how it is opened.
         place: the sound files, below conformance/.
         changes: each a ``file`` (of a folder; "" where the place is a file) that is ``absent``, or
             whose ``cut`` bytes from ``at`` on are replaced by ``put`` (base 64).
@@ -104,6 +107,8 @@ def opened(case: Case, folder: Path) -> None:
         encoder.swap_adapter(read_adapter(path, manifest=bundle.manifest, public_key=key).tensors)
     elif case.kind == "step":
         LocalStep.open(path)
+    elif case.kind == "tokenizer":
+        open_tokenizer("sentencepiece", path.read_bytes(), 64, {"layout": "plain"})
     elif case.kind == "delta":
         shutil.copytree(CONFORMANCE / MADE_FROM.get(case.place, "search/index"), folder / "index")
         apply_delta(path, folder / "index", public_key=key)
@@ -151,6 +156,8 @@ def _shortest(place: str, change: dict[str, Any]) -> dict[str, Any]:
 def _cases() -> Iterator[Case]:
     yield from _bundles()
     yield from _zips()
+    for name, data in REFUSED.items():
+        yield Case(f"tokenizer: {name}", "tokenizer", MODEL, [_put("", data)], None, "")
     yield from _steps()
     yield from _releases()
     yield from _indexes()

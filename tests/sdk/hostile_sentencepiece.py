@@ -150,9 +150,8 @@ def _in_table(rng: random.Random, data: bytes) -> bytes:
         elif kind == 3:
             table[rng.randrange(len(table))] = rng.choice([0, 0xFF, 0x20])
     if kind == 4:
-        table[:4] = struct.pack(
-            "<I", rng.choice([0, 1, 4, size - 1, size + 4, size // 2, 2**31, 2**32 - 1])
-        )
+        sizes = [0, 1, 4, size - 1, size + 4, size // 2, 2**31, 2**32 - 1]
+        table[:4] = struct.pack("<I", rng.choice(sizes) & 0xFFFFFFFF)
     elif kind == 5:
         table = table[: rng.choice([size, size + 4, len(table) - 1, rng.randrange(len(table))])]
     inner[place] = 0x12, bytes(table)

@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import * as onnxruntime from "onnxruntime-node";
-import { MemorySource, PocketQueryError, readAdapter, ZipSource } from "pocketquery";
+import { MemorySource, openTokenizer, PocketQueryError, readAdapter, ZipSource } from "pocketquery";
 import { openIndex } from "pocketquery/index";
 import { load, verify } from "pocketquery/node";
 import { Bundle, LocalStep } from "pocketquery/training";
@@ -14,7 +14,7 @@ import { CONFORMANCE } from "./fixtures.js";
 
 interface Case {
   name: string;
-  kind: "bundle" | "release" | "index" | "step" | "delta";
+  kind: "bundle" | "tokenizer" | "release" | "index" | "step" | "delta";
   place: string;
   changes: { file: string; absent?: boolean; at?: number; cut?: number; put?: string }[];
   key: string | null;
@@ -50,6 +50,8 @@ async function opened(one: Case): Promise<void> {
     const encoder = await load(source, key);
     await encoder.close();
     await verify(source, key);
+  } else if (one.kind === "tokenizer") {
+    openTokenizer("sentencepiece", files.get("") ?? new Uint8Array(), 64, new Map([["layout", "plain"]]));
   } else if (one.kind === "step") {
     await LocalStep.open(source, { onnxruntime });
   } else if (one.kind === "index") {
