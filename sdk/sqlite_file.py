@@ -35,8 +35,9 @@ __all__ = [
     "transaction",
 ]
 
-LEAST_SQLITE = (3, 31)
-"""The oldest that knows ``trusted_schema``, without which a file's schema may run as code."""
+LEAST_SQLITE = (3, 32)
+"""The first that takes as many values in one statement as a filter may have. Before 3.31 there is
+no ``trusted_schema``, without which a file's schema may run as code."""
 
 _Connection = TypeVar("_Connection", bound=sqlite3.Connection)
 

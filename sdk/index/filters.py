@@ -232,7 +232,7 @@ def _listed_in(source: str, condition: str) -> str:
 
 def _path(field: str) -> str | None:
     """SQLite's path to ``field``; None where its releases differ on how to quote the name."""
-    if any(character in '"\\' or character < " " for character in field):
+    if not field or any(character in '"\\' or character < " " for character in field):
         return None
     return f'$."{field}"'
 

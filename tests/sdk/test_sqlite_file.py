@@ -133,8 +133,8 @@ def test_a_sqlite_that_is_too_old_is_named(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_index(tmp_path / "index")
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 1))
-    monkeypatch.setattr(sqlite3, "sqlite_version", "3.30.1")
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.31.1")
     for use in (
         check_sqlite,
         Analyzer,
@@ -143,20 +143,24 @@ def test_a_sqlite_that_is_too_old_is_named(
         lambda: sdk.create_index(tmp_path / "new", space_id="space", dimension=3),
         lambda: TrustedReleases(public_key=bytes(32)),
     ):
-        with pytest.raises(PocketQueryError, match=r"SQLite.*3\.30\.1; expected 3\.31"):
+        with pytest.raises(PocketQueryError, match=r"SQLite.*3\.31\.1; expected 3\.32"):
             use()
     (found,) = [one for one in check_machine() if one.name == "sqlite"]
     assert found.state == Severity.BROKEN
-    assert "3.30.1; expected 3.31 or later" in found.found
+    assert "3.31.1; expected 3.32 or later" in found.found
     assert "Python" in found.remedy
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 32, 0))
     sdk.open_index(tmp_path / "index").close()
 
 
 def test_ours_run_with_the_least_sqlite() -> None:
-    """Words of later releases: RETURNING and DO UPDATE without a target (3.35), STRICT (3.37)."""
+    """Words of later releases: UPDATE FROM (3.33), RETURNING and DO UPDATE without a target
+    (3.35), STRICT (3.37)."""
     folder = Path(sdk.__file__).parents[1]
-    later = re.compile(r"\bRETURNING\b|ON CONFLICT DO UPDATE|\) STRICT\b|->>|DROP COLUMN|\biif\(")
+    update_from = r"\bUPDATE \w+ SET [^;)]*?\"\s*\"? FROM \w"
+    later = re.compile(
+        update_from + r"|\bRETURNING\b|ON CONFLICT DO UPDATE|\) STRICT\b|->>|DROP COLUMN|\biif\("
+    )
     for package in ("sdk", "client", "server", "distill"):
         for file in set((folder / package).rglob("*.py")) - set(
             (folder / "sdk" / "js").rglob("*.py")

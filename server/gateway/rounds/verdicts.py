@@ -21,9 +21,9 @@ VERDICTS_TABLE = (
     " day INTEGER NOT NULL, nonce BLOB NOT NULL)"
 )
 _COUNT = (
-    "UPDATE devices SET day = new.day,"
-    " used = CASE devices.day WHEN new.day THEN used + 1 ELSE 1 END"
-    " FROM verdicts AS new WHERE new.key = devices.key AND new.day > 0"
+    "INSERT OR REPLACE INTO devices (key, since, day, used)"
+    " SELECT key, since, new.day, CASE devices.day WHEN new.day THEN used + 1 ELSE 1 END"
+    " FROM verdicts AS new JOIN devices USING (key) WHERE new.day > 0"
 )
 
 
