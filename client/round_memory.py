@@ -25,7 +25,12 @@ from numpy.typing import NDArray
 from pocketquery.sdk.arrays import FloatTensors
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
+from pocketquery.sdk.files import (
+    make_folder,
+    remove_file,
+    sha256_bytes,
+    write_atomic,
+)
 
 __all__ = ["ClientState", "RoundMemory"]
 
@@ -183,7 +188,7 @@ class RoundMemory:
             f"{part}:{name}": v for part, values in kept.items() for name, v in values.items()
         }
         metadata = _fields(round_key, self._epoch or "", self._secret.hex(), tensors)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         write_atomic(self._path, serialize(tensors, metadata), mode=_MODE)
 
 

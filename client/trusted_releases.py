@@ -31,6 +31,7 @@ from pocketquery.sdk.bundle.manifest import ENCODER_FILE, Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_bytes
 from pocketquery.sdk.bundle.statement import Statement, Target, is_older
 from pocketquery.sdk.errors import ArtifactError, RollbackError, SignatureError
+from pocketquery.sdk.files import make_folder
 from pocketquery.sdk.sqlite_file import SqliteKind, check_sqlite, transaction
 
 __all__ = ["TRUSTED_RELEASES", "TrustedReleases"]
@@ -243,7 +244,7 @@ class TrustedReleases:
                     yield connection
                 return
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self._path.parent)
                 # Created here and not by SQLite, which would let others read it.
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE))
             except OSError as error:

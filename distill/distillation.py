@@ -31,7 +31,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
     UnknownModelError,
 )
-from pocketquery.sdk.files import real_path, write_atomic
+from pocketquery.sdk.files import make_folder, real_path, write_atomic
 from pocketquery.sdk.validation import check, number
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
@@ -161,7 +161,7 @@ def distill(
         if feed_forward is not None:
             widen_student(encoder, teacher, shape, student.layers)
     before = None if interpolation == 1 else copy.deepcopy(encoder.state_dict())
-    work.mkdir(parents=True, exist_ok=True)
+    make_folder(work)
     targets = prepare_targets(
         teacher.to(device),
         texts,

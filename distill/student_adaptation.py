@@ -36,7 +36,7 @@ from pocketquery.distill.targets import Targets
 from pocketquery.distill.training import TrainingConfig, interpolate, train
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
-from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.files import make_folder, sha256_bytes
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import Index
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
@@ -251,7 +251,7 @@ def teach(
     start = {name: value.clone() for name, value in student.state_dict().items()}
     work = work_folder(output)
     new_folders = [folder for folder in work.parents if not folder.exists()]
-    work.mkdir(parents=True, exist_ok=True)
+    make_folder(work)
     train(
         student,
         texts,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         SpaceMismatchError,
         UnknownModelError,
         UnsupportedVersionError,
+        WriteError,
     )
     from pocketquery.sdk.index.index import Document, Hit, Index, create_index, open_index
     from pocketquery.sdk.loading import encode, encode_query, load
@@ -77,6 +78,7 @@ __all__ = [
     "ArtifactNotFoundError",
     "CorruptArtifactError",
     "UnsupportedVersionError",
+    "WriteError",
     "SignatureError",
     "RollbackError",
 ]

@@ -25,6 +25,7 @@ from pocketquery.sdk.errors import (
     MissingExtraError,
     PocketQueryError,
     PocketQueryWarning,
+    WriteError,
 )
 from pocketquery.sdk.plain_files import is_private
 
@@ -105,7 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _fail(str(MissingExtraError.of(error.name.partition(".")[0], extra[0])))
     except OSError as error:  # a full disk, a folder that may not be written
-        return _fail(str(error))
+        place = error.filename or "a file"
+        return _fail(str(WriteError.of(place, error) if WriteError.is_meant_by(error) else error))
     finally:
         if umask is not None:
             os.umask(umask)

@@ -10,6 +10,7 @@
         ├── ArtifactNotFoundError (FileNotFoundError)
         ├── CorruptArtifactError              truncated, tampered or not of this format
         ├── UnsupportedVersionError           written by a newer version
+        ├── WriteError (OSError)              a full disk, a read-only place, no such folder
         ├── SignatureError                    absent or not made by the expected key
         └── RollbackError                     older than what is in force, and not on purpose
 
@@ -17,6 +18,8 @@ Every message says what was found, what was expected and what to do next.
 """
 
 from __future__ import annotations
+
+import errno
 
 __all__ = [
     "PocketQueryError",
@@ -29,6 +32,7 @@ __all__ = [
     "ArtifactNotFoundError",
     "CorruptArtifactError",
     "UnsupportedVersionError",
+    "WriteError",
     "SignatureError",
     "RollbackError",
     "PocketQueryWarning",
@@ -37,6 +41,28 @@ __all__ = [
 
 class PocketQueryWarning(UserWarning):
     """Something that can be used, and may not be what the caller meant."""
+
+
+_LOOK = "look at the disk, or name another place"
+_NO_ROOM = "the disk is full", "make room and try again; what was there is as it was"
+_NOT_ALLOWED = "this user may not write there", "change its permissions, or name another place"
+_NO_FOLDER = "a file stands where a folder is needed", "name another place"
+_WHY_NOT_WRITTEN = {
+    errno.EROFS: (
+        "it is on a read-only medium",
+        "copy it to one that may be written, or name another place",
+    ),
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: ("this user's share of the disk is full", _NO_ROOM[1]),
+    errno.EFBIG: ("the file would be larger than the disk allows", "name a place on another disk"),
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EPERM: _NOT_ALLOWED,
+    errno.ENOTDIR: _NO_FOLDER,
+    errno.EEXIST: _NO_FOLDER,
+    errno.EISDIR: ("a folder stands where the file would be", "name another place"),
+    errno.ENOENT: ("there is no such folder", "make the folder, or name another place"),
+    errno.ENAMETOOLONG: ("its name is too long", "name another place"),
+}
 
 
 class PocketQueryError(Exception):
@@ -94,6 +120,33 @@ class CorruptArtifactError(ArtifactError):
 
 class UnsupportedVersionError(ArtifactError):
     """The artefact was written in a format version this release cannot read."""
+
+
+class WriteError(ArtifactError, OSError):
+    """A file or folder cannot be written: the disk is full, the place is read-only or not there.
+
+    ``errno`` is the system's.
+    """
+
+    @classmethod
+    def of(cls, place: object, error: OSError) -> WriteError:
+        """The error that ``place`` cannot be written, since the system gave ``error``."""
+        found, remedy = _WHY_NOT_WRITTEN.get(
+            error.errno or 0, (error.strerror or str(error), _LOOK)
+        )
+        made = cls(f"{place} cannot be written: {found}; {remedy}")
+        made.errno = error.errno
+        return made
+
+    @staticmethod
+    def is_meant_by(error: BaseException) -> bool:
+        """Whether the system's ``error`` comes of writing, and never of reading."""
+        return getattr(error, "errno", None) in (
+            errno.EROFS,
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EFBIG,
+        )
 
 
 class SignatureError(ArtifactError):

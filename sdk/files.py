@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from errno import EEXIST, ENOTEMPTY
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from functools import wraps
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError, WriteError
 
 if TYPE_CHECKING:  # it takes 4 ms, and a query encoded by the default bundle needs none of it
     from pathlib import Path
@@ -32,6 +33,7 @@ __all__ = [
     "is_closed",
     "is_present",
     "let_go",
+    "make_folder",
     "mode_for",
     "present_folder",
     "publish_folder",
@@ -43,7 +45,11 @@ __all__ = [
     "sha256_file",
     "sync_folder",
     "write_atomic",
+    "writes",
 ]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 _OF_SYSTEMS = (".DS_Store", "Thumbs.db", "desktop.ini")  # left in any folder that was looked at
 _TRIES = 10
@@ -64,6 +70,46 @@ def checked_path(path: object, name: str) -> Path:
     if isinstance(path, (str, os.PathLike)):
         return _path(path)
     raise InvalidInputError(f"{name} is a {type(path).__name__}, expected a path")
+
+
+def writes(
+    argument: int = 0,
+) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
+    """For functions that write the place which is their first argument, or another: the system's
+    errors become ours.
+
+    Raises:
+        WriteError: the disk is full, the place is read-only or not there.
+    """
+
+    def decorated(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        @wraps(function)
+        def explained(*args: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+            try:
+                return function(*args, **options)
+            except PocketQueryError:
+                raise
+            except OSError as error:
+                place = (*args, *options.values())[argument]
+                raise WriteError.of(place, error) from error
+
+        return explained
+
+    return decorated
+
+
+@writes()
+def make_folder(path: Path | str, mode: int = 0o777) -> None:
+    """Make the folder ``path`` and those above it, where they are not there.
+
+    Args:
+        path: the folder.
+        mode: its permissions, less the umask.
+
+    Raises:
+        WriteError: it cannot be made.
+    """
+    os.makedirs(path, mode, exist_ok=True)
 
 
 def sync_folder(path: Path) -> None:
@@ -163,6 +209,7 @@ def _sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+@writes()
 def write_atomic(path: Path | str, data: bytes | str, *, mode: int = 0o666) -> None:
     """Replace the file ``path`` by ``data`` (str is written as UTF-8) in one step.
 
@@ -173,7 +220,7 @@ def write_atomic(path: Path | str, data: bytes | str, *, mode: int = 0o666) -> N
             of the old file were. 0o600: for the owner alone.
 
     Raises:
-        OSError: the disk is full or the folder not writable; ``path`` is then as it was before.
+        WriteError: the disk is full or the folder not writable; ``path`` is then as it was before.
     """
     path = _path(path)
     payload = data.encode("utf-8") if isinstance(data, str) else data
@@ -190,13 +237,14 @@ def write_atomic(path: Path | str, data: bytes | str, *, mode: int = 0o666) -> N
     sync_folder(path.parent)
 
 
+@writes()
 def remove_file(path: Path | str) -> None:
     """Remove the file ``path``, and what a killed :func:`write_atomic` left beside it.
 
     A :func:`write_atomic` that runs meanwhile in another process may lose its file, and then fails.
 
     Raises:
-        OSError: something cannot be removed.
+        WriteError: something cannot be removed.
     """
     path = _path(path)
     for file in (path, *_temporaries(path)):
@@ -212,11 +260,11 @@ def replace_folder(path: Path | str, *, private: bool = False) -> Iterator[Path]
     ``path``, whole.
     """
     path = real_path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     recover_folder(path)
     _sweep(path)
     temporary = _temporary(path)
-    temporary.mkdir(mode=0o700 if private or is_closed(path) else 0o777)
+    make_folder(temporary, 0o700 if private or is_closed(path) else 0o777)
     try:
         yield temporary
         for file in sorted(temporary.rglob("*")):
@@ -225,11 +273,14 @@ def replace_folder(path: Path | str, *, private: bool = False) -> Iterator[Path]
             elif file.is_dir():
                 sync_folder(file)
         publish_folder(temporary, path)
-    except BaseException:
+    except BaseException as error:
         _remove(temporary)
+        if isinstance(error, OSError) and WriteError.is_meant_by(error):  # ours, told by its path
+            raise WriteError.of(path, error) from error
         raise
 
 
+@writes(1)
 def publish_folder(finished: Path, path: Path) -> None:
     """Rename ``finished``, whose files are synced, to ``path``, replacing what is there.
 
@@ -238,7 +289,7 @@ def publish_folder(finished: Path, path: Path) -> None:
     :func:`recover_folder` puts it back. Where ``path`` is a link, what it leads to is replaced.
 
     Raises:
-        OSError: the folders cannot be moved; ``path`` is as it was before.
+        WriteError: the folders cannot be moved; ``path`` is as it was before.
     """
     path = real_path(path)
     if is_closed(finished):
@@ -276,6 +327,7 @@ def is_present(path: Path | str) -> bool:
     return os.path.exists(path) or os.path.isdir(_aside_of(path))
 
 
+@writes()
 def recover_folder(path: Path) -> None:
     """Undo a :func:`publish_folder` that was killed between its two renames."""
     path = real_path(path)
@@ -287,6 +339,7 @@ def recover_folder(path: Path) -> None:
             old.rename(path)
 
 
+@writes()
 def hold_folder(folder: Path, *, private: bool = False) -> int | None:
     """Make ``folder`` and keep other processes from building in it, until :func:`let_go` or a kill.
     Where it is ``private``, it is for its owner alone.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
+from pocketquery.sdk.files import writes
 
 __all__ = ["check_own_file", "has_one_name", "is_private", "open_own_file", "plain_size"]
 
@@ -61,6 +62,7 @@ def check_own_file(path: Path) -> None:
         )
 
 
+@writes()
 def open_own_file(path: Path) -> BinaryIO:
     """Open the file at ``path`` for reading and writing; never through a link.
 

@@ -14,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from errno import ENOSPC, EROFS
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     PocketQueryError,
     UnsupportedVersionError,
+    WriteError,
 )
 
 __all__ = [
@@ -54,6 +56,7 @@ _DAMAGED_BY_OTHERS = (
 )
 # The latter where SQLite's own message quotes a name of a damaged schema, which is no text.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
+_UNWRITABLE = {sqlite3.SQLITE_READONLY: EROFS, sqlite3.SQLITE_FULL: ENOSPC}
 _MISUSED = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
 
 
@@ -195,6 +198,8 @@ class SqliteKind:
         undecodable = code is None and not isinstance(error, _MISUSED)
         if undecodable or code in (_DAMAGED if self.trusted else _DAMAGED_BY_OTHERS):
             return self.damaged(path, error)
+        if code in _UNWRITABLE:
+            return WriteError.of(path, OSError(_UNWRITABLE[code], str(error)))
         if code == sqlite3.SQLITE_BUSY:
             return ArtifactError(
                 f"{path} is in use by another process ({error}); nothing was changed: {self.busy}"

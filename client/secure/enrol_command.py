@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pocketquery.sdk.commands import add_action, add_command
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.fields import Fields
-from pocketquery.sdk.files import check_file_replaceable, write_atomic
+from pocketquery.sdk.files import check_file_replaceable, make_folder, write_atomic
 from pocketquery.sdk.validation import check, check_count, number
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _sign(options: argparse.Namespace) -> int:
         except InvalidInputError as error:
             raise InvalidInputError(f"{name}: {error}") from error
     for path, certificate in signed.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_atomic(path, certificate.to_bytes())
     if options.json:
         summary = {

@@ -22,7 +22,7 @@ from pocketquery.client.secure.binding import Binding, Privacy
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.noise import rho
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, PocketQueryError
-from pocketquery.sdk.files import sha256_bytes, write_atomic
+from pocketquery.sdk.files import make_folder, sha256_bytes, write_atomic
 from pocketquery.sdk.validation import Rule, check_fields, optional, whole
 
 __all__ = ["Account", "Ledger", "LEDGER", "cost_of", "epsilon_of", "season_epsilon"]
@@ -175,7 +175,7 @@ class Ledger:
                 {"format": _FORMAT, "version": _VERSION, "sha256": _digest(body), "accounts": body},
                 indent=1,
             )
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             write_atomic(self._path, text + "\n", mode=_MODE)
         self._accounts = accounts
 

@@ -33,7 +33,12 @@ from pocketquery.client.secure.sharing import SHARE_BYTES
 from pocketquery.client.secure.stages import Held
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError
-from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
+from pocketquery.sdk.files import (
+    make_folder,
+    remove_file,
+    sha256_bytes,
+    write_atomic,
+)
 
 __all__ = ["SecureProgress", "SecureState", "StateFile"]
 
@@ -124,7 +129,7 @@ class StateFile:
             OSError: the disk is full; the old state is kept still.
         """
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             write_atomic(self._path, _written(state), mode=_MODE)
         self._state = state
 
@@ -172,7 +177,7 @@ class StateFile:
             return
         import fcntl
 
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         descriptor = os.open(self._path.parent, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -19,6 +19,7 @@ from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.doctor.verification import verify
 from pocketquery.sdk.encoder import Encoder
+from pocketquery.sdk.files import make_folder
 
 __all__ = ["publish"]
 
@@ -65,7 +66,7 @@ def publish(
         key = None if signing_key is None else public_key_of(signing_key)
         verify(draft, public_key=key)
         if output.suffix == ".zip":
-            output.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(output.parent)
             pack(draft, output)
             return written
     return write_bundle(output, manifest, files, signing_key=signing_key)

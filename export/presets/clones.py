@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import make_folder, write_atomic
 
 __all__ = ["FILE", "git", "write_pages"]
 
@@ -34,5 +34,5 @@ def write_pages(folder: Path, pages: Iterable[dict[str, Any]]) -> None:
     """Write :data:`FILE` into ``folder``: a JSON object a page, in the layout of ``enwiki_pages``,
     which is a title and paragraphs of a section and a text."""
     lines = "".join(json.dumps(page, ensure_ascii=False) + "\n" for page in pages)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomic(folder / FILE, lzma.compress(lines.encode()))

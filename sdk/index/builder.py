@@ -24,6 +24,7 @@ from pocketquery.sdk.files import (
     hold_folder,
     is_closed,
     let_go,
+    make_folder,
     publish_folder,
     real_path,
     recover_folder,
@@ -111,7 +112,7 @@ def create_index(
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"{path} is a file; an index is a folder, choose another path")
     check_replaceable(path, INDEX_FOLDER)
-    real_path(path).parent.mkdir(parents=True, exist_ok=True)
+    make_folder(real_path(path).parent)
     if signing_key is not None:
         public_key_of(signing_key)  # now, and not when all is done
     return IndexBuilder(

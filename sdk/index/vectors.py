@@ -35,7 +35,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import mode_for, sync_folder
+from pocketquery.sdk.files import mode_for, sync_folder, writes
 from pocketquery.sdk.index.integer_product import MOST_COLUMNS, integer_product
 from pocketquery.sdk.plain_files import open_own_file, plain_size
 
@@ -124,6 +124,7 @@ def without_vectors(rows: Codes, missing: NDArray[np.bool_]) -> Codes:
     return rows
 
 
+@writes()
 def create_vectors(path: Path, dimension: int) -> None:
     """Write a vector file of no rows."""
     fields = _FIELDS.pack(_MAGIC, _VERSION, dimension, b"")
@@ -140,11 +141,12 @@ def file_size(dimension: int, count: int) -> int:
     return _HEADER + count * (dimension + _SCALE_BYTES)
 
 
+@writes()
 def append_vectors(path: Path, first_row: int, rows: Codes) -> None:
     """Write ``rows`` from row ``first_row`` on, durably; what stood from there on is dropped.
 
     Raises:
-        OSError: the disk is full; rows before ``first_row`` are as they were.
+        WriteError: the disk is full; rows before ``first_row`` are as they were.
         ArtifactError: the file is a link; it is left alone.
     """
     with open_own_file(path) as file:

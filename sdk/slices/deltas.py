@@ -27,7 +27,12 @@ from pocketquery.sdk.errors import (
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import check_file_replaceable, mode_for, present_folder
+from pocketquery.sdk.files import (
+    check_file_replaceable,
+    make_folder,
+    mode_for,
+    present_folder,
+)
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, create_index
 from pocketquery.sdk.index.contents import StoredTexts, packed_texts
 from pocketquery.sdk.index.delta_manifest import DeltaManifest
@@ -112,7 +117,7 @@ def make_delta(
     """
     signer = None if signing_key is None else key_id(public_key_of(signing_key))
     check_file_replaceable(Path(output), "a delta", Delta)
-    Path(output).parent.mkdir(parents=True, exist_ok=True)
+    make_folder(Path(output).parent)
     with read_source(old) as before, read_source(new) as after:
         _check_pair(before, after, signer)
         was, becomes = before.contents(), after.contents()

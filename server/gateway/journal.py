@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pocketquery.sdk.bundle.adapter import parse_adapter
-from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.files import make_folder, sha256_bytes
 from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.gateway.rounds.cohort_round import CohortRound
@@ -87,7 +87,7 @@ class GatewayJournal:
             UnsupportedVersionError: it is of a newer release.
         """
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with KIND.explained(path):
             KIND.make_private(path)
             connection = KIND.open(path, "rw", seconds=_WAIT_SECONDS)

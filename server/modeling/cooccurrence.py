@@ -27,7 +27,7 @@ from torch import nn
 
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, MissingExtraError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import make_folder, write_atomic
 from pocketquery.server.modeling.mlm_head import set_biases
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 
@@ -144,7 +144,7 @@ def begin_with_cooccurrence(
     else:
         found = _counted(encoder.tokenizer, texts, window, table.shape[1], seed)
         if kept is not None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(kept.parent)
             write_atomic(kept, save(found), mode=0o600)
     vectors, counts = found["vectors"].to(table), found["counts"].double()
     seen = vectors.any(dim=1)

@@ -25,7 +25,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from pocketquery.sdk.files import FolderKind, check_replaceable
+from pocketquery.sdk.files import FolderKind, check_replaceable, make_folder
 
 __all__ = [
     "ACTIVATIONS",
@@ -156,5 +156,5 @@ def _write_dense(place: Path, linear: nn.Linear, activation: nn.Module) -> None:
 
 
 def _write_json(path: Path, value: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

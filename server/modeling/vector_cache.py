@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import make_folder, write_atomic
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.autocast import bfloat16_products, has_bfloat16
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
@@ -47,7 +47,7 @@ def cached_vectors(
         show_progress_bar: texts done, rate and time left on stderr.
     """
     cache = Path(cache)
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(cache, 0o700)
     prompt = role if role in encoder.prompts else None
     bfloat16 = bfloat16 and has_bfloat16(encoder.device)
     batch_size = 64 if encoder.device.type == "cpu" else 512

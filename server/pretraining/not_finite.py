@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from pocketquery.sdk.errors import ArtifactError
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import make_folder, write_atomic
 from pocketquery.server.pretraining.distributed import Processes
 from pocketquery.server.pretraining.mixture import MicroBatch
 
@@ -44,7 +44,7 @@ def check_finite(
     where = "nothing was saved, because the run has no folder"
     if run is not None:
         path = run / f"not_finite.{processes.rank}.pt"
-        run.mkdir(parents=True, exist_ok=True)
+        make_folder(run)
         buffer = io.BytesIO()
         torch.save({"step": step, "batches": [(p.part, p.batch) for p in taken]}, buffer)
         write_atomic(path, buffer.getvalue())

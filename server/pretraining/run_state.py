@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pocketquery.sdk.files import make_folder
 from pocketquery.server.modeling import (
     SentenceEncoder,
     tokenizer_fingerprint,
@@ -95,7 +96,7 @@ class RunState:
         objectives = self.processes.gather_state(self.objectives)
         if not self.processes.first:
             return
-        self.run.mkdir(parents=True, exist_ok=True)
+        make_folder(self.run)
         state = {
             "step": done,
             "encoder": self.encoder.state_dict(),

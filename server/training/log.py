@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.files import make_folder, write_atomic
 
 __all__ = ["Meter", "append_line", "read_log", "trim_log"]
 
@@ -50,7 +50,7 @@ class Meter:
 
 def append_line(log: Path, row: Mapping[str, Any]) -> None:
     """Append ``row``, floats with six significant digits."""
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(log.parent)
     with log.open("a", encoding="utf-8") as file:
         file.write(json.dumps({name: _short(value) for name, value in row.items()}) + "\n")
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, WriteError
 from pocketquery.sdk.files import (
     FolderKind,
     check_replaceable,
+    hold_folder,
+    make_folder,
     present_folder,
     publish_folder,
     recover_folder,
@@ -117,10 +119,67 @@ def test_a_full_disk_leaves_the_old_file(
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(os if call == "fsync" else Path, call, fail)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(WriteError, match="file cannot be written: the disk is full; make room"):
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.EROFS, "it is on a read-only medium; copy it to one that may be written"),
+        (errno.ENOSPC, "the disk is full; make room"),
+        (errno.EDQUOT, "share of the disk is full; make room"),
+        (errno.EACCES, "this user may not write there; change its permissions"),
+        (errno.EIO, "Input/output error; look at the disk"),
+    ],
+)
+def test_what_cannot_be_written_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, told: str
+) -> None:
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", fail)
+    monkeypatch.setattr(os, "makedirs", fail)
+    monkeypatch.setattr(Path, "mkdir", fail)
+    for write in (
+        lambda: write_atomic(tmp_path / "x", b""),
+        lambda: make_folder(tmp_path / "x"),
+        lambda: replace_folder(tmp_path / "x").__enter__(),
+        lambda: hold_folder(tmp_path / "x"),
+    ):
+        with pytest.raises(WriteError, match=f"cannot be written: .*{told}") as caught:
+            write()
+        assert isinstance(caught.value, (OSError, ArtifactError))
+        assert caught.value.errno == number
+        assert str(tmp_path) in str(caught.value)
+
+
+def test_a_file_in_a_folders_place_and_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file" / "x", tmp_path / "file" / "x" / "y"):
+        for write in (write_atomic, lambda path, _: make_folder(path)):
+            with pytest.raises(WriteError, match="a file stands where a folder is needed"):
+                write(place, b"")
+        with pytest.raises(WriteError, match="a file stands"), replace_folder(place):
+            pass
+    with pytest.raises(WriteError, match="there is no such folder; make the folder"):
+        write_atomic(tmp_path / "none" / "x", b"")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(WriteError, match="a folder stands where the file would be"):
+        write_atomic(tmp_path / "folder", b"")
+
+
+def test_an_error_of_reading_is_not_one_of_writing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, replace_folder(tmp_path / "x"):
+        (tmp_path / "none").read_bytes()
+    assert not isinstance(caught.value, WriteError)
+    full = pytest.raises(WriteError, match=f"{tmp_path / 'x'} cannot be written: the disk is full")
+    with full, replace_folder(tmp_path / "x"):
+        raise OSError(errno.ENOSPC, "no space left")
+    assert names(tmp_path) == []
 
 
 def test_an_error_inside_leaves_the_old_folder(tmp_path: Path) -> None:
@@ -179,7 +238,7 @@ def test_a_folder_that_cannot_be_moved_leaves_the_old_one(
 
     monkeypatch.setattr(Path, "rename", refuse)
     finished.mkdir()
-    with pytest.raises(PermissionError, match="in use"):
+    with pytest.raises(WriteError, match="folder cannot be written: this user may not"):
         publish_folder(finished, path)
     assert sorted(names(tmp_path)) == ["finished", "folder"]
 

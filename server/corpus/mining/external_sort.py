@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import real_path
+from pocketquery.sdk.files import make_folder, real_path
 
 __all__ = ["MEMORY", "shuffled_lines", "sorted_lines", "unique_shuffled_lines"]
 
@@ -54,7 +54,7 @@ def sorted_lines(
 
 
 def _sorted_on_disk(chunks: Iterator[tuple[list[bytes], bool]], beside: Path) -> Iterator[bytes]:
-    beside.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(beside.parent)
     with tempfile.TemporaryDirectory(
         dir=beside.parent, prefix=f".{beside.name}.", suffix=".tmp", ignore_cleanup_errors=True
     ) as folder:

@@ -20,6 +20,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import (
     hold_folder,
     let_go,
+    make_folder,
     real_path,
     recover_folder,
     remove_file,
@@ -87,7 +88,7 @@ def open_parts(
     if not shards:
         raise InvalidInputError("there is no shard; expected at least one file of documents")
     real = real_path(output)
-    real.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(real.parent)
     recover_folder(real)
     folder = real.parent / f".{real.name}.parts"
     lock = hold_folder(folder)

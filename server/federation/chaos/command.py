@@ -83,13 +83,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _try_all(arguments: argparse.Namespace) -> int:
     from pocketquery.client.offer_limits import OfferLimits
-    from pocketquery.sdk.files import write_atomic
+    from pocketquery.sdk.files import make_folder, write_atomic
     from pocketquery.server.federation.chaos.grid import Extent, Row, rows
     from pocketquery.server.federation.chaos.network import network_row
     from pocketquery.server.federation.chaos.rehearsal import open_rehearsal
 
     output = Path(arguments.output)
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
     extent = Extent.quick() if arguments.quick else Extent()
     found: list[Row] = []

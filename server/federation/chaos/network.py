@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pocketquery.sdk.files import make_folder
 from pocketquery.server.federation.chaos.expectation import Wrong
 from pocketquery.server.federation.chaos.grid import Row
 
@@ -39,7 +40,7 @@ def network_row(script: Path | None, arguments: Sequence[str], folder: Path) -> 
     if row.not_run is not None or script is None:
         return row
     netem = ["qdisc", "add", "dev", "lo", "root", "netem", "delay", _DELAY, "loss", _LOSS]
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     try:
         _do("ip", "netns", "add", name)
         _do("ip", "-n", name, "link", "set", "lo", "up")

@@ -25,6 +25,7 @@ from pocketquery.client.secure.transport import read_secure_reply, secure_record
 from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import make_folder
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.chaos.lies import Lie, StageLie
 from pocketquery.server.federation.orchestration.clock import VirtualClock
@@ -170,7 +171,7 @@ class Rehearsal:
         sent: dict[tuple[str, int], bytes] = {}
         invitations: dict[int, Invitation] = {}
         clients = {node: _heard(node, devices[node], harm, sent, invitations) for node in devices}
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         reports = run_rounds(
             folder,
             RegistryPublisher(self.bundle, folder / "releases", None),

@@ -30,6 +30,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
+from pocketquery.sdk.files import make_folder
 from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
@@ -95,7 +96,7 @@ class Journal:
             UnsupportedVersionError: it is of a newer release.
         """
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with _explained(path):
             KIND.make_private(path)
             connection = KIND.open(path, "rw", seconds=_WAIT_SECONDS, any_thread=False)

@@ -24,6 +24,7 @@ from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.bundle.statement import Statement, StatementKey
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.files import make_folder
 from pocketquery.sdk.sqlite_file import is_new
 from pocketquery.server.federation.releases.database import (
     create_tables,
@@ -104,7 +105,7 @@ class Registry:
             SignatureError: its next statement cannot be signed by the key.
         """
         registry, manifest = cls(Path(folder), clock), bundle.manifest
-        registry.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(registry.folder)
         with writing(registry._path, create=True) as connection:
             if is_new(connection):
                 create_tables(connection)

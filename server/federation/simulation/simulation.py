@@ -19,7 +19,7 @@ from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.store.stored_examples import distinct
 from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.files import remove_file, write_atomic
+from pocketquery.sdk.files import make_folder, remove_file, write_atomic
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.driver import Publisher
@@ -200,7 +200,7 @@ def _claimed(folder: Path, description: Mapping[str, Any]) -> Iterator[None]:
         yield
         return
     _check_empty(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomic(path, json.dumps(description, indent=1) + "\n")
     try:
         yield
