@@ -20,6 +20,7 @@ __all__ = ["WordPieceFile", "read_wordpiece_file"]
 
 _MOST_IDS = 1 << 24
 _LONGEST_WORD = 1000  # characters; BERT's is 100, and cutting a word takes up to its square
+_LONGEST_PREFIX = 16  # characters; BERT's is ##, and each try of a piece copies it
 _MOST_ADDED = 4096
 _LONGEST_ADDED = 256  # characters of an added token
 _MOST_SPECIALS = 64  # ids around a text
@@ -62,7 +63,7 @@ def read_wordpiece_file(data: bytes) -> WordPieceFile:
     return WordPieceFile(
         vocabulary=vocabulary,
         unknown_token=_unknown_token(model, vocabulary),
-        prefix=_field(model, "continuing_subword_prefix", str, "model"),
+        prefix=_prefix(model),
         max_word_length=_word_length(model),
         normalizer=_normalizer(_section(document, "normalizer", "BertNormalizer")),
         added_tokens=_added_tokens(document.get("added_tokens") or [], vocabulary),
@@ -133,6 +134,16 @@ def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
     if len(set(vocabulary.values())) != len(vocabulary):
         raise _broken("two pieces with the same id", "one id for each piece")
     return vocabulary
+
+
+def _prefix(model: Mapping[str, Any]) -> str:
+    prefix: str = _field(model, "continuing_subword_prefix", str, "model")
+    if len(prefix) > _LONGEST_PREFIX:
+        raise _broken(
+            f'a "continuing_subword_prefix" of {len(prefix)} characters',
+            f"at most {_LONGEST_PREFIX}",
+        )
+    return prefix
 
 
 def _word_length(model: Mapping[str, Any]) -> int:

@@ -261,6 +261,11 @@ def _bundles() -> Iterator[Case]:
     for name in ("tokenizer.json", "golden.json", "adapter.safetensors", "encoder.onnx"):
         yield case(f"{name} of nothing, hashes fit", _refit(BUNDLE, {name: b""}))
         yield case(f"{name} of noise, hashes fit", _refit(BUNDLE, {name: bytes(range(256))}))
+    words = json.loads(read["tokenizer.json"])
+    words["model"]["continuing_subword_prefix"] = "#" * 17
+    yield case(
+        "a prefix of 17 characters", _refit(BUNDLE, {"tokenizer.json": json.dumps(words).encode()})
+    )
     adapter = read["adapter.safetensors"]
     yield case(
         "an adapter of NaN", _refit(BUNDLE, {"adapter.safetensors": adapter[:-2] + b"\0\x7e"})

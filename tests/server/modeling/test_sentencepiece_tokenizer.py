@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import sentencepiece
 
+from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
-from tests.tiny_models import sentences
+from tests.sdk.handmade_sentencepiece import REFUSED
+from tests.tiny_models import sentences, xlmr_teacher
 
 
 def trained(folder: Path, **options: object) -> Path:
@@ -20,6 +24,23 @@ def trained(folder: Path, **options: object) -> Path:
         **options,
     )
     return folder / "m.model"
+
+
+@pytest.mark.parametrize("name", ["a NUL in a piece", "a step that leads out"])
+def test_what_the_library_would_not_survive_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "sentencepiece.bpe.model"
+    file.write_bytes(REFUSED[name])
+    with pytest.raises(CorruptArtifactError, match=r"bpe\.model: tokenizer\.model: found"):
+        xlm_roberta_tokenizer(file)
+    xlmr_teacher(tmp_path / "teacher").save(tmp_path / "saved")
+    for path in (tmp_path / "saved").rglob("tokenizer.json"):
+        path.unlink()
+    places = list((tmp_path / "saved").rglob("*.model"))
+    assert places
+    for path in places:
+        path.write_bytes(REFUSED[name])
+    with pytest.raises(CorruptArtifactError, match="are not a sentencepiece model"):
+        SentenceEncoder.load(tmp_path / "saved")
 
 
 def test_ids_are_the_models_plus_one(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import { BertNormalizer } from "./bert_normalizer.js";
 
 const MOST_IDS = 1 << 24;
 const LONGEST_WORD = 1000; // characters; BERT's is 100, and cutting a word takes up to its square
+const LONGEST_PREFIX = 16; // characters; BERT's is ##, and each try of a piece copies it
 const MOST_ADDED = 4096;
 const LONGEST_ADDED = 256; // characters of an added token
 const MOST_SPECIALS = 64; // ids around a text
@@ -47,7 +48,7 @@ export function readWordPieceFile(data: Uint8Array): WordPieceFile {
   return {
     vocabulary,
     unknownToken: unknownToken(model, vocabulary),
-    prefix: text(model, "continuing_subword_prefix", "model"),
+    prefix: prefixOf(model),
     maxWordLength: wordLength(model),
     normalizer: normalizerOf(section(document, "normalizer", "BertNormalizer")),
     addedTokens: addedTokens(document.get("added_tokens") ?? [], vocabulary),
@@ -137,6 +138,13 @@ function unknownToken(model: JsonObject, vocabulary: ReadonlyMap<string, number>
     throw broken(`the unknown token ${repr(token)} missing from the vocabulary`, "it to be there");
   }
   return token;
+}
+
+function prefixOf(model: JsonObject): string {
+  const prefix = text(model, "continuing_subword_prefix", "model");
+  const length = characterCount(prefix);
+  if (length <= LONGEST_PREFIX) return prefix;
+  throw broken(`a "continuing_subword_prefix" of ${length} characters`, `at most ${LONGEST_PREFIX}`);
 }
 
 function wordLength(model: JsonObject): number {
