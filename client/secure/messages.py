@@ -11,9 +11,11 @@ j is bit j % 8 (1 is the least) of byte j // 8, and the bits beyond n are zero. 
              up    Ready          certificate 100 | ready mark 16
     stage 2  down  Invitation     position 4 | length of the binding 2 | binding | k certificates
              up    Boxes          beta 32 | position 4 | mask public key 32 | SHA-256 of the self
-                                  seed 32 | for each neighbour a box of 112
+                                  seed 32 | for each neighbour a box of 112 | for each neighbour
+                                  commitments of 32
     stage 3  down  Collection     beta 32 | bitmap of k: whose boxes follow | their boxes of 112
-             up    Masked         beta 32 | position 4 | for each box a held mark of 16 | codes
+             up    Masked         beta 32 | position 4 | for each box a held mark of 16 | for each
+                                  box a receipt of 32 | codes
     stage 4  down  Confirmation   beta 32 | bitmap of g: committed | bitmap of g: survivors | digest
                                   of both 32
              up    Confirmed      beta 32 | position 4 | for each box a confirm mark of 16
@@ -25,7 +27,8 @@ j is bit j % 8 (1 is the least) of byte j // 8, and the bits beyond n are zero. 
 A box is ChaCha20-Poly1305 (RFC 8439) under the ``box`` key of the pair, nonce zero, of mask public
 key 32 | share of the self seed 32 | share of the mask key 32. Its associated data is beta | the
 sender's position 4 | the receiver's position 4: who holds a box agrees with its sender on the
-places of both, and so on what a bitmap says of either.
+places of both, and so on what a bitmap says of either. Commitments and receipts are those of
+:mod:`pocketquery.client.secure.commitments`.
 
 Parsing is strict: the length is the one that follows from the layout, or nothing is read.
 """

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from pocketquery.client.secure.binding import Binding
+from pocketquery.client.secure.commitments import COMMITMENTS_BYTES
 from pocketquery.client.secure.keys import (
     CERTIFICATE_BYTES,
     KEY_BYTES,
@@ -118,6 +119,7 @@ class Boxes:
             mask key by it; neighbours take the one in their box.
         self_digest: SHA-256 of the self seed, 32 uniform bytes: the same for the self seed.
         boxes: for each neighbour.
+        commitments: for each neighbour, to the shares in its box, 32 bytes.
     """
 
     beta: bytes
@@ -125,11 +127,13 @@ class Boxes:
     mask_public: bytes
     self_digest: bytes
     boxes: tuple[bytes, ...]
+    commitments: tuple[bytes, ...]
 
     def to_bytes(self) -> bytes:
         """The body."""
         head = _head(self.beta, self.position)
-        return b"".join([head, self.mask_public, self.self_digest, *self.boxes])
+        dealt = (*self.boxes, *self.commitments)
+        return b"".join([head, self.mask_public, self.self_digest, *dealt])
 
     @classmethod
     def parse(cls, data: bytes, binding: Binding) -> Self:
@@ -138,10 +142,19 @@ class Boxes:
         Raises:
             CorruptArtifactError: it is another's.
         """
-        beta, position, rest = _headed(data, "a reply with boxes", binding)
-        public, digest, boxes = cut(rest, "a reply with boxes", KEY_BYTES, _DIGEST, None)
-        found = equal_pieces(boxes, "a reply with boxes", binding.neighbours, BOX_BYTES)
-        return cls(beta, position, public, digest, found)
+        source, count = "a reply with boxes", binding.neighbours
+        beta, position, rest = _headed(data, source, binding)
+        public, digest, boxes, committed = cut(
+            rest, source, KEY_BYTES, _DIGEST, BOX_BYTES * count, COMMITMENTS_BYTES * count
+        )
+        return cls(
+            beta,
+            position,
+            public,
+            digest,
+            equal_pieces(boxes, source, count, BOX_BYTES),
+            equal_pieces(committed, source, count, COMMITMENTS_BYTES),
+        )
 
 
 @dataclass(frozen=True)
@@ -152,18 +165,20 @@ class Masked:
         beta: the binding's digest.
         position: the sender's.
         held: for each box that it holds, its mark that it does, for the neighbour it is of.
+        receipts: for each of these boxes, commitments to the shares that are in it, 32 bytes.
         codes: the masked change, uint16 or uint32 (d,).
     """
 
     beta: bytes
     position: int
     held: tuple[bytes, ...]
+    receipts: tuple[bytes, ...]
     codes: RingCodes
 
     def to_bytes(self) -> bytes:
         """The body."""
         codes = self.codes.astype(self.codes.dtype.newbyteorder("<"), copy=False).tobytes()
-        return b"".join([_head(self.beta, self.position), *self.held, codes])
+        return b"".join([_head(self.beta, self.position), *self.held, *self.receipts, codes])
 
     @classmethod
     def parse(cls, data: bytes, binding: Binding, boxes: int) -> Self:
@@ -180,10 +195,22 @@ class Masked:
         source = "a masked change"
         beta, position, rest = _headed(data, source, binding)
         encoding = binding.encoding
-        held, codes = cut(rest, source, MARK_BYTES * boxes, encoding.size * encoding.bits // 8)
+        held, receipts, codes = cut(
+            rest,
+            source,
+            MARK_BYTES * boxes,
+            COMMITMENTS_BYTES * boxes,
+            encoding.size * encoding.bits // 8,
+        )
         word = np.dtype(word_type(encoding.bits))
         values = np.frombuffer(codes, word.newbyteorder("<")).astype(word)
-        return cls(beta, position, equal_pieces(held, source, boxes, MARK_BYTES), values)
+        return cls(
+            beta,
+            position,
+            equal_pieces(held, source, boxes, MARK_BYTES),
+            equal_pieces(receipts, source, boxes, COMMITMENTS_BYTES),
+            values,
+        )
 
 
 @dataclass(frozen=True)

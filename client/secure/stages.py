@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from numpy.typing import NDArray
 
 from pocketquery.client.secure.binding import Binding
+from pocketquery.client.secure.commitments import commitments
 from pocketquery.client.secure.encoding import encode
 from pocketquery.client.secure.keys import (
     KEY_BYTES,
@@ -115,7 +116,8 @@ class Opened:
 
 
 def deal(seat: Seat, secret: RoundSecret) -> Boxes:
-    """Stage 2: the device's secrets of the round, shared out among its neighbours in boxes."""
+    """Stage 2: the device's secrets of the round, shared out among its neighbours in boxes, and
+    commitments to the shares."""
     beta, threshold, count = seat.binding.digest, seat.binding.threshold, len(seat.keys)
     own, seed = secret.mask_key(beta), secret.self_seed(beta)
     parts: dict[Literal["self", "mask"], bytes] = {"self": seed, "mask": own.private}
@@ -128,12 +130,16 @@ def deal(seat: Seat, secret: RoundSecret) -> Boxes:
         )
         for part, value in parts.items()
     ]
-    boxes = []
+    boxes, committed = [], []
     for place, neighbour in enumerate(seat.neighbours):
         sealed = ChaCha20Poly1305(_key(seat, box_label, neighbour))
         content = own.public + shares[0][place] + shares[1][place]
+        committed.append(
+            commitments(beta, seat.position, neighbour, shares[0][place], shares[1][place])
+        )
         boxes.append(sealed.encrypt(_NONCE, content, _places(beta, seat.position, neighbour)))
-    return Boxes(beta, seat.position, own.public, sha256(seed).digest(), tuple(boxes))
+    digest = sha256(seed).digest()
+    return Boxes(beta, seat.position, own.public, digest, tuple(boxes), tuple(committed))
 
 
 def open_boxes(seat: Seat, collection: CollectedBoxes) -> list[Opened]:
@@ -162,7 +168,7 @@ def mask(
     seat: Seat, secret: RoundSecret, opened: Sequence[Opened], change: NDArray[np.float32]
 ) -> Masked:
     """Stage 3: the change as codes, with noise where the binding says so, under all masks; and for
-    each neighbour whose mask is in it the mark that it is.
+    each neighbour whose mask is in it the mark that it is, and a receipt of its shares.
 
     Raises:
         InvalidInputError: a public mask key is none, or the change is not finite.
@@ -179,9 +185,16 @@ def mask(
         noise = draw(Table.of(deviation), secret.noise_stream(beta), encoding.size)
     codes = encode(change, encoding, secret.coins(beta), noise)
     self_key = derive(secret.self_seed(beta), self_label(beta))
-    held = [mark(_key(seat, held_label, one.held.position), beta) for one in opened]
+    held = [one.held for one in opened]
     return Masked(
-        beta, seat.position, tuple(held), add_masks(codes, seat.position, self_key, pairs)
+        beta,
+        seat.position,
+        tuple(mark(_key(seat, held_label, one.position), beta) for one in held),
+        tuple(
+            commitments(beta, one.position, seat.position, one.self_share, one.mask_share)
+            for one in held
+        ),
+        add_masks(codes, seat.position, self_key, pairs),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pocketquery.client.secure.commitments import COMMITMENTS_BYTES
 from pocketquery.client.secure.keys import MARK_BYTES
 from pocketquery.client.secure.messages import BOX_BYTES, Stage
 from pocketquery.client.secure.replies import READY_BYTES
@@ -44,8 +45,10 @@ class BodyLimits:
         k = self._neighbours
         return {
             Stage.OFFER: READY_BYTES,
-            Stage.INVITE: _HEAD + _DEALT + BOX_BYTES * k,
-            Stage.COLLECT: _HEAD + MARK_BYTES * k + _LONGEST_CODE * self._values,
+            Stage.INVITE: _HEAD + _DEALT + (BOX_BYTES + COMMITMENTS_BYTES) * k,
+            Stage.COLLECT: _HEAD
+            + (MARK_BYTES + COMMITMENTS_BYTES) * k
+            + _LONGEST_CODE * self._values,
             Stage.CONFIRM: _HEAD + MARK_BYTES * k,
             Stage.UNMASK: _HEAD + (1 + SHARE_BYTES) * k,
         }[stage]

@@ -2,9 +2,9 @@
 
 ``rounds`` are whole rounds of small groups with fixed secrets and a device that is gone after it
 dealt: each device's change, and all messages down and up. The rest are their parts: keystreams,
-boxes, agreements, keys and marks, what a round secret draws, shares, rings, bindings, encodings,
-tables of noise, costs, certificates, replies of devices that are ready, with the private key that
-looks at them, ledgers and states as they are kept, and ``answers``: what a
+boxes, agreements, keys and marks, what a round secret draws, shares, commitments to them, rings,
+bindings, encodings, tables of noise, costs, certificates, replies of devices that are ready, with
+the private key that looks at them, ledgers and states as they are kept, and ``answers``: what a
 device that stands somewhere in a round makes of a body, sound or damaged.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.secure.binding import Privacy, settings_digest
+from pocketquery.client.secure.commitments import commitments
 from pocketquery.client.secure.keys import (
     AgreementKey,
     Certificate,
@@ -168,6 +169,19 @@ def _shares() -> Iterator[dict[str, Any]]:
         yield case(secret, threshold, coefficients, count)
 
 
+def _commitments() -> Iterator[dict[str, Any]]:
+    for dealer, neighbour in ((0, 1), (1, 0), (2**17, 84)):
+        beta, *pair = (drawn(name, dealer) for name in ("beta", "self", "mask"))
+        yield {
+            "beta": beta.hex(),
+            "dealer": dealer,
+            "neighbour": neighbour,
+            "self": pair[0].hex(),
+            "mask": pair[1].hex(),
+            "commitments": commitments(beta, dealer, neighbour, *pair).hex(),
+        }
+
+
 def _rings() -> Iterator[dict[str, Any]]:
     for size, degree in ((2, 1), (3, 2), (9, 8), (9, 4), (100, 84), (1000, 84), (3001, 2)):
         seed = drawn("ring", size, degree)
@@ -240,6 +254,7 @@ _CASES: Mapping[str, Callable[[], Iterator[Any]]] = {
     "keys": _keys,
     "secrets": _secrets,
     "shares": _shares,
+    "commitments": _commitments,
     "rings": _rings,
     "bindings": bindings,
     "announcements": announcements,

@@ -81,7 +81,9 @@ def with_sums(opened: OpenRound, results: Mapping[int, Unmasked | Skipped]) -> O
     for number, result in results.items():
         for place in result.blamed:  # named: the authority needs it to revoke the device
             key = groups[number].sum.certificates[place].key.hex()
-            _log.warning("round %d: the device %s gave wrong shares", opened.state.round, key)
+            _log.warning(
+                "round %d: the device %s gave or dealt wrong shares", opened.state.round, key
+            )
             if isinstance(result, Unmasked):  # else it is counted with its group
                 opened = left_out(opened, SecureReason.BAD_SHARE)
     for number, result in _without_outliers(groups, results).items():

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pocketquery.client.secure.binding import Binding, Privacy
+from pocketquery.client.secure.commitments import COMMITMENTS_BYTES
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.keys import CERTIFICATE_BYTES, KEY_BYTES, MARK_BYTES
 from pocketquery.client.secure.masks import word_type
@@ -72,11 +73,14 @@ def bytes_up(group: int, neighbours: int, threshold: int, encoding: Encoding) ->
     """Bytes from one device, with nobody missing."""
     beta = _binding(group, neighbours, threshold, encoding).digest
     mark = (bytes(MARK_BYTES),) * neighbours
+    boxes = (bytes(BOX_BYTES),) * neighbours
+    committed = (bytes(COMMITMENTS_BYTES),) * neighbours
+    receipts = (bytes(COMMITMENTS_BYTES),) * neighbours
     codes = np.zeros(encoding.size, word_type(encoding.bits))
     bodies = (
         bytes(READY_BYTES),
-        Boxes(beta, 0, bytes(32), bytes(32), (bytes(BOX_BYTES),) * neighbours).to_bytes(),
-        Masked(beta, 0, mark, codes).to_bytes(),
+        Boxes(beta, 0, bytes(32), bytes(32), boxes, committed).to_bytes(),
+        Masked(beta, 0, mark, receipts, codes).to_bytes(),
         Confirmed(beta, 0, mark).to_bytes(),
         Shares(beta, 0, (Share(Kind.SELF),) * neighbours).to_bytes(),
     )

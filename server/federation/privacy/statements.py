@@ -138,7 +138,7 @@ STORED: tuple[tuple[str, str, str], ...] = (
         "the round is closed or skipped",
     ),
     (
-        "shares of the round's secrets",
+        "shares of the round's secrets, and hashes of them",
         "the server's journal",
         "the round is closed or skipped; erased pages are overwritten",
     ),
@@ -179,7 +179,8 @@ WITHDRAWING: tuple[str, ...] = (
 
 NOT_PROMISED: tuple[str, ...] = (
     "It stays visible that a device took part, with its node id and network address.",
-    "The server, or more than 40 % of a device's neighbours, can always spoil a round.",
+    "The server, more than 40 % of a device's neighbours, or one device that sends garbage, can "
+    "always spoil its group's round.",
     "Nothing helps against a compromised device, or a bundle that lies: who signs code decides.",
     "What several devices of one person hold adds up: ε is that of one device.",
     "Recorded rounds fall with X25519, should it be broken.",

@@ -14,7 +14,7 @@ stays in the sum and their shares are missed.
 from __future__ import annotations
 
 from collections.abc import Collection as Many
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
@@ -60,7 +60,7 @@ class Skipped:
     Attributes:
         reason: why.
         detail: in numbers and positions, for the log.
-        blamed: positions of devices whose replies were wrong.
+        blamed: positions of devices that are proven to have revealed or dealt wrong shares.
     """
 
     reason: SecureReason
@@ -83,6 +83,8 @@ class SecureSum:
         total: the sum of the masked changes modulo 2**w, uint16 or uint32 (d,).
         survivors: U3; in COLLECT those so far, in the order they came; then in ascending order.
         held: held marks by who made them, for its committed neighbours in ascending order.
+        disputes: pairs of a survivor and a dealer whose shares it does not hold as the dealer
+            committed to them: one of the two lies, nobody knows which.
         confirms: confirm marks in the same way.
         shares: what was revealed, by who revealed it.
     """
@@ -96,6 +98,7 @@ class SecureSum:
     committed: tuple[int, ...] = ()
     survivors: tuple[int, ...] = ()
     held: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
+    disputes: frozenset[tuple[int, int]] = frozenset()
     confirms: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
     shares: Mapping[int, Shares] = field(default_factory=dict)
 
@@ -224,14 +227,25 @@ class SecureSum:
         if self.stage is Stage.COLLECT:
             masked = Masked.parse(body, binding, boxes)
             total: RingCodes = self.total + masked.codes
-            held = {**self.held, position: masked.held}
-            survivors = (*self.survivors, position)
-            return replace(self, total=total, held=held, survivors=survivors), masked.position
+            after = replace(
+                self,
+                total=total,
+                held={**self.held, position: masked.held},
+                survivors=(*self.survivors, position),
+                disputes=self.disputes.union(self._disputed(position, masked.receipts)),
+            )
+            return after, masked.position
         if self.stage is Stage.CONFIRM:
             said = Confirmed.parse(body, binding, boxes)
             return replace(self, confirms={**self.confirms, position: said.marks}), said.position
         found = Shares.parse(body, binding)
         return replace(self, shares={**self.shares, position: found}), found.position
+
+    def _disputed(self, position: int, receipts: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+        for dealer, told in zip(self.near(position, self.dealt), receipts, strict=True):
+            place = self.binding.place(dealer, position) - 1
+            if told != self.dealt[dealer].commitments[place]:
+                yield position, dealer
 
     # Stages
 

@@ -3,6 +3,7 @@
     secure_members   devices that are ready: member, certificate, and where they were dealt to
     secure_round     a group a row: its binding, how far it came, and who is in it still
     secure_boxes     what devices deal to their neighbours; the boxes go as stage 3 closes
+    secure_disputes  who acknowledged other shares than their dealer committed to
     secure_sums      the sum of a group's masked changes, from the close of stage 3 on
     secure_marks     held marks (stage 3) and confirm marks (stage 4)
     secure_shares    what was revealed in stage 5
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from pocketquery.client.secure.binding import Binding
+from pocketquery.client.secure.commitments import COMMITMENTS_BYTES
 from pocketquery.client.secure.keys import MARK_BYTES, Certificate
 from pocketquery.client.secure.layout import equal_pieces, members_of, to_bitmap
 from pocketquery.client.secure.masks import word_type
@@ -41,7 +43,10 @@ TABLES = (
     " least INTEGER NOT NULL, stage INTEGER NOT NULL, committed BLOB NOT NULL,"
     " survivors BLOB NOT NULL)",
     "CREATE TABLE secure_boxes (grp INTEGER, position INTEGER, mask_public BLOB NOT NULL,"
-    " self_digest BLOB NOT NULL, boxes BLOB NOT NULL, PRIMARY KEY (grp, position)) WITHOUT ROWID",
+    " self_digest BLOB NOT NULL, boxes BLOB NOT NULL, commitments BLOB NOT NULL,"
+    " PRIMARY KEY (grp, position)) WITHOUT ROWID",
+    "CREATE TABLE secure_disputes (grp INTEGER, position INTEGER, dealer INTEGER,"
+    " PRIMARY KEY (grp, position, dealer)) WITHOUT ROWID",
     "CREATE TABLE secure_sums (grp INTEGER PRIMARY KEY, codes BLOB NOT NULL)",
     "CREATE TABLE secure_marks (grp INTEGER, stage INTEGER, position INTEGER,"
     " marks BLOB NOT NULL, PRIMARY KEY (grp, stage, position)) WITHOUT ROWID",
@@ -49,7 +54,7 @@ TABLES = (
     " PRIMARY KEY (grp, position)) WITHOUT ROWID",
 )
 
-_OF_GROUPS = ("members", "round", "boxes", "sums", "marks", "shares")
+_OF_GROUPS = ("members", "round", "boxes", "disputes", "sums", "marks", "shares")
 _NODE_BYTES = 8
 
 
@@ -118,11 +123,18 @@ def _write_group(
     write = connection.executemany
     dealt: Mapping[int, Boxes] = {} if before is None else before.dealt
     boxes = [
-        (number, place, one.mask_public, one.self_digest, b"".join(one.boxes))
+        (
+            number,
+            place,
+            one.mask_public,
+            one.self_digest,
+            b"".join(one.boxes),
+            b"".join(one.commitments),
+        )
         for place, one in after.dealt.items()
         if place not in dealt
     ]
-    write("INSERT INTO secure_boxes VALUES (?, ?, ?, ?, ?)", boxes)
+    write("INSERT INTO secure_boxes VALUES (?, ?, ?, ?, ?, ?)", boxes)
     left_out = [(number, place) for place in dealt if place not in after.dealt]
     write("DELETE FROM secure_boxes WHERE grp = ? AND position = ?", left_out)
     stage = Stage.INVITE if before is None else before.stage
@@ -134,6 +146,8 @@ def _write_group(
         codes = after.total.astype(after.total.dtype.newbyteorder("<")).tobytes()
         connection.execute("INSERT INTO secure_sums VALUES (?, ?)", (number, codes))
         _write_marks(connection, number, Stage.COLLECT, after.held.items())
+        disputes = [(number, *pair) for pair in sorted(after.disputes)]
+        write("INSERT INTO secure_disputes VALUES (?, ?, ?)", disputes)
         erased = True
     known: Any = {} if before is None else before.confirms
     came = ((place, one) for place, one in after.confirms.items() if place not in known)
@@ -193,7 +207,10 @@ def _read_group(
 
     binding = Binding.parse(head)
     group = SecureSum.begin(binding, certificates, least)
-    query = "SELECT position, mask_public, self_digest, boxes FROM secure_boxes WHERE grp = ?"
+    query = (
+        "SELECT position, mask_public, self_digest, boxes, commitments FROM secure_boxes"
+        " WHERE grp = ?"
+    )
     dealt = {
         place: Boxes(
             binding.digest,
@@ -201,8 +218,9 @@ def _read_group(
             public,
             digest,
             equal_pieces(data, "a journal's boxes", len(data) // BOX_BYTES, BOX_BYTES),
+            equal_pieces(told, "a journal's commitments", binding.neighbours, COMMITMENTS_BYTES),
         )
-        for place, public, digest, data in rows(query)
+        for place, public, digest, data, told in rows(query)
     }
     query = "SELECT position, shares FROM secure_shares WHERE grp = ?"
     shares = {place: Shares.parse(data, binding) for place, data in rows(query)}
@@ -213,6 +231,7 @@ def _read_group(
         committed=members_of(committed, "a journal's bitmap", binding.size),
         survivors=members_of(survivors, "a journal's bitmap", binding.size),
         held=marks(Stage.COLLECT),
+        disputes=frozenset(rows("SELECT position, dealer FROM secure_disputes WHERE grp = ?")),
         confirms=marks(Stage.CONFIRM),
         shares=shares,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.secure.binding import Binding, Privacy, roster_digest, settings_digest
+from pocketquery.client.secure.commitments import commitments
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.keys import Certificate
 from pocketquery.client.secure.layout import members_of, to_bitmap
@@ -93,9 +95,10 @@ invitation = Invitation(59, BINDING, CERTIFICATES)
 ready = Ready(CERTIFICATES[9], RANDOM.bytes(16))
 body("Ready", ready, ready.to_bytes(), Ready.parse)
 body("Invitation", invitation, invitation.to_bytes(), Invitation.parse)
-of(Boxes, Boxes(BETA, 3, RANDOM.bytes(32), RANDOM.bytes(32), BOXES))
+COMMITTED = tuple(RANDOM.bytes(32) for _ in range(10))
+of(Boxes, Boxes(BETA, 3, RANDOM.bytes(32), RANDOM.bytes(32), BOXES, COMMITTED))
 of(CollectedBoxes, CollectedBoxes(BETA, (0, 3, 9), BOXES[:3]))
-of(Masked, Masked(BETA, 3, marks(3), CODES), 3)
+of(Masked, Masked(BETA, 3, marks(3), COMMITTED[:3], CODES), 3)
 of(Confirmation, Confirmation(BETA, U2, U3, survivors_digest(BETA, U2, U3, 60)))
 of(Confirmed, Confirmed(BETA, 3, marks(3)), 3)
 of(Unmasking, Unmasking(BETA, (1, 2, 8), marks(3), (2, 9), marks(2)))
@@ -177,15 +180,32 @@ def test_the_fields_lie_where_the_layout_says() -> None:
     data = BODIES["Masked"][1]
     assert data[:32] == BETA
     assert data[32:36] == (3).to_bytes(4, "big")
-    assert data[36 + 48 :] == CODES.astype("<u4").tobytes()
+    assert data[36 + 48 + 96 :] == CODES.astype("<u4").tobytes()
     assert len(BODIES["Invitation"][1]) == 6 + len(BINDING.to_bytes()) + 10 * 100
     assert len(BODIES["Ready"][1]) == READY_BYTES == 116
     assert BODIES["Ready"][1][:100] == CERTIFICATES[9].to_bytes()
     assert BODIES["Announcement"][1][16:48] == bytes(range(32))
     assert len(BODIES["Announcement"][1]) == 16 + 32 + 17 + len(NOISE.season)
-    assert len(BODIES["Boxes"][1]) == 100 + 10 * 112
+    assert len(BODIES["Boxes"][1]) == 100 + 10 * (112 + 32)
     assert len(BODIES["Shares"][1]) == 36 + 10 * 33
     assert len(BODIES["Confirmation"][1]) == 32 + 8 + 8 + 32
+
+
+def test_a_commitment_is_of_one_share_of_one_neighbour_in_one_round() -> None:
+    """Known answer: SHA-256 of what the module's text says, half of it."""
+    found = commitments(BETA, 3, 8, bytes(32), bytes(range(32)))
+    places = b"\0\0\0\3\0\0\0\x08"
+    for part, share, half in (("self", bytes(32), 0), ("mask", bytes(range(32)), 1)):
+        text = b"pocketquery-secure-1 share " + part.encode() + b" " + BETA + places + share
+        assert found[16 * half : 16 * half + 16] == sha256(text).digest()[:16]
+    others = {
+        commitments(BETA, 8, 3, bytes(32), bytes(range(32))),
+        commitments(BETA, 3, 9, bytes(32), bytes(range(32))),
+        commitments(bytes(32), 3, 8, bytes(32), bytes(range(32))),
+        commitments(BETA, 3, 8, bytes(range(32)), bytes(32)),
+    }
+    assert len(others | {found}) == 5
+    assert len({one[place : place + 16] for one in others | {found} for place in (0, 16)}) == 10
 
 
 def test_a_bitmap_has_its_first_member_at_the_least_bit() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.client.secure import sharing
-from pocketquery.client.secure.sharing import MODULUS, join, split
+from pocketquery.client.secure.sharing import MODULUS, join, join_despite, split
 from pocketquery.sdk.errors import InvalidInputError
 
 
@@ -59,6 +59,39 @@ def test_a_wrong_share_gives_a_wrong_secret(secret: int, change: int, place: int
     altered[0] ^= change
     if int.from_bytes(altered, "little") < MODULUS:
         assert join({**shares, place + 1: bytes(altered)}, 5) != number(secret)
+
+
+@given(st.data())
+def test_the_secret_is_found_where_at_most_half_of_the_spare_shares_are_wrong(
+    data: st.DataObject,
+) -> None:
+    """Of shares of low degree and secrets at the ends of the field, too."""
+    threshold = data.draw(st.integers(1, 9))
+    count = data.draw(st.integers(threshold, 16))
+    coefficients = data.draw(st.lists(elements, min_size=threshold - 1, max_size=threshold - 1))
+    secret = number(data.draw(elements))
+    shares = dict(enumerate(split(secret, threshold, coefficients, count), 1))
+    places = data.draw(st.permutations(range(1, count + 1)))
+    wrong = places[: data.draw(st.integers(0, (count - threshold) // 2))]
+    junk = st.binary(min_size=32, max_size=32) | st.just(b"\xff" * 32)
+    for place in wrong:
+        shares[place] = data.draw(junk)
+    mixed = data.draw(st.permutations(sorted(shares)))
+    assert join_despite({place: shares[place] for place in mixed}, threshold) == secret
+
+
+@pytest.mark.parametrize(("threshold", "count"), [(51, 84), (121, 200)])
+def test_the_secret_is_found_in_graphs_as_they_are(threshold: int, count: int) -> None:
+    coefficients = [pow(3, 200 + power, MODULUS) for power in range(1, threshold)]
+    shares = dict(enumerate(split(number(5), threshold, coefficients, count), 1))
+    most = (count - threshold) // 2
+    for place in range(2, 2 + most):
+        shares[place] = number(place)
+    assert join_despite(shares, threshold) == number(5)
+    shares[1] = number(1)
+    assert join_despite(shares, threshold) is None
+    few = dict(list(shares.items())[: threshold - 1])
+    assert join_despite(few, threshold) is None
 
 
 def test_fewer_shares_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

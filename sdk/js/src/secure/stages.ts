@@ -8,6 +8,7 @@ import { concatenated } from "../files/bytes.js";
 import { type AgreementKey, KEY_BYTES } from "../gateway/agreement.js";
 import type { Binding } from "./binding.js";
 import { Keystream, open, seal } from "./chacha20.js";
+import { commitments } from "./commitments.js";
 import { type Codes, encode } from "./encoding.js";
 import { derive, digestOf, isMark, mark, maskLabel, type PairKind, pairLabel, type RoundSecret } from "./keys.js";
 import { cut, numberOf } from "./layout.js";
@@ -66,7 +67,10 @@ export interface Opened {
   readonly held: Held;
 }
 
-/** Stage 2, the reply: the device's secrets of the round, shared out among its neighbours in boxes. */
+/**
+ * Stage 2, the reply: the device's secrets of the round, shared out among its neighbours in boxes, and
+ * commitments to the shares.
+ */
 export async function deal(seat: Seat, secret: RoundSecret): Promise<Uint8Array> {
   const { binding, position } = seat;
   const { digest: beta, threshold } = binding;
@@ -82,7 +86,10 @@ export async function deal(seat: Seat, secret: RoundSecret): Promise<Uint8Array>
       return seal(await seat.pairKey("box", neighbour), content, places(beta, position, neighbour));
     }),
   );
-  return concatenated([beta, numberOf(position), key.publicKey, digestOf(seed), ...boxes]);
+  const committed = seat.neighbours.map((neighbour, place) => {
+    return commitments(beta, position, neighbour, selfShares[place] as Uint8Array, maskShares[place] as Uint8Array);
+  });
+  return concatenated([beta, numberOf(position), key.publicKey, digestOf(seed), ...boxes, ...committed]);
 }
 
 /**
@@ -109,7 +116,7 @@ export function openBoxes(seat: Seat, { members, boxes }: Collection): Promise<O
 
 /**
  * Stage 3, the reply: the change as codes, with noise where the binding says so, under all masks; and
- * for each neighbour whose mask is in it the mark that it is.
+ * for each neighbour whose mask is in it the mark that it is, and a receipt of its shares.
  *
  * Throws InvalidInputError: a public mask key is none, or the change is not finite.
  */
@@ -139,8 +146,11 @@ export async function mask(
   const held = await Promise.all(
     opened.map(async (one) => mark(await seat.pairKey("held", one.held.position), beta)),
   );
+  const receipts = opened.map(({ held: one }) => {
+    return commitments(beta, one.position, position, one.selfShare, one.maskShare);
+  });
   const bytes = new Uint8Array(codes.buffer, codes.byteOffset, codes.byteLength);
-  return concatenated([beta, numberOf(position), ...held, bytes]);
+  return concatenated([beta, numberOf(position), ...held, ...receipts, bytes]);
 }
 
 /** Add the mask of a key to `codes`, or take it away, modulo 2^w. */

@@ -11,6 +11,7 @@ import { parseJson } from "../../dist/json.js";
 import { parseBinding } from "../../dist/secure/binding.js";
 import { checkCertificate, enrolmentRequest, parseCertificate } from "../../dist/secure/certificate.js";
 import { Keystream, open, seal } from "../../dist/secure/chacha20.js";
+import { commitments } from "../../dist/secure/commitments.js";
 import { encode, largestNorm } from "../../dist/secure/encoding.js";
 import { derive, isMark, mark, maskLabel, pairLabel, RoundSecret } from "../../dist/secure/keys.js";
 import { costOf, epsilonOf, Ledger } from "../../dist/secure/ledger.js";
@@ -90,11 +91,15 @@ test("keys agree, derive and mark as Python's", async () => {
   assert.throws(() => new RoundSecret(new Uint8Array(31)), { name: "InvalidInputError" });
 });
 
-test("shares and rings are Python's", async () => {
+test("shares, commitments to them and rings are Python's", async () => {
   for (const one of part("shares")) {
     const coefficients = (one.coefficients as string[]).map(BigInt);
     const found = await outcome(() => split(fromHex(one.secret), one.threshold, coefficients, one.count).map(toHex));
     assert.deepEqual(found, wanted(one));
+  }
+  for (const one of part("commitments")) {
+    const [beta, self, mask] = [one.beta, one.self, one.mask].map(fromHex) as [Uint8Array, Uint8Array, Uint8Array];
+    assert.equal(toHex(commitments(beta, one.dealer, one.neighbour, self, mask)), one.commitments);
   }
   for (const one of part("rings")) {
     assert.deepEqual(neighboursOf(fromHex(one.seed), one.size, one.degree, one.position), one.near);

@@ -112,10 +112,10 @@ def test_several_who_give_garbage_are_named() -> None:
 
 
 def test_with_more_garbage_than_shares_to_spare_there_is_no_sum() -> None:
-    lies = {(Stage.UNMASK, one): garbage for one in range(SIZE - T)}
-    _, found = run(lies)
+    liars = tuple(range(SIZE - T))
+    _, found = run({(Stage.UNMASK, one): garbage for one in liars})
     assert isinstance(found, Skipped)
-    assert found.reason is SecureReason.BAD_SHARE
+    assert (found.reason, found.blamed) == (SecureReason.BAD_SHARE, liars)
     assert "do not give its secret" in found.detail
 
 

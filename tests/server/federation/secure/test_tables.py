@@ -3,22 +3,29 @@ written."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.secure.coordinator import SecureSum
-from pocketquery.server.federation.secure.secure_round import SecureRound
+from pocketquery.server.federation.secure.secure_round import SecureRound, SumGroup
+from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.federation.secure.tables import TABLES, read_secure, write_secure
 from pocketquery.server.federation.simulation.local_grid import Fault
+from tests.server.federation.secure.test_hostile_devices import LIAR, fresh
 from tests.server.federation.secure.test_secure_rounds import SECURE, run, stage_faults
+from tests.server.federation.secure.test_wrong_shares import contradicting
 from tests.server.federation.small_federation import Files, opened
 
 
@@ -103,3 +110,29 @@ def test_damaged_rows_are_told(federation: Files, tmp_path: Path, damage: str) -
     connection.close()
     with pytest.raises(CorruptArtifactError, match=str(path)):
         Journal.open(path)
+
+
+def test_who_contradicts_a_dealer_is_kept_until_the_group_ends() -> None:
+    """A server that is killed then still blames nobody for it."""
+    group = fresh()
+    moments = [SecureRound(SecureSettings(federation="f", enrolment="0" * 64), bytes(32))]
+    certificates = dict(enumerate(group.sum.certificates))
+    moments.append(replace(moments[0], ready=certificates))
+    while group.sum.stage is not Stage.CONFIRM:
+        if group.sum.stage is Stage.COLLECT:
+            group.sum, reason = group.sum.receive(Stage.COLLECT, LIAR, contradicting(group, LIAR))
+            assert reason is None
+        moments.append(replace(moments[0], groups={0: SumGroup(tuple(certificates), group.sum)}))
+        group.exchange()
+        assert group.close() is None
+    moments.append(replace(moments[0], groups={0: SumGroup(tuple(certificates), group.sum)}))
+    assert {one for one, _ in group.sum.disputes} == {LIAR}
+    assert len(group.sum.disputes) == group.binding.neighbours
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for statement in TABLES:
+            connection.execute(statement)
+        for before, after in pairwise(moments):
+            write_secure(connection, before, after)
+        same(read_secure(connection, moments[0]), moments[-1])
+        write_secure(connection, moments[-1], moments[0])
+        assert not connection.execute("SELECT * FROM secure_disputes").fetchall()
