@@ -123,6 +123,7 @@ export class GraphModel {
 
 /**
  * `value`, where it is an onnxruntime.
+ * @throws MissingExtraError there is none
  * @throws InvalidInputError it lacks what is used of one
  */
 export function checkRuntime(value: unknown): OnnxRuntime {
@@ -130,9 +131,15 @@ export function checkRuntime(value: unknown): OnnxRuntime {
   if (typeof InferenceSession?.create === "function" && typeof Tensor === "function") {
     return value as OnnxRuntime;
   }
+  const expected =
+    "the module of onnxruntime-web, -node or -react-native, one of which is to be installed: " +
+    'npm install onnxruntime-web; import * as onnxruntime from "onnxruntime-web/wasm". An encoder also runs ' +
+    'without, where there is WebAssembly: import * as onnxruntime from "pocketquery/runtime"';
+  if (value === undefined || value === null) {
+    throw new MissingExtraError(`no onnxruntime is given, expected ${expected}`);
+  }
   throw new InvalidInputError(
-    `onnxruntime is ${kindOf(value)} without InferenceSession and Tensor, expected the module of ` +
-      'onnxruntime-web, -node or -react-native: import * as onnxruntime from "onnxruntime-web/wasm"',
+    `onnxruntime is ${kindOf(value)} without InferenceSession and Tensor, expected ${expected}`,
   );
 }
 

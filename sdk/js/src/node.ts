@@ -73,7 +73,10 @@ async function importRuntime(): Promise<OnnxRuntime> {
   // It reports on its users, unless it is told not to before it is loaded.
   process.env["ORT_DISABLE_TELEMETRY"] ??= "1";
   try {
-    return await import("onnxruntime-node");
+    const module: Partial<OnnxRuntime> & { readonly default?: Partial<OnnxRuntime> } = await import("onnxruntime-node");
+    // A bundler may have put its exports under another name, or nothing in its place.
+    const runtime = [module, module.default].find((one) => one?.InferenceSession !== undefined);
+    return (runtime as OnnxRuntime | undefined) ?? (await import("./runtime/runtime.js"));
   } catch (error) {
     const { code, message } = error as Error & { readonly code?: string };
     // Jest, and what calls `require`, have the second code.

@@ -2,7 +2,7 @@
 
 import { throwIfAborted } from "../cancelling.js";
 import { concatenated } from "./bytes.js";
-import { ArtifactError, InvalidInputError } from "../errors.js";
+import { ArtifactError, type ArtifactNotFoundError, InvalidInputError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 
 /** `fetch` itself, or one that adds headers or a cache. */
@@ -29,7 +29,7 @@ export class FetchSource implements FileSource {
   constructor(base: string | URL | Addresses, fetcher: Fetch = (address, init) => fetch(address, init)) {
     this.#fetch = fetcher;
     const isFolder = typeof base === "string" || base instanceof URL;
-    this.name = isFolder ? String(base) : "the addresses";
+    this.name = isFolder ? String(base) : "files by address";
     this.#addresses = isFolder ? null : base;
     if (isFolder) {
       const folder = absolute(this.name);
@@ -64,7 +64,7 @@ export class FetchSource implements FileSource {
   async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
     const { signal } = options;
     const response = await this.#ask(file, signal ? { signal } : {});
-    if (response === null) throw missingFile(this.name, file);
+    if (response === null) throw this.#missing(file);
     return this.#body(response, file, options);
   }
 
@@ -77,7 +77,7 @@ export class FetchSource implements FileSource {
     if (end <= begin) return new Uint8Array();
     const headers = { range: `bytes=${begin}-${end - 1}` };
     const response = await this.#ask(file, { headers, ...options }, 416);
-    if (response === null) throw missingFile(this.name, file);
+    if (response === null) throw this.#missing(file);
     if (response.status === 416) return new Uint8Array(); // the file ends before
     if (response.status === 206) {
       return this.#body(response, file, { ...options, limit: end - begin });
@@ -138,9 +138,15 @@ export class FetchSource implements FileSource {
     return data;
   }
 
+  #missing(file: string): ArtifactNotFoundError {
+    const address = this.#addresses && this.#addressOf(file);
+    return missingFile(this.name, address ? `${file} (${address.slice(0, 200)})` : file);
+  }
+
   #failed(file: string, error: unknown): ArtifactError {
+    const address = this.#addresses === null ? "" : ` from ${this.#addressOf(file)?.slice(0, 200)}`;
     return new ArtifactError(
-      `${this.name}: ${file} could not be fetched: ${(error as Error).message}; try again`,
+      `${this.name}: ${file} could not be fetched${address}: ${(error as Error).message}; try again`,
       { cause: error },
     );
   }

@@ -1,0 +1,1 @@
+module.exports = { testMatch: ["<rootDir>/*.test.[cm]js"] };

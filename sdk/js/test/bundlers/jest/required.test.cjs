@@ -1,0 +1,9 @@
+const { MemoryChanges, openIndex } = require("pocketquery/index");
+const { load } = require("pocketquery/node");
+
+test("in CommonJS", async () => {
+  const encoder = await load();
+  const index = await openIndex(null, { encoder, changes: new MemoryChanges() });
+  await index.add([{ id: "sea", text: "The sea was calm." }, { id: "refund", text: "Money back within thirty days." }]);
+  expect((await index.search("how do I get a refund"))[0].id).toBe("refund");
+});

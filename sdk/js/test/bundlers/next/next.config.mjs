@@ -1,0 +1,5 @@
+export default {
+  output: "export",
+  distDir: process.env.OUT,
+  turbopack: { root: new URL("..", import.meta.url).pathname },
+};

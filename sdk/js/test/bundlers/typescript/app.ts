@@ -1,0 +1,21 @@
+import { load as loadPage, DEFAULT_BUNDLE, FetchSource, type Addresses } from "pocketquery/web";
+import { load, verify, FileChanges } from "pocketquery/node";
+import { IndexedDbChanges, MemoryChanges, openIndex, type Hit } from "pocketquery/index";
+import { serveEncoder } from "pocketquery/worker";
+import { WorkerEncoder, WorkerIndex } from "pocketquery/search-worker";
+import * as core from "pocketquery";
+import * as runtime from "pocketquery/runtime";
+import { trainLocally } from "pocketquery/training";
+import { QueryStore } from "pocketquery/store";
+import { Participation } from "pocketquery/gateway";
+import { Participant } from "pocketquery/secure";
+import { follow } from "pocketquery/releases";
+
+const addresses: Addresses = { ...DEFAULT_BUNDLE };
+const encoder = await loadPage(addresses, { onnxruntime: runtime });
+const index = await openIndex(new FetchSource("/index"), { encoder, changes: new MemoryChanges() });
+const hits: Hit[] = await index.search("a", { k: 3, filter: { year: { $gte: 1999 } } });
+const vector: Float32Array = await (await load()).encodeQuery("x");
+const controller = new AbortController();
+await encoder.encode(["a"], { signal: controller.signal });
+export { hits, vector, verify, FileChanges, IndexedDbChanges, serveEncoder, WorkerEncoder, WorkerIndex, core, trainLocally, QueryStore, Participation, Participant, follow };

@@ -1,0 +1,231 @@
+"""The JavaScript package in other people's tools: bundlers, test runners, TypeScript.
+
+An app (``sdk/js/test/bundlers``) loads the built-in encoder and a bundle by its address, and opens
+an index, in the page and in workers. It is built, opened in Chromium, and must show what Python
+finds. The tools are installed from npm into ``build/bundlers``, as the lock file says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+from pocketquery import sdk
+from tests.packaging.wheels import ROOT
+
+PACKAGE = ROOT / "sdk" / "js"
+APPS = PACKAGE / "test" / "bundlers"
+PLACE = ROOT / "build" / "bundlers"
+BIN = PLACE / "node_modules" / ".bin"
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+QUERY = "how do I get a refund"
+TEXTS = {
+    "garden": "In March I planted beans and radishes beside the old wall.",
+    "printer": "Error 0x61: clean the print head and restart the printer.",
+    "refund": "To return an item and have your money back, write to support within thirty days.",
+    "sugar": "Green leaves turn light, water and carbon dioxide into glucose.",
+}
+
+is_built = (PACKAGE / "dist" / "web.js").exists() and shutil.which("npm") is not None
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build"),
+]
+
+
+@pytest.fixture(scope="module")
+def apps() -> Path:
+    """The apps with their tools, the package as it is published, and what the pages fetch."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    for path in PLACE.iterdir():
+        if path.name not in ("node_modules", "installed.json"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(APPS, PLACE, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    lock, installed = PLACE / "package-lock.json", PLACE / "installed.json"
+    if not installed.exists() or installed.read_bytes() != lock.read_bytes():
+        run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+        shutil.copy(lock, installed)
+    run("npm", "pack", "--ignore-scripts", "--pack-destination", str(PLACE), folder=PACKAGE)
+    (packed,) = PLACE.glob("pocketquery-*.tgz")
+    target = PLACE / "node_modules" / "pocketquery"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.unpack_archive(packed, PLACE / "unpacked", "gztar")
+    (PLACE / "unpacked" / "package").rename(target)
+    public = PLACE / "public"
+    shutil.copytree(ROOT / "conformance" / "encoder" / "tiny", public / "bundle")
+    encoder = sdk.load()
+    documents = [sdk.Document(id, text) for id, text in TEXTS.items()]
+    index = public / "index"
+    with sdk.create_index(index, space_id=encoder.space_id, dimension=encoder.dimension) as built:
+        built.add(documents, encoder.encode(list(TEXTS.values())))
+    shutil.copytree(public, PLACE / "next" / "public")
+    return PLACE
+
+
+def test_a_page_built_by_webpack(apps: Path) -> None:
+    shown = run(apps, "webpack", "--output-path", "built/webpack").stdout
+    assert "WARNING" not in shown, shown
+    page = (apps / "index.html").read_text().replace(' type="module"', "")
+    (apps / "built" / "webpack" / "index.html").write_text(page)
+    check(opened(apps / "built" / "webpack", apps / "public"))
+
+
+def test_a_page_built_by_vite_also_without_a_network(apps: Path) -> None:
+    """The service worker is the one that Vite's plugin writes; no request but for what it has."""
+    run(apps, "vite", "build", "--outDir", "built/vite")
+    found = opened(apps / "built" / "vite", offline=True)
+    check(found)
+    assert {request["method"] for request in found["requests"]} == {"GET"}
+    paths = {request["path"].strip("/") for request in found["requests"]}
+    assert sorted(path for path in paths if not (apps / "built" / "vite" / path).is_file()) == []
+
+
+def test_a_page_that_vite_serves_while_it_is_written(apps: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [str(BIN / "vite"), "--host", "127.0.0.1", "--port", str(port), "--strictPort"]
+    with subprocess.Popen(command, cwd=apps, stdout=subprocess.DEVNULL) as server:
+        try:
+            check(open_page(f"http://127.0.0.1:{port}/index.html"))
+        finally:
+            server.terminate()
+
+
+@pytest.mark.parametrize("bundler", ["webpack", "turbopack"])
+def test_an_app_of_next(apps: Path, bundler: str) -> None:
+    """Rendered on the server, where a route encodes, and opened in the browser."""
+    environment = {"NEXT_TELEMETRY_DISABLED": "1", "OUT": f"out-{bundler}"}
+    run(apps / "next", "next", "build", f"--{bundler}", environment=environment)
+    out = apps / "next" / f"out-{bundler}"
+    assert is_like_python(json.loads((out / "first").read_bytes()))
+    check(opened(out))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("required", ""), ("imported", "--experimental-vm-modules")]
+)
+def test_jest(apps: Path, name: str, options: str) -> None:
+    shown = run(apps / "jest", "jest", name, environment={"NODE_OPTIONS": options})
+    assert "1 passed, 1 total" in shown.stderr
+
+
+def test_vitest(apps: Path) -> None:
+    run(apps, "vitest", "run", "--root", "vitest")
+
+
+@pytest.mark.parametrize(
+    ("version", "module", "resolution"),
+    [("5.0", "nodenext", "nodenext"), ("5.9", "esnext", "bundler")],
+)
+def test_typescript(apps: Path, version: str, module: str, resolution: str) -> None:
+    compiler = apps / "node_modules" / f"typescript-{version}" / "bin" / "tsc"
+    settings = {
+        "module": module,
+        "moduleResolution": resolution,
+        "target": "es2022",
+        "lib": ["es2022", "dom"],
+        "types": ["node"],
+        "strict": True,
+        "exactOptionalPropertyTypes": True,
+        "skipLibCheck": False,
+        "noEmit": True,
+    }
+    config = {"compilerOptions": settings, "files": ["app.ts"]}
+    (apps / "typescript" / "tsconfig.json").write_text(json.dumps(config))
+    run("node", str(compiler), "-p", "typescript")
+
+
+def check(found: Mapping[str, Any]) -> None:
+    """Hold what the page shows to Python."""
+    assert found["shown"].startswith("{"), found["shown"]
+    shown = json.loads(found["shown"])
+    vectors = [shown.pop("vector"), shown.pop("workerVector")]
+    assert all(map(is_like_python, vectors))
+    with sdk.open_index(PLACE / "public" / "index", encoder=sdk.load()) as index:
+        hit = index.search(QUERY, k=1)[0].id
+    hits = {"hit": hit, "workerHit": hit, "ownWorkerHit": hit, "note": "note"}
+    assert shown == {"golden": 16, "dimension": 16, **hits}
+
+
+@functools.cache
+def python_vector() -> np.ndarray[Any, np.dtype[np.float32]]:
+    return sdk.load().encode_query(QUERY)
+
+
+def is_like_python(vector: list[float]) -> bool:
+    return bool(np.asarray(vector) @ python_vector() > 0.9999)
+
+
+def opened(*folders: Path, offline: bool = False) -> Mapping[str, Any]:
+    """What the page in the first of ``folders`` shows, which are served as one."""
+    with served(*folders) as address:
+        return open_page(f"{address}/index.html", *(["offline"] if offline else []))
+
+
+def open_page(address: str, *options: str) -> Mapping[str, Any]:
+    if not Path(CHROMIUM).exists():
+        pytest.skip("built, and not opened: no Chromium")
+    wait_for(address)
+    done = run("node", "open.mjs", CHROMIUM, address, *options, folder=PLACE)
+    found: Mapping[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def wait_for(address: str) -> None:
+    for _ in range(600):
+        with contextlib.suppress(OSError), urlopen(address):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{address} does not answer")
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    folders: tuple[Path, ...]
+
+    def translate_path(self, path: str) -> str:
+        name = path.split("?")[0].strip("/")
+        return str(next((one / name for one in self.folders if (one / name).is_file()), "/nowhere"))
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def served(*folders: Path) -> Iterator[str]:
+    handler = type("_Served", (_Handler,), {"folders": folders})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+def run(
+    first: Path | str, *command: str, folder: Path = PLACE, environment: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, or, behind a folder, one of the tools there; the test fails where it does."""
+    if isinstance(first, Path):
+        folder, words = first, [str(BIN / command[0]), *command[1:]]
+    else:
+        words = [first, *command]
+    everything = os.environ | dict(environment)
+    done = subprocess.run(words, cwd=folder, env=everything, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done
