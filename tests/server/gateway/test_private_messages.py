@@ -270,7 +270,7 @@ def test_replies_are_as_long_as_their_stage_allows(private: Private) -> None:
     limits = private.small.gateway.body_limits
     release = parse_adapter(private.asked.offer.release)
     values = sum(one.size for one in release.tensors.values())
-    wanted = [116, 100 + 112 * k, 36 + 16 * k + 4 * values, 36 + 16 * k, 36 + 33 * k]
+    wanted = [116, 100 + 144 * k, 36 + 48 * k + 4 * values, 36 + 16 * k, 36 + 33 * k]
     assert [limits.reply(stage) for stage in Stage] == wanted
     for stage in (Stage.INVITE, Stage.COLLECT, Stage.CONFIRM, Stage.UNMASK):
         private.begin(stage, 0)
