@@ -9,6 +9,7 @@ stand in ``commands.py``, because loading them would load torch.
 from __future__ import annotations
 
 import argparse
+import glob
 import io
 import os
 import sys
@@ -16,7 +17,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pocketquery.sdk.commands import SUMMARIES
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _sources(options: argparse.Namespace) -> Iterator[Path]:
+def _sources(options: argparse.Namespace) -> Iterator[str]:
     """The places that a command makes something of: all that its options name but models, keys and
     where the result goes."""
     for name, value in vars(options).items():
@@ -122,10 +122,9 @@ def _sources(options: argparse.Namespace) -> Iterator[Path]:
             continue
         for one in value if isinstance(value, list) else [value]:
             if one and isinstance(one, (str, os.PathLike)):
-                place = Path(one)
-                while any(sign in str(place) for sign in "*?["):  # a pattern: where it begins
-                    place = place.parent
-                yield place
+                # Or a pattern, or a question, which ends as one does.
+                place = os.fspath(one).removeprefix("file://")
+                yield from glob.glob(place, recursive=True) if glob.has_magic(place) else [place]  # noqa: PTH207
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:

@@ -80,8 +80,11 @@ def load_model(kind: Any, folder: str, device: str) -> tuple[Any, Any]:
     """
     from transformers import AutoTokenizer
 
+    from pocketquery.server.modeling.sentencepiece_tokenizer import check_sentencepiece
+
     if missing := missing_model(folder):
         raise ArtifactNotFoundError(missing)
+    check_sentencepiece(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False

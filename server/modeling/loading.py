@@ -187,9 +187,7 @@ def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
     names = ("tokenizer.json", *_TOKENIZER_JSON, "vocab.txt")
     there = ", ".join(name for name in names if (place / name).exists()) or "no tokenizer.json"
     where = f"the tokenizer of {place} ({there})"
-    if not (place / "tokenizer.json").exists():  # else it is what is opened
-        for model in sorted(place.glob("*.model")):
-            check_sentencepiece(model)
+    check_sentencepiece(place)
     with _refusing(where, "cannot be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, trust_remote_code=False)
         if not tokenizer.is_fast:

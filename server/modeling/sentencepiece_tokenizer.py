@@ -47,16 +47,23 @@ def xlm_roberta_tokenizer(model_file: Path | str, **options: Any) -> Any:
     return tokenizer
 
 
-def check_sentencepiece(model_file: Path | str) -> None:
-    """Look at a sentencepiece model before a library that trusts it opens it.
+def check_sentencepiece(place: Path | str) -> None:
+    """Look at sentencepiece models before a library that trusts them opens them.
+
+    Args:
+        place: a model, or a folder with a tokenizer: its models, where it has no tokenizer.json,
+            which is what is opened there. Anything else, such as a name on the Hub, is passed over.
 
     Raises:
         CorruptArtifactError: as :func:`read_sentencepiece_file`; names the file.
     """
-    try:
-        read_sentencepiece_file(Path(model_file).read_bytes())
-    except CorruptArtifactError as error:
-        raise CorruptArtifactError(f"{model_file}: {error}") from error
+    place = Path(place)
+    models = [place] if place.is_file() else sorted(place.glob("*.model"))
+    for model in [] if (place / "tokenizer.json").exists() else models:
+        try:
+            read_sentencepiece_file(model.read_bytes())
+        except CorruptArtifactError as error:
+            raise CorruptArtifactError(f"{model}: {error}") from error
 
 
 def _scored_pieces(model: SentencePieceProcessor) -> list[tuple[str, float]]:

@@ -207,6 +207,7 @@ def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], work: P
     from transformers import AutoTokenizer
 
     from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
+    from pocketquery.server.modeling.sentencepiece_tokenizer import check_sentencepiece
 
     name = arguments.tokenizer
     if not name:
@@ -218,6 +219,7 @@ def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], work: P
         if not (place / "tokenizer.json").is_file():
             return train_tokenizer(largest, place, config)
         name = place
+    check_sentencepiece(name)
     try:
         return AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
     except (OSError, ValueError) as error:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.cli import main
+from pocketquery.sdk.cli import _sources, main
 from pocketquery.sdk.files import replace_folder
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.plain_files import is_private
@@ -83,7 +84,7 @@ def test_a_corpus_that_others_cannot_read(public: Path, umask: int) -> None:
     corpus.mkdir(mode=0o755)
     (corpus / "a.jsonl").write_text('{"_id": "1", "text": "the sea"}\n')
     (corpus / "a.jsonl").chmod(0o600)
-    for number, pattern in enumerate((corpus, corpus / "a.jsonl", corpus / "*.jsonl")):
+    for number, pattern in enumerate((corpus, corpus / "*.jsonl", f"file://{corpus}/a.jsonl")):
         output = public / f"index-{number}"
         command = ["index", "--corpus", str(pattern), "--symmetric", "--output", str(output)]
         assert main(command) == 0
@@ -152,6 +153,15 @@ def test_which_places_are_private(public: Path, closed: str, expected: bool) -> 
     assert is_private(place / "garden.txt") == (closed in ("folder", "above"))
     (place / "nowhere").symlink_to("nothing")
     assert is_private(place) == expected
+
+
+def test_a_question_is_no_pattern_of_all_that_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    options = Namespace(texts=["what did I plant?", "and [where]", "n?tes"], output="notes")
+    assert list(_sources(options)) == ["notes"]
 
 
 @pytest.mark.parametrize("name", ["absent", "x" * 5000, "a\0b", "s3://bucket/corpus"])

@@ -9,7 +9,10 @@ import sentencepiece
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
+from pocketquery.server.modeling.sentencepiece_tokenizer import (
+    check_sentencepiece,
+    xlm_roberta_tokenizer,
+)
 from tests.sdk.handmade_sentencepiece import REFUSED
 from tests.tiny_models import sentences, xlmr_teacher
 
@@ -41,6 +44,11 @@ def test_what_the_library_would_not_survive_is_refused(tmp_path: Path, name: str
         path.write_bytes(REFUSED[name])
     with pytest.raises(CorruptArtifactError, match="are not a sentencepiece model"):
         SentenceEncoder.load(tmp_path / "saved")
+    with pytest.raises(CorruptArtifactError):
+        check_sentencepiece(places[0].parent)
+    (places[0].parent / "tokenizer.json").touch()
+    check_sentencepiece(places[0].parent)
+    check_sentencepiece("a-name/on-the-hub")
 
 
 def test_ids_are_the_models_plus_one(tmp_path: Path) -> None:
