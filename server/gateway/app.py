@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -24,13 +23,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from pocketquery.client.gateway.messages import STAGE_HEADER
-from pocketquery.client.gateway.signing import FIGURES_HEADER
+from pocketquery.client.gateway.signing import FIGURES_HEADER, SignedRequest
 from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.gateway.authentication import Request
 from pocketquery.server.gateway.body_limits import SMALL_BODY
+from pocketquery.server.gateway.entrance.requests import PROBLEM, Entrance
 from pocketquery.server.gateway.gateway import Gateway
-from pocketquery.server.gateway.logs import event
 from pocketquery.server.gateway.openapi import DESCRIPTION
 from pocketquery.server.gateway.problems import Problem
 
@@ -62,19 +61,18 @@ def device_app(gateway: Gateway) -> Starlette:
         ("GET", "/v1/releases/current", handlers.current),
         ("GET", "/v1/releases/{sha256}", handlers.release),
     ]
-    middleware = []
-    if gateway.settings.origins:
-        middleware = [
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(gateway.settings.origins),
-                allow_methods=["GET", "PUT", "POST", "DELETE"],
-                allow_headers=["content-type", "range", "if-none-match", *_SIGNATURE_HEADERS],
-                expose_headers=list(_EXPOSED),
-                max_age=86_400,
-            )
-        ]
-    return Starlette(
+    cross_origin: dict[str, Any] = {
+        "allow_origins": list(gateway.settings.origins),
+        "allow_methods": ["GET", "PUT", "POST", "DELETE"],
+        "allow_headers": ["content-type", "range", "if-none-match", *_SIGNATURE_HEADERS],
+        "expose_headers": list(_EXPOSED),
+        "max_age": 86_400,
+    }
+    given = cross_origin if gateway.settings.origins else None
+    middleware = [Middleware(Entrance, gateway=gateway, cross_origin=given)]
+    if given is not None:
+        middleware.append(Middleware(CORSMiddleware, **given))
+    app = Starlette(
         routes=[
             Route(path, _Path(gateway, path, handler), methods=[method])
             for method, path, handler in paths
@@ -82,6 +80,8 @@ def device_app(gateway: Gateway) -> Starlette:
         middleware=middleware,
         exception_handlers={HTTPException: _http_problem},
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Call:
@@ -169,33 +169,21 @@ _Handler: TypeAlias = Callable[[_Call], Awaitable[Response]]
 
 
 class _Path:
-    """A path's handler, with what all have in common: limits, problems, metrics, a log line."""
+    """A path's handler, and its problems as answers."""
 
     def __init__(self, gateway: Gateway, path: str, handler: _Handler) -> None:
-        self._gateway, self._path, self._handler = gateway, path, handler
+        self.path = path
+        self._gateway, self._handler = gateway, handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as an ASGI application."""
-        started = time.perf_counter()
-        code, call = "", _Call(scope, receive, self._gateway.settings.body_seconds)
+        call = _Call(scope, receive, self._gateway.settings.body_seconds)
         try:
-            self._gateway.authentication.admit(call.request)
             response = await self._handler(call)
         except Problem as problem:
-            code, response = problem.code, problem.response()
+            response = _as_answer(scope, problem)
         except ClientDisconnect:
-            code, response = "gone", Response(status_code=400)
-        seconds, status = time.perf_counter() - started, response.status_code
-        self._gateway.metrics.answered(self._path, status, seconds)
-        said: dict[str, Any] = {"code": code} if code else {}
-        event(
-            "request",
-            method=call.request.method,
-            route=self._path,
-            status=status,
-            milliseconds=round(1000 * seconds, 1),
-            **said,
-        )
+            response = _as_answer(scope, Problem(400, "gone", "the connection was closed"))
         await response(scope, receive, send)
 
 
@@ -218,27 +206,22 @@ class _Handlers:
         return _json(self._gateway.attesting.challenge())
 
     async def register(self, call: _Call) -> Response:
-        signed = self._gateway.authentication.signed(call.request)
-        body = await call.body(SMALL_BODY)
-        new = await self._gateway.register(call.request, signed, body, _object(body))
+        signed, body = await self._signed(call, SMALL_BODY, registered=False)
+        new = await self._gateway.register(call.request, signed, _object(body))
         return _json({"registered": True}, 201 if new else 200)
 
     async def forget(self, call: _Call) -> Response:
-        signed = self._gateway.authentication.signed(call.request)
-        await call.body(0)
+        signed, _ = await self._signed(call)
         await self._gateway.forget(signed)
         return Response(status_code=204, headers=_NO_STORE)
 
     async def offer(self, call: _Call) -> Response:
-        signed = self._gateway.authentication.signed(call.request)
-        await call.body(0)
-        found = await self._gateway.offer(signed)
-        return _json(found)
+        signed, _ = await self._signed(call)
+        return _json(await self._gateway.offer(signed))
 
     async def update(self, call: _Call) -> Response:
         number = call.round
-        signed = self._gateway.authentication.signed(call.request)
-        body = await call.body(self._gateway.body_limits.update)
+        signed, body = await self._signed(call, self._gateway.body_limits.update)
         verdict, detail = await self._gateway.update(signed, call.headers, number, body)
         if verdict.accepted:
             return _ACCEPTED
@@ -246,15 +229,13 @@ class _Handlers:
 
     async def decline(self, call: _Call) -> Response:
         number = call.round
-        signed = self._gateway.authentication.signed(call.request)
-        await call.body(0)
+        signed, _ = await self._signed(call)
         await self._gateway.decline(signed, number)
         return Response(status_code=204, headers=_NO_STORE)
 
     async def message(self, call: _Call) -> Response:
         number = call.round
-        signed = self._gateway.authentication.signed(call.request)
-        await call.body(0)
+        signed, _ = await self._signed(call)
         found = await self._gateway.message(signed, number)
         if not isinstance(found, tuple):
             return Response(status_code=204, headers=_NO_STORE | {"retry-after": f"{found:.0f}"})
@@ -263,10 +244,19 @@ class _Handlers:
 
     async def reply(self, call: _Call) -> Response:
         number, stage = call.round, call.stage
-        signed = self._gateway.authentication.signed(call.request)
-        body = await call.body(self._gateway.body_limits.reply(stage))
+        signed, body = await self._signed(call, self._gateway.body_limits.reply(stage))
         await self._gateway.reply(signed, number, stage, body)
         return _json({"verdict": "received"})
+
+    async def _signed(
+        self, call: _Call, most: int = 0, *, registered: bool = True
+    ) -> tuple[SignedRequest, bytes]:
+        """Who signed a request, and its body of at most ``most`` bytes, which is not read before
+        the signature is checked."""
+        signed = await self._gateway.signed(call.request, registered=registered)
+        body = await call.body(most)
+        self._gateway.authentication.check_body(signed, body)
+        return signed, body
 
     async def current(self, call: _Call) -> Response:
         found = await self._gateway.in_force()
@@ -332,6 +322,11 @@ async def _http_problem(request: HttpRequest, error: Exception) -> Response:
     problem = Problem(
         error.status_code, codes.get(error.status_code, "http"), "see docs/gateway.md"
     )
-    response = problem.response()
+    response = _as_answer(request.scope, problem)
     response.headers.update(error.headers or {})
     return response
+
+
+def _as_answer(scope: Scope, problem: Problem) -> Response:
+    scope["state"][PROBLEM] = problem  # for the log's line
+    return problem.response()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -54,34 +53,47 @@ class Authentication:
         self._settings = settings
         self._clock = clock
         self._now = monotonic
-        self._lock = threading.Lock()
         self._nonces = Nonces(settings.clock_seconds, clock())
         self._by_device = _buckets(settings.requests_per_minute, 2)
         self._by_address = _buckets(settings.address_requests_per_minute, 2)
+        self._by_watcher = _buckets(settings.address_requests_per_minute, 2)
         self._registering = _buckets(settings.registrations_per_hour / 60, 60)
 
-    def admit(self, request: Request) -> None:
-        """Let an address through, unless it asks too often.
+    def admit(self, address: str | None, *, watches: bool = False) -> None:
+        """Let one more request from an address through, unless there are too many.
+
+        Args:
+            address: whose it is.
+            watches: whether it is for health or metrics, at their own port.
 
         Raises:
-            Problem: it does, or the request is for another host.
+            Problem: there are.
         """
-        wait = self._by_address.take(network_of(request.address), self._now())
+        buckets = self._by_watcher if watches else self._by_address
+        wait = buckets.take(network_of(address), self._now())
         if wait:
             raise Problem(
                 429, "address_rate", "too many requests from this address", retry_after=wait
             )
+
+    def check_authority(self, authority: str) -> None:
+        """See that a request is for this gateway.
+
+        Raises:
+            Problem: it is for another host.
+        """
         known = [one.lower() for one in self._settings.authorities]
-        if known and request.authority.lower() not in known:
+        if known and authority.lower() not in known:
             raise Problem(
                 421, "wrong_authority", f"this gateway is known as {', '.join(known)} alone"
             )
 
     def signed(self, request: Request) -> SignedRequest:
-        """Who says that they signed the request; whether they did, :meth:`check` says.
+        """Who signed the request, by its headers alone: what they promise of the body,
+        :meth:`check_body` sees.
 
         Raises:
-            Problem: it is not signed as it must be, or not of now.
+            Problem: it is not signed as it must be, by another key, or not of now.
         """
         if request.query:
             raise Problem(400, "query", "found a query in a signed request, expected none")
@@ -97,34 +109,40 @@ class Authentication:
                 f"it takes {self._settings.clock_seconds} s either way, and nothing from before "
                 "its start; go by the header Date and sign again",
             )
+        try:
+            found.check()
+        except SignatureError as error:
+            raise Problem(401, "signature", "the signature is not of this request") from error
         return found
 
-    def check(self, signed: SignedRequest, body: bytes) -> None:
-        """See that the key signed these bytes, once, and not too often; from any thread.
+    def take(self, signed: SignedRequest) -> None:
+        """Take a signed request, once, and not too many of a device.
 
         Raises:
-            Problem: it did not, or does.
+            Problem: it was taken before, or there are too many.
+        """
+        wait = self._by_device.take(signed.key, self._now())
+        if wait:
+            raise Problem(
+                429, "device_rate", "too many requests from this device", retry_after=wait
+            )
+        try:
+            new = self._nonces.take(signed.key, signed.nonce, self._clock())
+        except NoncesFullError as error:
+            raise Problem(
+                503, "busy", "too many requests", retry_after=2 * self._settings.clock_seconds
+            ) from error
+        if not new:
+            raise Problem(401, "replayed", "this request was taken before; sign a new one")
+
+    def check_body(self, signed: SignedRequest, body: bytes) -> None:
+        """See that the body is the one that was signed.
+
+        Raises:
+            Problem: it is another.
         """
         if bytes.fromhex(sha256_bytes(body)) != signed.digest:
             raise Problem(400, "digest", "the body is not that of its content-digest; send again")
-        try:
-            signed.check()
-        except SignatureError as error:
-            raise Problem(401, "signature", "the signature is not of this request") from error
-        with self._lock:
-            wait = self._by_device.take(signed.key, self._now())
-            if wait:
-                raise Problem(
-                    429, "device_rate", "too many requests from this device", retry_after=wait
-                )
-            try:
-                new = self._nonces.take(signed.key, signed.nonce, self._clock())
-            except NoncesFullError as error:
-                raise Problem(
-                    503, "busy", "too many requests", retry_after=2 * self._settings.clock_seconds
-                ) from error
-        if not new:
-            raise Problem(401, "replayed", "this request was taken before; sign a new one")
 
     def may_register(self, request: Request) -> None:
         """Let one more registration from an address through, unless there are too many.

@@ -1,8 +1,11 @@
-"""How long a body may be, by what is asked; a longer one is not read."""
+"""How long a body may be, by what is asked; a longer one is not read. And how many bytes of all
+bodies may be in memory.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from pocketquery.client.secure.commitments import COMMITMENTS_BYTES
 from pocketquery.client.secure.keys import MARK_BYTES
@@ -12,7 +15,7 @@ from pocketquery.client.secure.sharing import SHARE_BYTES
 from pocketquery.server.federation.rounds.validation import ExpectedUpdate
 from pocketquery.server.federation.secure.settings import SecureSettings
 
-__all__ = ["SMALL_BODY", "BodyLimits"]
+__all__ = ["SMALL_BODY", "BodyBytes", "BodyLimits"]
 
 SMALL_BODY = 65_536
 """Bytes of a body that is JSON."""
@@ -52,3 +55,41 @@ class BodyLimits:
             Stage.CONFIRM: _HEAD + MARK_BYTES * k,
             Stage.UNMASK: _HEAD + (1 + SHARE_BYTES) * k,
         }[stage]
+
+
+class BodyBytes:
+    """How many bytes of requests' bodies are in memory.
+
+    Args:
+        most: of all addresses together.
+        most_of_address: of one.
+    """
+
+    def __init__(self, most: int, most_of_address: int) -> None:
+        self._most = most
+        self._most_of_address = most_of_address
+        self._total = 0
+        self._of: Counter[bytes] = Counter()
+
+    def hold(self, who: bytes, size: int) -> bool:
+        """Whether there is room for ``size`` more bytes, which are held then.
+
+        Args:
+            who: the address that sent them; b"": many devices', which is held to ``most`` alone.
+            size: how many.
+        """
+        of_address = self._of[who] + size if who else 0
+        if self._total + size > self._most or of_address > self._most_of_address:
+            return False
+        self._total += size
+        if who:
+            self._of[who] = of_address
+        return True
+
+    def release(self, who: bytes, size: int) -> None:
+        """``size`` bytes that were held are in memory no more."""
+        self._total -= size
+        if who:
+            self._of[who] -= size
+            if not self._of[who]:
+                del self._of[who]

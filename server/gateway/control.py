@@ -21,6 +21,7 @@ import binascii
 import json
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -28,6 +29,7 @@ from starlette.routing import Route
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery.server.gateway.entrance.requests import Entrance
 from pocketquery.server.gateway.gateway import Gateway
 from pocketquery.server.gateway.problems import Problem
 
@@ -114,7 +116,8 @@ def _found(data: bytes | None) -> Response:
 
 def watching_app(gateway: Gateway) -> Starlette:
     """Health and metrics alone."""
-    return Starlette(routes=_watching(gateway))
+    entrance = Middleware(Entrance, gateway=gateway, watches=True)
+    return Starlette(routes=_watching(gateway), middleware=[entrance])
 
 
 def _watching(gateway: Gateway) -> list[Route]:

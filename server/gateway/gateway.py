@@ -10,6 +10,7 @@ import logging
 import math
 import shutil
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -51,6 +52,7 @@ _DAY = 86_400
 _QUESTIONS = 20
 _LOOKS = 5  # of a device for the next step while one may last; it sends an update six times
 _PROOF_HOLDS = 1.0  # seconds; whoever asks for health more often causes no more writes
+_MOST_REMEMBERED = 50_000  # registered keys
 _MOST_PREPARED = 256  # updates that are read and wait for the journal: a sum of one each
 _WHY = {
     SecureReason.BAD_CERTIFICATE: "the certificate is not by the authority of these rounds, or not "
@@ -93,6 +95,7 @@ class Gateway:
             attestation = load_attestation(settings.attestation)
         seconds = settings.attestation_seconds
         self.attesting = Attesting(attestation, seconds, self.metrics, clock)
+        self._registered: OrderedDict[bytes, None] = OrderedDict()  # keys that asked last
         self._leases = Leases(settings.lease_seconds)
         self.body_limits = BodyLimits()
         self._reads: tuple[ExpectedUpdate, RoundSettings] | None = None  # of the plain round
@@ -102,15 +105,34 @@ class Gateway:
 
     # Devices
 
+    async def signed(self, request: Request, *, registered: bool = True) -> SignedRequest:
+        """Who signed a request, before anything of its body is read.
+
+        Args:
+            request: by its headers.
+            registered: whether the key must be.
+
+        Raises:
+            Problem: the request is not signed as it must be, was taken before, or its key is not
+                registered, or asks too often.
+        """
+        signed = self.authentication.signed(request)
+        if registered and signed.key not in self._registered:
+            await self.run(lambda journal: _known(journal, signed.key))
+            self._registered[signed.key] = None
+            if len(self._registered) > _MOST_REMEMBERED:
+                self._registered.popitem(last=False)
+        self.authentication.take(signed)
+        return signed
+
     async def register(
-        self, request: Request, signed: SignedRequest, body: bytes, said: Mapping[str, Any]
+        self, request: Request, signed: SignedRequest, said: Mapping[str, Any]
     ) -> bool:
         """Register the key that signed; whether it is new.
 
         Raises:
             Problem: it may not.
         """
-        self.authentication.check(signed, body)
         known = await self.run(lambda journal: journal.device(signed.key))
         if known is not None:
             return False
@@ -125,9 +147,8 @@ class Gateway:
         Raises:
             Problem: it is not registered.
         """
-        self.authentication.check(signed, b"")
-
         today = self._today()
+        self._registered.pop(signed.key, None)
 
         def work(journal: GatewayJournal) -> None:
             _known(journal, signed.key).remove(signed.key, today)
@@ -138,7 +159,6 @@ class Gateway:
 
     async def offer(self, signed: SignedRequest) -> dict[str, Any]:
         """What this device is offered, see client/gateway/messages.py."""
-        self.authentication.check(signed, b"")
         return await self.run(lambda journal: self._offer(journal, signed.key))
 
     def _offer(self, journal: GatewayJournal, key: bytes) -> dict[str, Any]:
@@ -164,7 +184,6 @@ class Gateway:
         self, signed: SignedRequest, headers: Mapping[str, str], number: int, body: bytes
     ) -> tuple[UpdateVerdict, str]:
         """Take an update: what became of it, which is on disk, and why."""
-        self.authentication.check(signed, body)
         figures, today = read_figures(headers.get(FIGURES_HEADER)), self._today()
         async with self._room:
             # All that can be done before is done here: the journal's thread, which takes turns with
@@ -185,16 +204,15 @@ class Gateway:
         found = journal.cohort_round.receive_all(uploads, most_uploads=most)
         for upload, one in zip(uploads, found, strict=True):
             if not isinstance(one, Exception):
-                self._leases.give_back(upload.key)
+                self._leases.give_back(upload.key, self._now(), counts=one[0].accepted)
         return found
 
     async def decline(self, signed: SignedRequest, number: int) -> None:
         """Note that a device declines."""
 
         def work(journal: GatewayJournal) -> tuple[bool, bool]:
-            self.authentication.check(signed, b"")
             current = _known(journal, signed.key).cohort_round
-            self._leases.give_back(signed.key)
+            self._leases.give_back(signed.key, self._now(), counts=False)
             current.decline(signed.key, number)
             return current.is_open, bool(current.relay.awaited)
 
@@ -213,14 +231,13 @@ class Gateway:
         today, most = self._today(), self.settings.uploads_per_day
 
         def work(journal: GatewayJournal) -> tuple[SecureReason | None, bool, bool]:
-            self.authentication.check(signed, body)
             current, key = _known(journal, signed.key).cohort_round, signed.key
             if stage is Stage.OFFER:
                 reason = current.ready(
                     key, number, body, signed.digest, announcer=journal.key,
                     most_uploads=most, today=today, now=self._clock(),
                 )  # fmt: skip
-                self._leases.give_back(key)
+                self._leases.give_back(key, self._now(), counts=reason is None)
             else:
                 reason = current.reply(key, number, stage, body, signed.digest)
             return reason, current.is_open, bool(current.relay.awaited)
@@ -238,7 +255,6 @@ class Gateway:
         Raises:
             Problem: the round is over for it.
         """
-        self.authentication.check(signed, b"")
 
         def work(journal: GatewayJournal) -> tuple[Stage, bytes] | float:
             current = _known(journal, signed.key).cohort_round

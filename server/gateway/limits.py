@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 __all__ = ["Buckets", "Leases", "Nonces", "NoncesFullError", "network_of"]
 
+_WAITING_LEASES = 2  # as long as so many last, who asked in vain counts as waiting
+_LAPSED_S = 86_400.0
+_MOST_LAPSES = 8  # that are counted
+
 
 class Buckets:
     """A bucket of tokens for each of those who asked last.
@@ -44,14 +48,26 @@ class Buckets:
 class Leases:
     """Who took an offer, and has not answered it yet: no more devices train than can be taken.
 
+    A place is a device's from its first question on, for so many seconds; asking again does not
+    lengthen that. A device whose time ran out, or that sent nothing that counts, has *lapsed*. For
+    a day it gets another place only where one is left over by the devices that wait for one and
+    have lapsed less often.
+
     Args:
         seconds: for which a device that took one is waited for.
+        most: devices that are remembered as waiting, and as lapsed.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, most: int = 50_000) -> None:
         self._seconds = seconds
-        self._left: OrderedDict[bytes, float] = OrderedDict()
+        self._most = most
         self._cohort: str | None = None
+        # Each until when, the earliest first.
+        self._held: OrderedDict[bytes, float] = OrderedDict()
+        self._lapses: OrderedDict[bytes, tuple[float, int]] = OrderedDict()  # and how often
+        self._waiting: list[OrderedDict[bytes, float]] = [  # by how often they lapsed
+            OrderedDict() for _ in range(_MOST_LAPSES + 1)
+        ]
 
     def take(self, who: bytes, cohort: str, free: int, now: float) -> bool:
         """Whether a device may have the offer.
@@ -63,19 +79,41 @@ class Leases:
             now: seconds that do not jump.
         """
         if cohort != self._cohort:
-            self._left.clear()
+            self._held.clear()
+            self._lapses.clear()
+            for level in self._waiting:
+                level.clear()
             self._cohort = cohort
-        while self._left and next(iter(self._left.values())) <= now:
-            self._left.popitem(last=False)
-        if who not in self._left and len(self._left) >= free:
-            return False
-        self._left.pop(who, None)
-        self._left[who] = now + self._seconds
-        return True
+        while self._held and next(iter(self._held.values())) <= now:
+            self._lapse(self._held.popitem(last=False)[0], now)
+        while self._lapses and next(iter(self._lapses.values()))[0] <= now:
+            self._lapses.popitem(last=False)
+        for level in self._waiting:
+            level.pop(who, None)
+            while level and next(iter(level.values())) <= now:
+                level.popitem(last=False)
+        if who in self._held:
+            return True
+        lapses = self._lapses.get(who, (0.0, 0))[1]
+        before = sum(map(len, self._waiting[:lapses]))
+        if free - len(self._held) - before > 0:
+            self._held[who] = now + self._seconds
+            return True
+        self._waiting[lapses][who] = now + _WAITING_LEASES * self._seconds
+        if len(self._waiting[lapses]) > self._most:
+            self._waiting[lapses].popitem(last=False)
+        return False
 
-    def give_back(self, who: bytes) -> None:
-        """A device has answered."""
-        self._left.pop(who, None)
+    def give_back(self, who: bytes, now: float, *, counts: bool) -> None:
+        """A device has answered, with what ``counts`` or not."""
+        if self._held.pop(who, None) is not None and not counts:
+            self._lapse(who, now)
+
+    def _lapse(self, who: bytes, now: float) -> None:
+        lapses = self._lapses.pop(who, (0.0, 0))[1]
+        self._lapses[who] = now + _LAPSED_S, min(_MOST_LAPSES, lapses + 1)
+        if len(self._lapses) > self._most:
+            self._lapses.popitem(last=False)
 
 
 class NoncesFullError(Exception):

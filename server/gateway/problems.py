@@ -23,6 +23,7 @@ _TITLES = {
     421: "This request is for another gateway",
     422: "The update was left out",
     429: "Too many requests",
+    431: "The request's headers are too large",
     503: "The gateway cannot answer now",
 }
 
@@ -49,7 +50,7 @@ class Problem(Exception):
     def response(self) -> Response:
         """As an answer."""
         headers = {"cache-control": "no-store"}
-        if self.status == 408:  # the rest of it may come still
+        if self.status in (408, 431):  # the rest of it may come still
             headers["connection"] = "close"
         if self.retry_after is not None:
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after)))

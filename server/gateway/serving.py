@@ -15,6 +15,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
@@ -22,8 +23,8 @@ from starlette.applications import Starlette
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.gateway.app import device_app
-from pocketquery.server.gateway.connections import limited_protocol
 from pocketquery.server.gateway.control import control_app, watching_app
+from pocketquery.server.gateway.entrance.connections import limited_protocol
 from pocketquery.server.gateway.gateway import Gateway
 from pocketquery.server.gateway.journal import JOURNAL, GatewayJournal
 from pocketquery.server.gateway.logs import event
@@ -35,6 +36,8 @@ _TICK = 1.0
 _TURN = 0.0005
 _BACKLOG = 2048
 _KEEP_ALIVE = 75
+_MOST_CONTROL_BYTES = 1 << 30  # of bodies from the gateway's own Flower node
+_MOST_WATCHING_BYTES = 1 << 20
 
 
 def run_gateway(
@@ -111,13 +114,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def serve(gateway: Gateway, ready: Callable[[int], None] = lambda port: None) -> None:
     """Serve ``gateway`` on its sockets until SIGTERM or SIGINT."""
     settings = gateway.settings
-    apps: list[tuple[Starlette, socket.socket, bool]] = [
-        (control_app(gateway), _unix_socket(settings), False),
-        (device_app(gateway), _tcp_socket(*settings.address("listen")), True),
+    metrics, own = gateway.metrics, replace(settings, behind_proxy=True, trusted_proxies=("*",))
+    control = limited_protocol(own, metrics, most_body_bytes=_MOST_CONTROL_BYTES)
+    device = limited_protocol(settings, metrics, gateway.authentication.admit)
+    apps: list[tuple[uvicorn.Server, socket.socket]] = [
+        (_server(settings, control_app(gateway), control), _unix_socket(settings)),
+        (
+            _server(settings, device_app(gateway), device, public=True),
+            _tcp_socket(*settings.address("listen")),
+        ),
     ]
     if settings.metrics:
-        apps.append((watching_app(gateway), _tcp_socket(*settings.address("metrics")), False))
-    servers = [_server(gateway, app, public=public) for app, _, public in apps]
+        own = replace(settings, behind_proxy=False)
+        watching = limited_protocol(own, metrics, most_body_bytes=_MOST_WATCHING_BYTES)
+        server = _server(settings, watching_app(gateway), watching)
+        apps.append((server, _tcp_socket(*settings.address("metrics"))))
+    servers = [server for server, _ in apps]
 
     def stop() -> None:
         for server in servers:
@@ -128,10 +140,7 @@ async def serve(gateway: Gateway, ready: Callable[[int], None] = lambda port: No
         loop.add_signal_handler(number, stop)
     await gateway.tick()
     ticking = asyncio.create_task(_tick(gateway))
-    running = [
-        asyncio.create_task(server.serve([one]))
-        for server, (_, one, _) in zip(servers, apps, strict=True)
-    ]
+    running = [asyncio.create_task(server.serve([one])) for server, one in apps]
     try:
         while not all(server.started for server in servers):
             if any(task.done() for task in running):
@@ -163,14 +172,20 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _server(gateway: Gateway, app: Starlette, *, public: bool) -> uvicorn.Server:
-    settings, tls = gateway.settings, {}
+def _server(
+    settings: GatewaySettings,
+    app: Starlette,
+    protocol: type[asyncio.Protocol],
+    *,
+    public: bool = False,
+) -> uvicorn.Server:
+    tls = {}
     if public and settings.certificate:
         tls = {"ssl_certfile": settings.certificate, "ssl_keyfile": settings.key}
     return _Server(
         uvicorn.Config(
             app,
-            http=limited_protocol(settings, gateway.metrics) if public else "auto",
+            http=protocol,
             ws="none",  # it would go on without these limits
             lifespan="off",
             log_config=None,
@@ -178,7 +193,6 @@ def _server(gateway: Gateway, app: Starlette, *, public: bool) -> uvicorn.Server
             server_header=False,
             proxy_headers=public and settings.behind_proxy,
             forwarded_allow_ips=list(settings.trusted_proxies),
-            limit_concurrency=settings.connections if public else None,
             backlog=_BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=settings.grace_seconds,

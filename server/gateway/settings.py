@@ -71,7 +71,7 @@ _PROXY = Rule(_is_proxy, 'an address, a network such as 10.0.0.0/8, or alone "*"
 _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_SOCKET = 103  # bytes, before the zero at its end; Linux would take four more
-_SHARE_OF_ADDRESS = 4  # an address has at most one part of the connections
+_SHARE_OF_ADDRESS = 4  # an address has at most one part of connections and bodies
 _NAMED = ("certificate", "key", "attestation", "metrics")
 _LISTED = ("authorities", "origins", "trusted_proxies")
 
@@ -103,6 +103,8 @@ class GatewaySettings:
             likes; None: a quarter of ``connections``. Behind a proxy those of trusted_proxies are
             not counted, for they are many devices'.
         header_seconds: until a request's headers are there, from the connection or its first byte.
+        body_megabytes: of requests' bodies in memory at once; more are told to come back. An
+            address has at most a quarter of them, but for trusted_proxies, as above.
         body_seconds: until its body is there, and as long for its answer to be taken.
         lease_seconds: a device that took an offer and sent nothing for so long is not waited for.
         poll_seconds: between two questions of a device for an offer.
@@ -134,6 +136,7 @@ class GatewaySettings:
     address_connections: int | None = None
     header_seconds: float = 20.0
     body_seconds: float = 60.0
+    body_megabytes: int = 128
     lease_seconds: float = 600.0
     poll_seconds: int = 60
     clock_seconds: int = 60
@@ -146,7 +149,9 @@ class GatewaySettings:
             **dict.fromkeys(("listen", *_NAMED), _TEXT),
             **dict.fromkeys(_LISTED, _TEXTS),
             behind_proxy=_FLAG,
-            **dict.fromkeys(("most_devices", "uploads_per_day", "connections"), whole()),
+            **dict.fromkeys(
+                ("most_devices", "uploads_per_day", "connections", "body_megabytes"), whole()
+            ),
             **dict.fromkeys(
                 ("requests_per_minute", "address_requests_per_minute", "registrations_per_hour"),
                 number(above=0),
@@ -192,6 +197,12 @@ class GatewaySettings:
         if self.address_connections is None:
             return max(1, self.connections // _SHARE_OF_ADDRESS)
         return self.address_connections
+
+    @property
+    def body_bytes(self) -> tuple[int, int]:
+        """Bytes of bodies in memory at once, of all addresses and of one."""
+        most = self.body_megabytes << 20
+        return most, most // _SHARE_OF_ADDRESS
 
     @property
     def socket(self) -> Path:

@@ -178,6 +178,34 @@ def test_who_took_an_offer_and_went_is_not_waited_for(tmp_path: Path) -> None:
         assert two.offer()["offer"] is not None
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("PUT", "/v1/rounds/9/declined", b"", "round_over"),
+        ("PUT", "/v1/rounds/0/secure/1", b"", "round_over"),
+        ("GET", "/v1/offer", b"", ""),
+        ("PUT", "/v1/device", b"{}", ""),
+    ],
+)
+def test_a_place_is_held_by_no_trick(
+    tmp_path: Path, method: str, path: str, body: bytes, code: str
+) -> None:
+    """Another that waits gets it after ``lease-seconds``, whatever its holder sends but updates."""
+    with opened(tmp_path, lease_seconds=30) as small:
+        small.begin(asked_for(RELEASE, wanted=1))
+        holder, waits = devices(small, 2)
+        assert holder.offer()["offer"] is not None
+        assert waits.offer()["offer"] is None
+        small.clock.now += 20
+        answer = holder.ask(method, path, body)
+        assert (code_of(answer) if answer.status_code >= 400 else "") == code
+        holder.offer()
+        waits.offer()
+        small.clock.now += 11
+        assert holder.offer()["offer"] is None
+        assert waits.offer()["offer"] is not None
+
+
 def test_a_server_that_begins_anew_is_followed_and_an_overtaken_offer_is_not(
     small: SmallGateway,
 ) -> None:
@@ -250,7 +278,7 @@ def test_a_nonce_is_remembered_as_long_as_its_request_holds(small: SmallGateway)
     [
         ({"signature": "sig1=:" + "A" * 86 + "==:"}, "signature"),
         ({"signature": "nothing"}, "unsigned"),
-        ({"content-digest": "sha-256=:" + "A" * 43 + "=:"}, "digest"),
+        ({"content-digest": "sha-256=:" + "A" * 43 + "=:"}, "signature"),
         ({"pocketquery-figures": '{"loss": 0}'}, "unsigned"),
     ],
 )
@@ -309,6 +337,39 @@ def test_bodies_are_limited_before_they_are_read(small: SmallGateway) -> None:
     assert device.send(update_for(STATE, 1)).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({}, "unknown_device"),
+        ({"signature": "sig1=:" + "A" * 86 + "==:"}, "signature"),
+        ({"signature": ""}, "unsigned"),
+        ({"created": 1.0}, "not_in_time"),
+        ({"again": True}, "replayed"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/rounds/0/update", "/v1/rounds/0/secure/1", "/v1/device"])
+def test_no_body_is_read_before_its_headers_are_checked(
+    small: SmallGateway, change: dict[str, Any], code: str, path: str
+) -> None:
+    """One that is read is asked for, and fails the test."""
+    sender = SmallDevice(small)
+    if change:
+        assert sender.register().status_code == 201
+    elif path == "/v1/device":
+        pytest.skip("whoever registers is not known yet")
+    change = dict(change)
+    created, again = change.pop("created", None), change.pop("again", False)
+    headers = sender.signed("PUT", path, b"x", created=created) | change
+    if again:
+        assert small.client.put(path, content=b"x", headers=headers).status_code != 401
+
+    async def unread() -> AsyncIterator[bytes]:
+        pytest.fail("the body is read")
+        yield b""
+
+    assert code_of(small.client.put(path, content=unread(), headers=headers)) == code
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
     with opened(tmp_path, body_seconds=0.05) as small:
 
@@ -316,8 +377,9 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
             yield b"x" * 10
             await asyncio.Event().wait()
 
+        (device,) = devices(small, 1)
         path = "/v1/rounds/0/update"
-        headers = SmallDevice(small).signed("PUT", path, b"x" * 10)
+        headers = device.signed("PUT", path, b"x" * 10)
         slow = small.client.put(path, content=stalls(), headers=headers)
         assert (slow.status_code, code_of(slow)) == (408, "slow")
         assert slow.headers["connection"] == "close"
