@@ -14,7 +14,9 @@ import json
 import os
 import random
 import re
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from pocketquery.client.gateway.messages import STAGE_HEADER
 from pocketquery.client.gateway.signing import signed_headers
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import write_atomic
 
 __all__ = [
@@ -41,11 +44,17 @@ GATEWAY_KEY = "gateway.key"
 
 _KEY_BYTES = 32
 _LARGEST_ANSWER = 2 << 20
+_LARGEST_JSON = 1 << 20
+_PIECE_BYTES = 65_536
+_TAKEN = (200, 201, 204)
+_NOT_MODIFIED = 304
+_LAST_CREATED = 10**11 - 1  # that a signature can say
 _AGAIN = (408, 429, 502, 503, 504)
 _USED_UP = "quota"  # comes with 429 too, and is so until tomorrow
-_LONGEST_PAUSE = 60.0
+_LONGEST_PAUSE, _LONGEST_ASKED = 60.0, 3600.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CODE = re.compile("[a-z_]{1,40}")
+_ETAG = re.compile(r'(?:W/)?"[!#-~]{1,128}"')
 
 
 class Refused(ArtifactError):
@@ -86,6 +95,14 @@ class Answer:
     stage: int = 0
     retry_after: float = 0.0
 
+    def json(self, source: str) -> Fields:
+        """The JSON object in the body; ``source`` names it in errors.
+
+        Raises:
+            CorruptArtifactError: it is none, or longer than 1 MiB.
+        """
+        return Fields.of_json(self.body, source, most_bytes=_LARGEST_JSON)
+
 
 def device_key(state: Path | str) -> bytes:
     """The private key in the folder ``state``, 32 bytes; made where there is none.
@@ -114,9 +131,10 @@ class GatewayConnection:
         private_key: the device's.
         authority_file: PEM of the authority whose certificates to trust; None: the system's.
         attempts: how often a request is sent.
-        seconds: to wait for an answer.
+        seconds: until an answer is there, whole.
         clock: seconds since 1970.
         sleep: waits.
+        draw: a random number from 0 to 1, for how long it waits.
 
     Raises:
         InvalidInputError: the URL is no such, or the authority's file cannot be used.
@@ -132,6 +150,7 @@ class GatewayConnection:
         seconds: float = 60.0,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        draw: Callable[[], float] = random.random,
     ) -> None:
         try:
             parts = urlsplit(url)
@@ -157,6 +176,7 @@ class GatewayConnection:
         self._seconds = seconds
         self._clock = clock
         self._sleep = sleep
+        self._draw = draw
         self._ahead = 0.0  # the gateway's clock, less this device's
         self._open: http.client.HTTPConnection | None = None
 
@@ -170,16 +190,17 @@ class GatewayConnection:
         figures: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        """The answer to one request, with a status below 400.
+        """The answer to one request: 200, 201 or 204, or where ``headers`` has an ETag 304.
 
         Raises:
             Refused: the gateway says no, and again would not help.
             UnreachableError: it cannot be reached, or is too busy.
+            CorruptArtifactError: it answers with more than 2 MiB, or sends this device elsewhere.
         """
         said: Exception = ArtifactError("it was not asked")
         for attempt in range(self._attempts):
             if attempt:
-                self._sleep(_pause(attempt, said))
+                self._sleep(_pause(attempt, said) * (1 + self._draw() / 2))
             try:
                 return self._once(method, path, body, signed, figures, headers or {})
             except Refused as error:
@@ -224,27 +245,63 @@ class GatewayConnection:
                 self._authority,
                 path,
                 body,
-                created=int(self._clock() + self._ahead),
+                created=min(_LAST_CREATED, max(1, int(self._clock() + self._ahead))),
                 nonce=os.urandom(16),
                 figures=figures,
             )
-        connection = self._connection()
-        connection.request(method, path, body or None, sent)
-        with connection.getresponse() as response:
-            found = response.read(_LARGEST_ANSWER + 1)
-        if len(found) > _LARGEST_ANSWER:
-            self.close()
-            raise CorruptArtifactError(f"the gateway answered more than {_LARGEST_ANSWER} bytes")
-        if response.length:  # a read of at most so many bytes takes a lost connection for the end
-            raise http.client.IncompleteRead(found, response.length)
+        response, found = self._exchange(method, path, body, sent)
         wait = _seconds(response.headers.get("retry-after"))
-        if response.status < 400:
+        if response.status in _TAKEN or (
+            response.status == _NOT_MODIFIED and "if-none-match" in sent
+        ):
             etag, stage = response.headers.get("etag", ""), response.headers.get(STAGE_HEADER)
+            etag = etag if _ETAG.fullmatch(etag) else ""
             return Answer(response.status, found, etag, int(_seconds(stage)), wait)
+        if response.status < 400:  # what was signed is for this host alone
+            self.close()
+            raise CorruptArtifactError(
+                f"the gateway answered {method} {path} with status {response.status}, expected one "
+                f"of {', '.join(map(str, _TAKEN))}, or a refusal; is something else in its place?"
+            )
         error = _refusal(response.status, found, wait)
         if error.code == "not_in_time":
             self._heed(response.headers.get("date"))
         raise error
+
+    def _exchange(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """Send a request: its answer, and that one's body.
+
+        Raises:
+            OSError, http.client.HTTPException: there is none, or it is not here in time.
+            CorruptArtifactError: the body is too long.
+        """
+        connection, found = self._connection(), b""
+
+        def cut() -> None:  # a byte now and then is no answer
+            if (held := connection.sock) is not None:
+                with contextlib.suppress(OSError):
+                    held.shutdown(socket.SHUT_RDWR)
+
+        patience = threading.Timer(self._seconds, cut)
+        patience.daemon = True
+        patience.start()
+        try:
+            connection.request(method, path, body or None, headers)
+            with connection.getresponse() as response:
+                while len(found) <= _LARGEST_ANSWER and (data := response.read1(_PIECE_BYTES)):
+                    found += data
+        except ValueError as error:  # what is no HTTP, and http.client did not expect
+            raise http.client.HTTPException(f"no answer of HTTP: {error}") from error
+        finally:
+            patience.cancel()
+        if len(found) > _LARGEST_ANSWER:
+            self.close()
+            raise CorruptArtifactError(f"the gateway answered more than {_LARGEST_ANSWER} bytes")
+        if response.length:  # the connection was lost before its end
+            raise http.client.IncompleteRead(found, response.length)
+        return response, found
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._open is None:
@@ -260,7 +317,7 @@ class GatewayConnection:
 
     def _heed(self, date: str | None) -> None:
         """Sign by the gateway's clock: this device's is off."""
-        with contextlib.suppress(TypeError, ValueError):
+        with contextlib.suppress(TypeError, ValueError, OverflowError, OSError):
             if date is not None:
                 self._ahead = email.utils.parsedate_to_datetime(date).timestamp() - self._clock()
 
@@ -279,11 +336,10 @@ def _seconds(text: str | None) -> float:
 
 
 def _pause(attempt: int, said: Exception) -> float:
-    """Seconds before the next attempt: what the gateway says, or a second that doubles, and up to
-    half as much again, so that devices do not come back at once."""
+    """Seconds before the next attempt, at least: what the gateway says, or a second that doubles.
+    Up to half as much comes on top, so that devices do not come back at once."""
     asked = said.retry_after if isinstance(said, Refused) else 0.0
-    wait = max(asked, min(_LONGEST_PAUSE, 2.0 ** (attempt - 1)))
-    return wait * (1 + random.random() / 2)
+    return max(min(_LONGEST_ASKED, asked), min(_LONGEST_PAUSE, 2.0 ** (attempt - 1)))
 
 
 def _trusting(authority_file: Path | str | None) -> ssl.SSLContext:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery.sdk.validation import check, whole
 
 if TYPE_CHECKING:
@@ -52,7 +55,11 @@ _RULES: tuple[tuple[str, type, str], ...] = (
     ("delta", float, "of that epsilon"),
 )
 _LEAST_WAIT = 1.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 900.0  # seconds, where the gateway cannot be reached
+# Seconds, where the gateway gives no usable answer, and at most where it asks for them.
+_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED = 30.0, 900.0, 3600.0
+_ENDING = ("attestation", "attestation_needed")  # this command has no evidence to give
+_LONGEST_LINE = 400
+_log = logging.getLogger(__name__)
 _FILES = ("bundle", "index", "state")
 
 
@@ -109,65 +116,116 @@ def _run(arguments: argparse.Namespace) -> int:
         return _rounds(participation, arguments)
 
 
+class _ConfigurationError(InvalidInputError):
+    """The device cannot be opened as its options say."""
+
+
 def _rounds(
     participation: Participation,
     arguments: argparse.Namespace,
     sleep: Callable[[float], None] = time.sleep,
+    draw: Callable[[], float] = random.random,
 ) -> int:
-    """Register, and ask for offers as often as is wanted. Where that is until stopped, a gateway
-    that cannot be reached is told of once, and waited for."""
-    from pocketquery.client.gateway.connection import Refused, UnreachableError
-    from pocketquery.client.gateway.outcome import Outcome
+    """Register, and ask for offers as often as is wanted.
 
-    asked = missed = 0
-    is_registered = False
+    Where that is until stopped, nothing that a gateway, or what is in its place, answers ends it:
+    what is of no use is told in a line, and the gateway is asked again after a pause that grows.
+    What ends it are the device's own options, and a gateway that wants evidence which this command
+    does not have.
+
+    Args:
+        participation: of this device.
+        arguments: the command's.
+        sleep: waits so many seconds.
+        draw: a random number from 0 to 1, for how long it waits.
+    """
+    from pocketquery.client.gateway.connection import Refused
+
+    asked = 0
+    state = _Standing()
     while True:
-        try:
-            if not is_registered:
-                participation.register()
-                is_registered = True
-            outcome = _once(participation, arguments)
-        except Refused as error:
-            if not is_registered or error.code != "unknown_device":
-                raise
-            is_registered = False  # the gateway was given another journal
-            continue
-        except UnreachableError as error:
-            if arguments.times:
-                raise
-            if not missed:
-                _tell(Outcome("unreachable", str(error)), as_json=arguments.json)
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(missed, 9))
-            sleep(pause * (1 + random.random() / 2))  # so that devices do not come back at once
-            missed += 1
-            continue
-        asked, missed = asked + 1, 0
-        _tell(outcome, as_json=arguments.json)
+        outcome, failures = _once(participation, arguments, state)
+        if outcome is not None:
+            asked += 1
+            _tell(outcome, as_json=arguments.json)
+        for error in failures:
+            wants_evidence = isinstance(error, Refused) and error.code in _ENDING
+            if arguments.times or wants_evidence or isinstance(error, _ConfigurationError):
+                raise error
+            _tell_failure(error, state, as_json=arguments.json)
         if arguments.times and asked >= arguments.times:
             return 0
-        sleep(max(_LEAST_WAIT, outcome.retry_after))
+        if failures:
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(state.missed, 9))
+            # So that devices do not come back at once.
+            sleep(max([pause, *map(_asked_pause, failures)]) * (1 + draw() / 2))
+            state.missed += 1
+        elif outcome is not None:
+            state.missed, state.is_away = 0, False
+            sleep(max(_LEAST_WAIT, outcome.retry_after))
 
 
-def _once(participation: Participation, arguments: argparse.Namespace) -> Outcome:
+@dataclass
+class _Standing:
+    """How a device stands with its gateway.
+
+    Attributes:
+        is_registered: since this command began.
+        is_away: it could not be reached when it was asked last.
+        missed: turns, one after the other, in which something failed.
+    """
+
+    is_registered: bool = False
+    is_away: bool = False
+    missed: int = 0
+
+
+def _once(
+    participation: Participation, arguments: argparse.Namespace, state: _Standing
+) -> tuple[Outcome | None, list[Exception]]:
     """Take part once, and fetch what is in force; the device is opened only where there is
-    something for it to do."""
-    from pocketquery.client.gateway.connection import Refused
-    from pocketquery.client.gateway.outcome import Outcome
+    something for it to do. What came of it, None where nothing did, and what failed."""
+    from pocketquery.client.gateway.connection import Refused, UnreachableError
 
+    outcome, was_registered = None, state.is_registered
+    failures: list[Exception] = []
     try:
-        outcome = _turn(participation, arguments)
+        if not state.is_registered:
+            participation.register()
+            state.is_registered = True
+        outcome = _turn_within_quota(participation, arguments)
+    except UnreachableError as error:
+        return None, [error]
     except Refused as error:
-        if error.code != "quota":
-            raise
-        outcome = Outcome("left out", str(error), round(error.retry_after))
+        if error.code == "unknown_device":
+            state.is_registered = False  # the gateway was given another journal
+            if was_registered:
+                return None, []
+        failures.append(error)
+    except Exception as error:
+        failures.append(error)
     try:
         if not participation.is_current():
             with _opened(arguments) as (device, _):
                 participation.refresh(device.manifest, device.releases)
     except Refused as error:
         if error.code != "no_release":
+            failures.append(error)
+    except Exception as error:
+        failures.append(error)
+    return outcome, failures
+
+
+def _turn_within_quota(participation: Participation, arguments: argparse.Namespace) -> Outcome:
+    from pocketquery.client.gateway.connection import Refused
+    from pocketquery.client.gateway.outcome import Outcome
+
+    try:
+        return _turn(participation, arguments)
+    except Refused as error:
+        if error.code != "quota":
             raise
-    return outcome
+        return Outcome("left out", str(error), round(error.retry_after))
 
 
 def _turn(participation: Participation, arguments: argparse.Namespace) -> Outcome:
@@ -212,15 +270,48 @@ def _opened(arguments: argparse.Namespace) -> Iterator[tuple[Device, Participant
 
     config = _config(arguments)
     with contextlib.ExitStack() as stack:
-        device = stack.enter_context(open_device(config))
-        participant = None
-        if rules_of(config) is not None:
-            participant = stack.enter_context(open_participant(config, device))
+        try:
+            device = stack.enter_context(open_device(config))
+            participant = None
+            if rules_of(config) is not None:
+                participant = stack.enter_context(open_participant(config, device))
+        except InvalidInputError as error:
+            raise _ConfigurationError(str(error)) from error
         yield device, participant
 
 
+def _asked_pause(error: Exception) -> float:
+    """Seconds that the gateway asks to wait for."""
+    from pocketquery.client.gateway.connection import Refused
+
+    return min(_LONGEST_ASKED, error.retry_after) if isinstance(error, Refused) else 0.0
+
+
+def _tell_failure(error: Exception, state: _Standing, *, as_json: bool) -> None:
+    """Say what failed: of a gateway that is away once, until it answers."""
+    from pocketquery.client.gateway.connection import UnreachableError
+    from pocketquery.client.gateway.outcome import Outcome
+
+    if isinstance(error, UnreachableError):
+        if not state.is_away:
+            _tell(Outcome("unreachable", str(error)), as_json=as_json)
+        state.is_away = True
+        return
+    state.is_away = False
+    name = "" if isinstance(error, PocketQueryError) else f"{type(error).__name__}: "
+    _tell(Outcome("unusable", f"{name}{error}"), as_json=as_json)
+    _log.debug("what failed", exc_info=error)
+
+
 def _tell(outcome: Outcome, *, as_json: bool) -> None:
+    detail = _one_line(outcome.detail)
     if as_json:
-        print(json.dumps({"outcome": outcome.what, "detail": outcome.detail}), flush=True)
+        print(json.dumps({"outcome": outcome.what, "detail": detail}), flush=True)
     elif outcome.what not in ("idle", "waiting"):
-        print(f"{outcome.what}{': ' if outcome.detail else ''}{outcome.detail}", flush=True)
+        print(f"{outcome.what}{': ' if detail else ''}{detail}", flush=True)
+
+
+def _one_line(text: str) -> str:
+    """``text`` without line breaks and control characters, which may be the gateway's."""
+    line = "".join(one if one.isprintable() else " " for one in text[:_LONGEST_LINE])
+    return line.encode("utf-8", "backslashreplace").decode()

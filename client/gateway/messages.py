@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # it takes cryptography, which devices of plain rounds may la
     from pocketquery.client.secure.messages import Announcement
 
 __all__ = [
+    "SHA256",
     "STAGE_HEADER",
     "OfferedRound",
     "UnusableOfferError",
@@ -47,7 +48,7 @@ _LAST_ROUND = 10**18 - 1
 _LARGEST_FIGURES = 200
 _LARGEST_FIGURE = 1e6
 _LONGEST_VERSION = 1024
-_SHA256 = re.compile("[0-9a-f]{64}")
+SHA256 = re.compile("[0-9a-f]{64}")
 _SOURCE = "the gateway's offer"
 
 
@@ -205,7 +206,7 @@ def _text(found: object, longest: int) -> str:
 
 
 def _digest(found: object) -> str:
-    if not isinstance(found, str) or not _SHA256.fullmatch(found):
+    if not isinstance(found, str) or not SHA256.fullmatch(found):
         raise ValueError(f"found {found!r:.80}, expected 64 hexadecimal digits")
     return found
 

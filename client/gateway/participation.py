@@ -14,6 +14,7 @@ from typing import Any
 from pocketquery.client.device import Answering, Declined
 from pocketquery.client.gateway.connection import Answer, GatewayConnection
 from pocketquery.client.gateway.messages import (
+    SHA256,
     OfferedRound,
     UnusableOfferError,
     figures_text,
@@ -29,7 +30,6 @@ from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
 from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes, write_atomic
 
 __all__ = ["RELEASE", "Outcome", "Participation"]
@@ -38,7 +38,6 @@ RELEASE = "adapter.safetensors"
 """The file of the release to search with, in a device's state folder."""
 
 _PRIVATE = "a private round was offered, and this device is not enrolled for private rounds"
-_LARGEST_ANSWER = 1 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +62,7 @@ class Participation:
     def challenge(self) -> bytes:
         """What an app's attestation is made over, with the device's key: see docs/gateway.md."""
         answer = self._connection.ask("POST", "/v1/challenge", signed=False)
-        said = Fields.of_json(answer.body, "the gateway's challenge", most_bytes=_LARGEST_ANSWER)
-        return said.text("challenge", 200).encode()
+        return answer.json("the gateway's challenge").text("challenge", 200).encode()
 
     def register(
         self, attestation: Mapping[str, Any] | None = None, challenge: bytes | None = None
@@ -73,6 +71,7 @@ class Participation:
 
         Raises:
             Refused: the gateway wants evidence, or has no room.
+            CorruptArtifactError: what answers is no gateway.
             ArtifactError: it cannot be reached.
         """
         said: dict[str, Any] = {}
@@ -80,7 +79,10 @@ class Participation:
             said = {"attestation": dict(attestation), "challenge": challenge.decode("ascii")}
         body = json.dumps(said).encode()
         headers = {"content-type": "application/json"}
-        return self._connection.ask("PUT", "/v1/device", body, headers=headers).status == 201
+        answer = self._connection.ask("PUT", "/v1/device", body, headers=headers)
+        if dict(answer.json("the gateway's answer").items()).get("registered") is not True:
+            raise CorruptArtifactError("the gateway does not say that this device is registered")
+        return answer.status == 201
 
     def leave(self) -> None:
         """Have the gateway forget this device's key. Raises as :meth:`register`."""
@@ -122,7 +124,10 @@ class Participation:
             return self.decline(offer.round, given.reason)
         figures = figures_text(given.figures) if given.figures else None
         path = f"/v1/rounds/{offer.round}/update"
-        return sent(self._connection, path, Outcome("accepted"), given.update, figures=figures)
+        taken = Outcome("accepted")
+        return sent(
+            self._connection, path, taken, given.update, verdict="accepted", figures=figures
+        )
 
     def decline(self, round_: int, reason: str) -> Outcome:
         """Tell the gateway that this device sends nothing, and not why. Raises as :meth:`reply`."""
@@ -174,7 +179,7 @@ class Participation:
         """
         self._etag = ""
         answer = self._current()
-        said = Fields.of_json(answer.body, "the gateway's release", most_bytes=_LARGEST_ANSWER)
+        said = answer.json("the gateway's release")
         path, wanted = self._state / RELEASE, said.text("sha256", 64)
         try:
             lineage = base64.b64decode(dict(said.items()).get("lineage", ""), validate=True)
@@ -208,6 +213,10 @@ class Participation:
         return self._release(offered.sha256)
 
     def _release(self, sha256: str) -> bytes:
+        if not SHA256.fullmatch(sha256):
+            raise CorruptArtifactError(
+                f"a release is named {sha256!a:.80}, expected its SHA-256 in hexadecimal digits"
+            )
         answer = self._connection.ask("GET", f"/v1/releases/{sha256}", signed=False)
         if len(answer.body) > LARGEST_RELEASE or sha256_bytes(answer.body) != sha256:
             raise CorruptArtifactError(

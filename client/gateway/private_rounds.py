@@ -14,9 +14,11 @@ from pocketquery.client.device import Declined, Offer
 from pocketquery.client.gateway.connection import GatewayConnection, Refused
 from pocketquery.client.gateway.outcome import Outcome, sent
 from pocketquery.client.secure.messages import Stage
+from pocketquery.sdk.errors import CorruptArtifactError
 
 __all__ = ["PrivateAnswering", "PrivateRounds", "StageMessage"]
 
+_LATER_STAGES = [int(stage) for stage in Stage if stage is not Stage.OFFER]
 _log = logging.getLogger(__name__)
 
 
@@ -82,8 +84,12 @@ class PrivateRounds:
 
     def next_message(self) -> StageMessage | Outcome:
         """What this device is to answer in its round; or "waiting", with the seconds until asking
-        again is of use; or "over", and then what the device keeps of the round must go. Raises as
-        :meth:`begin`."""
+        again is of use; or "over", and then what the device keeps of the round must go.
+
+        Raises:
+            CorruptArtifactError: there is no such stage.
+            ArtifactError: the gateway cannot be reached.
+        """
         if self.round is None:
             return Outcome("idle")
         try:
@@ -95,6 +101,11 @@ class PrivateRounds:
             return Outcome("over", str(error))
         if answer.status == 204:
             return Outcome("waiting", retry_after=round(answer.retry_after))
+        if answer.stage not in _LATER_STAGES:
+            raise CorruptArtifactError(
+                f"the gateway's message is of stage {answer.stage}, expected one of "
+                f"{', '.join(map(str, _LATER_STAGES))}"
+            )
         return StageMessage(answer.stage, answer.body)
 
     def answer(self, message: StageMessage, participant: PrivateAnswering) -> Outcome:
@@ -118,7 +129,7 @@ class PrivateRounds:
 
     def _send(self, number: int, stage: int, body: bytes, wanted: Outcome) -> Outcome:
         path = f"/v1/rounds/{number}/secure/{int(stage)}"
-        return sent(self._connection, path, wanted, body)
+        return sent(self._connection, path, wanted, body, verdict="received")
 
     def _decline(self, number: int, reason: str) -> Outcome:
         _log.info("private round declined: %s", reason)

@@ -113,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, status: int, said: dict[str, Any]) -> None:
         if self.server.refusals:
             status, code = self.server.refusals.pop(0)
-            said = {"code": code, "detail": ""}
+            said = {"code": code, "detail": "", "registered": True}
         body = json.dumps(said).encode()
         self.send_response(status)
         if status == 429:

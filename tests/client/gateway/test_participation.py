@@ -47,8 +47,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.refusals:
             status, code = self.server.refusals.pop(0)
             self.answer(status, json.dumps({"code": code, "detail": ""}).encode())
-        else:
+        elif self.path.endswith("/declined"):
             self.answer(204, b"")
+        else:
+            verdict = "received" if "/secure/" in self.path else "accepted"
+            self.answer(200, json.dumps({"verdict": verdict}).encode())
 
     def answer(self, status: int, body: bytes) -> None:
         self.server.asked.append(f"{self.command} {self.path}")
@@ -107,9 +110,11 @@ def serving(offer: dict[str, Any]) -> Iterator[Gateway]:
     with Gateway(offer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_what_it_cannot_take_part_in_is_declined_without_a_training(
@@ -176,5 +181,6 @@ def test_an_update_between_two_steps_is_kept_and_sent_again(
             raises = contextlib.nullcontext() if what else pytest.raises(ArtifactError)
             with raises:
                 path = "/v1/rounds/7/update"
-                assert sent(connection, path, Outcome("accepted"), b"update").what == what
+                taken = Outcome("accepted")
+                assert sent(connection, path, taken, b"u", verdict="accepted").what == what
         assert gateway.asked == ["PUT /v1/rounds/7/update"] * 3
