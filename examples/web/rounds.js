@@ -2,6 +2,7 @@
 
 const $ = (id) => document.getElementById(id);
 const LEAST_WAIT = 1; // seconds between two questions
+const [FIRST_PAUSE, LONGEST_PAUSE] = [30, 900]; // seconds, where the gateway gives no usable answer
 
 let call = null;
 let changed = () => undefined;
@@ -67,14 +68,15 @@ async function run(caller) {
     bar.value = done / steps;
   };
   try {
-    for (;;) {
-      let wait = 60;
+    for (let missed = 0; ; ) {
+      let wait = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** missed) * (1 + Math.random() / 2);
       try {
         const { what, detail, round, retryAfter, isNew } = await caller.call("takePart", [], { onMessage });
-        wait = retryAfter;
+        [wait, missed] = [retryAfter, 0];
         if (what !== "idle") tell(what, detail, round);
         if (isNew) changed();
       } catch (error) {
+        missed++;
         say(`The gateway did not answer as it should: ${error.message}`);
       }
       bar.hidden = true;

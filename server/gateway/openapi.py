@@ -18,9 +18,9 @@ def _answer(said: str, schema: _Schema | None = None, kind: str = "application/j
 def _problems(*statuses: int) -> _Schema:
     answer = _answer("A problem", {"$ref": "#/components/schemas/Problem"},
                      "application/problem+json")  # fmt: skip
-    # Any request may come too slowly, any address be told to wait, any host be wrong, and the
-    # journal's disk be full.
-    return {str(status): answer for status in sorted({*statuses, 408, 421, 429, 503})}
+    # Any request may come too slowly or have too many headers, any address be told to wait, any
+    # host be wrong, and the journal's disk be full.
+    return {str(status): answer for status in sorted({*statuses, 408, 421, 429, 431, 503})}
 
 
 def _object(required: list[str], **properties: _Schema) -> _Schema:

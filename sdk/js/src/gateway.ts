@@ -4,8 +4,8 @@
  *
  *     const place = new IndexedDbPlace(); // Node: FolderPlace of pocketquery/node
  *     const participation = new Participation(new GatewayConnection(address, await place.signer()), place);
- *     const outcome = await participation.takePart(device);
- *     await participation.refresh(manifest, releases, (release) => encoder.swapAdapter(release));
+ *     const take = (release) => encoder.swapAdapter(release);
+ *     await join(participation, { device: async () => device, manifest, releases, take }); // until it is stopped
  *
  * docs/gateway.md has the messages, docs/federation.md what rounds are.
  */
@@ -28,6 +28,7 @@ export {
 export { IndexedDbPlace } from "./gateway/indexed_db_place.js";
 export { type Offer, readOfferMessage, UnusableOfferError } from "./gateway/offer.js";
 export { OFFER_LIMITS, type OfferLimits, offerLimits, offerRefusal } from "./gateway/offer_limits.js";
+export { join, type JoinOptions } from "./gateway/join.js";
 export { type Outcome, Participation, type Take } from "./gateway/participation.js";
 export { type PrivateAnswering } from "./gateway/private_round.js";
 export { type AgreementKey } from "./gateway/agreement.js";

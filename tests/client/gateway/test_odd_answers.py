@@ -285,7 +285,7 @@ def registry(supernode: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
     return Registry(supernode, tmp_path_factory.mktemp("registry"))
 
 
-NAMES = {
+NAMES: dict[str, Any] = {
     f"named {name!r:.20}": name
     for name in ("\u00e9" * 10, "\u0663" * 64, "../../secret", "A" * 64, "", 7, None, [])
 }

@@ -10,14 +10,21 @@
 import { reasonOf, throwIfAborted } from "../cancelling.js";
 import { concatenated } from "../files/bytes.js";
 import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
+import { Fields } from "../fields.js";
 import type { Fetch } from "../files/fetch.js";
 import { checkCount, checkOptions, type Names } from "../texts.js";
 import { decodeUtf8 } from "../utf8.js";
 import { signedHeaders, type Signer } from "./signing.js";
 
 const LARGEST_ANSWER = 2 << 20;
+const LARGEST_JSON = 1 << 20;
+const TAKEN = [200, 201, 204];
+const NOT_MODIFIED = 304;
+const LAST_CREATED = 1e11 - 1; // that a signature can say
 const AGAIN = [408, 429, 502, 503, 504];
 const LONGEST_PAUSE = 60;
+const LONGEST_ASKED = 3600;
+const ETAG = /^(?:W\/)?"[!#-~]{1,128}"$/;
 const LOOPBACK = ["127.0.0.1", "localhost", "[::1]"];
 
 /** The gateway refuses a request. */
@@ -49,6 +56,22 @@ export interface Answer {
   readonly retryAfter: number;
 }
 
+/** The JSON object in an answer; `source` names it in errors. Throws CorruptArtifactError: it is none. */
+export function jsonOf({ body }: Answer, source: string): Fields {
+  return Fields.ofJson(body, source, LARGEST_JSON);
+}
+
+/**
+ * See that the gateway took what was sent, and gives this verdict; null: an answer without a body. Throws
+ * CorruptArtifactError: what answers is no gateway, or one of another version.
+ */
+export function checkVerdict(answer: Answer, verdict: string | null): void {
+  if (verdict !== null) jsonOf(answer, "the gateway's verdict").choice("verdict", [verdict]);
+  else if (answer.status !== 204) {
+    throw new CorruptArtifactError(`the gateway answered with status ${answer.status}, expected 204`);
+  }
+}
+
 /** What a request has beside method and path. */
 export interface Asked {
   readonly body?: Uint8Array;
@@ -67,6 +90,8 @@ export interface ConnectionOptions {
   /** Seconds since 1970. */
   readonly clock?: () => number;
   readonly sleep?: (seconds: number) => Promise<void>;
+  /** A number from 0 to 1, for how long it waits. */
+  readonly random?: () => number;
 }
 
 const CONNECTION_OPTIONS: Names<ConnectionOptions> = {
@@ -76,6 +101,7 @@ const CONNECTION_OPTIONS: Names<ConnectionOptions> = {
   fetch: true,
   clock: true,
   sleep: true,
+  random: true,
 };
 const LONGEST = 86_400; // seconds: a day; timers run over after 24
 
@@ -111,6 +137,7 @@ export class GatewayConnection {
       signal: options.signal ?? null,
       fetch: options.fetch ?? ((place, init) => fetch(place, init)),
       clock: options.clock ?? (() => Date.now() / 1000),
+      random: options.random ?? Math.random,
       sleep: options.sleep ?? ((seconds) => new Promise((done) => setTimeout(done, 1000 * seconds))),
     };
   }
@@ -121,16 +148,16 @@ export class GatewayConnection {
   }
 
   /**
-   * The answer to one request, with a status below 400.
+   * The answer to one request: 200, 201 or 204, or where `headers` has an ETag 304.
    *
    * Throws RefusedError (the gateway says no, and again would not help), ArtifactError (it cannot be
-   * reached, or is too busy) or CorruptArtifactError (an answer of more than 2 MiB).
+   * reached, or is too busy) or CorruptArtifactError (an answer of more than 2 MiB, or of another status).
    */
   async ask(method: string, path: string, asked: Asked = {}): Promise<Answer> {
     const { attempts, signal } = this.#options;
     let said: unknown = null;
     for (let attempt = 0; attempt < attempts; attempt++) {
-      if (attempt > 0) await this.#sleep(pause(attempt, said));
+      if (attempt > 0) await this.wait(pause(attempt, said));
       throwIfAborted(signal);
       try {
         return await this.#once(method, path, asked);
@@ -151,7 +178,7 @@ export class GatewayConnection {
 
   /** Wait, and up to half as long again, so that not all devices ask at once. */
   async wait(seconds: number): Promise<void> {
-    await this.#sleep(seconds * (1 + Math.random() / 2));
+    await this.#sleep(seconds * (1 + this.#options.random() / 2));
     throwIfAborted(this.#options.signal);
   }
 
@@ -173,7 +200,7 @@ export class GatewayConnection {
           method,
           authority: this.#authority,
           path,
-          created: Math.floor(clock() + this.#ahead),
+          created: Math.min(LAST_CREATED, Math.max(1, Math.floor(clock() + this.#ahead))),
           nonce: crypto.getRandomValues(new Uint8Array(16)),
           figures,
           ...(body && { body }),
@@ -201,9 +228,15 @@ export class GatewayConnection {
     }
     const { status, headers: said } = response;
     const retryAfter = numberIn(said, "retry-after");
+    if (TAKEN.includes(status) || (status === NOT_MODIFIED && "if-none-match" in headers)) {
+      const [stage, etag] = [numberIn(said, "pocketquery-stage"), said.get("etag") ?? ""];
+      return { status, body: found, etag: ETAG.test(etag) ? etag : "", stage, retryAfter };
+    }
     if (status < 400) {
-      const stage = numberIn(said, "pocketquery-stage");
-      return { status, body: found, etag: said.get("etag") ?? "", stage, retryAfter };
+      throw new CorruptArtifactError(
+        `the gateway answered ${method} ${path} with status ${status}, expected one of ${TAKEN.join(", ")}, or ` +
+          "a refusal; is something else in its place?",
+      );
     }
     const error = refusal(status, found, retryAfter);
     if (error.code === "not_in_time") this.#heed(said.get("date"));
@@ -263,8 +296,8 @@ function numberIn(headers: Headers, name: string): number {
   return /^[0-9]{1,5}$/.test(text) ? Number(text) : 0;
 }
 
-/** What the gateway says, or a second that doubles, and up to half as much again. */
+/** What the gateway says, or a second that doubles. */
 function pause(attempt: number, said: unknown): number {
   const asked = said instanceof RefusedError ? said.retryAfter : 0;
-  return Math.max(asked, Math.min(LONGEST_PAUSE, 2 ** (attempt - 1))) * (1 + Math.random() / 2);
+  return Math.max(Math.min(LONGEST_ASKED, asked), Math.min(LONGEST_PAUSE, 2 ** (attempt - 1)));
 }

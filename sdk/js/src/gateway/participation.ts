@@ -15,9 +15,8 @@ import {
   SpaceMismatchError,
   UnsupportedVersionError,
 } from "../errors.js";
-import { Fields } from "../fields.js";
 import { encodeUtf8 } from "../utf8.js";
-import { type Asked, type GatewayConnection, RefusedError } from "./connection.js";
+import { type Asked, checkVerdict, type GatewayConnection, jsonOf, RefusedError } from "./connection.js";
 import type { Answering, Declined } from "./device.js";
 import { type Offer, readOfferMessage, UnusableOfferError } from "./offer.js";
 import { type DevicePlace, RELEASE } from "./place.js";
@@ -25,7 +24,6 @@ import { isPrivate, noteOver, PrivateRound, unfinished } from "./private_round.j
 import { fromBase64 } from "./signing.js";
 import type { TrustedReleases } from "./trusted_releases.js";
 
-const LARGEST_ANSWER = 1 << 20;
 const OCTETS = { "content-type": "application/octet-stream" };
 const PRIVATE = "a private round (a secure sum) was offered, and this device takes part in plain rounds alone";
 const JSON_TYPE = { "content-type": "application/json" };
@@ -60,20 +58,23 @@ export class Participation {
 
   /** What an app's attestation is made over, with the device's key: see docs/gateway.md. */
   async challenge(): Promise<string> {
-    const { body } = await this.#connection.ask("POST", "/v1/challenge", { signed: false });
-    return Fields.ofJson(body, "the gateway's challenge", LARGEST_ANSWER).text("challenge", 200);
+    const answer = await this.#connection.ask("POST", "/v1/challenge", { signed: false });
+    return jsonOf(answer, "the gateway's challenge").text("challenge", 200);
   }
 
   /**
    * Register this device's key; whether it is new there. Again changes nothing.
    *
-   * Throws RefusedError (the gateway wants evidence, or has no room) or ArtifactError (it cannot be
-   * reached).
+   * Throws RefusedError (the gateway wants evidence, or has no room), CorruptArtifactError (what answers
+   * is no gateway) or ArtifactError (it cannot be reached).
    */
   async register(evidence?: { readonly attestation: unknown; readonly challenge: string }): Promise<boolean> {
     const body = encodeUtf8(JSON.stringify(evidence ?? {}));
-    const { status } = await this.#connection.ask("PUT", "/v1/device", { body, headers: JSON_TYPE });
-    return status === 201;
+    const answer = await this.#connection.ask("PUT", "/v1/device", { body, headers: JSON_TYPE });
+    if (new Map(jsonOf(answer, "the gateway's answer").entries()).get("registered") !== true) {
+      throw new CorruptArtifactError("the gateway does not say that this device is registered");
+    }
+    return answer.status === 201;
   }
 
   /** Have the gateway forget this device's key. Throws as `register`. */
@@ -139,7 +140,7 @@ export class Participation {
     const headers: Record<string, string> = this.#etag ? { "if-none-match": this.#etag } : {};
     const answer = await this.#connection.ask("GET", "/v1/releases/current", { signed: false, headers });
     if (answer.status === 304) return null;
-    const said = Fields.ofJson(answer.body, "the gateway's release", LARGEST_ANSWER);
+    const said = jsonOf(answer, "the gateway's release");
     const lineage = lineageOf(new Map(said.entries()).get("lineage"));
     let wanted = said.text("sha256", 64);
     if (lineage.length > 0 && releases.publicKey !== null) {
@@ -232,7 +233,8 @@ export class Participation {
     asked: Asked,
   ): Promise<Outcome> {
     return this.#told(round, async () => {
-      await this.#connection.ask("PUT", `/v1/rounds/${round}/${path}`, asked);
+      const answer = await this.#connection.ask("PUT", `/v1/rounds/${round}/${path}`, asked);
+      checkVerdict(answer, path === "update" ? "accepted" : null);
       return { what, detail, round, retryAfter: 0 };
     });
   }
@@ -246,7 +248,7 @@ export class Participation {
       if (!(said instanceof RefusedError)) throw error;
       // A buffered round's next step may never have begun.
       const isOver = said.code === "round_over" || said.code === "between_steps";
-      const what = isOver ? "over" : said.status === 422 ? "left out" : null;
+      const what = isOver ? "over" : said.status === 422 && said.code ? "left out" : null;
       if (what === null) throw error;
       await over();
       return { what, detail: said.message, round, retryAfter: 0 };
@@ -261,6 +263,10 @@ export class Participation {
   }
 
   async #release(digest: string): Promise<Uint8Array> {
+    if (!/^[0-9a-f]{64}$/.test(digest)) {
+      const found = JSON.stringify(digest.slice(0, 80));
+      throw new CorruptArtifactError(`a release is named ${found}, expected its SHA-256 in hexadecimal digits`);
+    }
     const { body } = await this.#connection.ask("GET", `/v1/releases/${digest}`, { signed: false });
     if (body.length > LARGEST_RELEASE || (await sha256(body)) !== digest) {
       throw new CorruptArtifactError(

@@ -6,11 +6,12 @@
 import { ArtifactError, CorruptArtifactError } from "../errors.js";
 import { Fields } from "../fields.js";
 import { encodeUtf8 } from "../utf8.js";
-import { type GatewayConnection, RefusedError } from "./connection.js";
+import { checkVerdict, type GatewayConnection, RefusedError } from "./connection.js";
 import type { Answering, Declined } from "./device.js";
 import type { Offer } from "./offer.js";
 import { type DevicePlace, PRIVATE_ROUND } from "./place.js";
 
+const FIRST = 1;
 const LAST = 5;
 const LARGEST = 1000; // bytes of what is kept
 const LONGEST_WAIT = 60;
@@ -121,6 +122,9 @@ export class PrivateRound {
   async #finish(answered: number): Promise<Declined | null> {
     while (answered < LAST) {
       const { status, body, stage, retryAfter } = await this.#connection.ask("GET", this.#path());
+      if (status !== 204 && !(stage > FIRST && stage <= LAST)) {
+        throw new CorruptArtifactError(`the gateway's message is of stage ${stage}, expected one from 2 to ${LAST}`);
+      }
       if (status === 204 || stage <= answered) {
         // Erased, or too old, it has nothing to answer with.
         if ((await this.#device.standing())?.round !== this.#round) return this.#givenUp(GONE);
@@ -141,7 +145,8 @@ export class PrivateRound {
   }
 
   async #send(stage: number, body: Uint8Array): Promise<void> {
-    await this.#connection.ask("PUT", `${this.#path()}/${stage}`, { body, headers: OCTETS });
+    const answer = await this.#connection.ask("PUT", `${this.#path()}/${stage}`, { body, headers: OCTETS });
+    checkVerdict(answer, "received");
   }
 
   #path(): string {

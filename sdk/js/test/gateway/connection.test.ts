@@ -148,7 +148,8 @@ test("a key that is not known is registered; an offer that cannot be trained wit
   const given = { round: 7, release, clip_norm: 1, largest_weight: 1, compress: true, local, lineage: "" };
   const offered: Reply = (_, response) => response.end(JSON.stringify({ offer: given, retry_after: 0 }));
   const nothing: Reply = (_, response) => response.writeHead(204).end();
-  const replies = [problem(403, "unknown_device"), fine, offered, nothing];
+  const registered: Reply = (_, response) => response.end('{"registered": true}');
+  const replies = [problem(403, "unknown_device"), registered, offered, nothing];
   const { requests } = await against(replies, async (connection, place) => {
     const outcome = await new Participation(connection, place).takePart(async () => assert.fail("it was trained"));
     assert.deepEqual([outcome.what, outcome.round], ["declined", 7]);
@@ -173,7 +174,7 @@ test("an update between two steps of a buffered round is kept and sent again", a
   const said = (body: string | Buffer): Reply => (_, response) => response.writeHead(200).end(body);
   for (const [code, times, what] of [["between_steps", 1, "accepted"], ["between_steps", 2, "over"], ["journal", 2, null]] as const) {
     const refusals = Array.from({ length: times }, () => problem(503, code));
-    const replies = [said(JSON.stringify({ offer, retry_after: 0 })), said(release), ...refusals, said("{}")];
+    const replies = [said(JSON.stringify({ offer, retry_after: 0 })), said(release), ...refusals, said('{"verdict": "accepted"}')];
     const { requests } = await against(
       replies,
       async (connection, place) => {
