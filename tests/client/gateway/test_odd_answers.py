@@ -285,10 +285,10 @@ def registry(supernode: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
     return Registry(supernode, tmp_path_factory.mktemp("registry"))
 
 
-NAMES: dict[str, Any] = {
-    f"named {name!r:.20}": name
-    for name in ("\u00e9" * 10, "\u0663" * 64, "../../secret", "A" * 64, "", 7, None, [])
-}
+ODD_NAMES: tuple[Any, ...] = (
+    "\u00e9" * 10, "\u0663" * 64, "../../secret", "A" * 64, "", 7, None, [],
+)  # fmt: skip
+NAMES = {f"named {name!r:.20}": name for name in ODD_NAMES}
 RELEASES = [
     *NAMES,
     "no lineage's base64", "a lineage that is no text", "a lineage of noise",
