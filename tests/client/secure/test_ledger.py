@@ -108,7 +108,7 @@ def test_a_ledger_that_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:
     ledger = Ledger(path)
     ledger.charge(binding(3))
     before = path.read_bytes()
-    with full_disk(), pytest.raises(OSError, match="File too large"):
+    with full_disk(), pytest.raises(OSError, match="larger than the disk allows"):
         ledger.charge(binding(11))
     assert path.read_bytes() == before
     assert ledger.account(FEDERATION).last_masked == 3

@@ -245,7 +245,7 @@ def test_a_disk_that_fills_up_while_packing_leaves_the_old_zip(bundle: Path) -> 
     path.write_bytes(b"old")
     with pytest.MonkeyPatch.context() as patch:
         FullDisk(patch, 1)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="the disk is full"):
             pack(bundle, path)
     assert path.read_bytes() == b"old"
     assert sorted(p.name for p in bundle.parent.iterdir()) == ["bundle", "bundle.zip"]

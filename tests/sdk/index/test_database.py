@@ -62,7 +62,7 @@ def test_a_reader_cannot_write(path: Path) -> None:
     database = Database(path)
     with pytest.raises(InvalidInputError, match="writable"), database.writing():
         pass
-    with pytest.raises(ArtifactError, match="readonly"), database.reading() as connection:
+    with pytest.raises(ArtifactError, match="read-only"), database.reading() as connection:
         set_meta(connection, "colour", "red")
     database.close()
 

@@ -87,7 +87,7 @@ def test_what_was_made_is_read_again(tmp_path: Path) -> None:
         assert cache.variants("x", identity) == {}
         known = cache.one_named("word_drop")
         assert (known.identity, known.strength, known.languages) == (identity, "light", None)
-        with pytest.raises(ArtifactError, match="readonly"):
+        with pytest.raises(ArtifactError, match="read-only"):
             cache.add(identity, [("e f", 0, "e")])
 
 
