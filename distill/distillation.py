@@ -149,7 +149,6 @@ def distill(
             kept.check_kept(output)
     check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
-    _check_padding(teacher)
     shape = StudentShape.parse(student.shape)
     if start is None:
         encoder, statistics = _untrained(teacher, student, shape, config.seed, [*texts, *documents])
@@ -160,6 +159,7 @@ def distill(
         quantise_vocabulary_again(encoder)
         if feed_forward is not None:
             widen_student(encoder, teacher, shape, student.layers)
+    _check_padding(teacher)
     before = None if interpolation == 1 else copy.deepcopy(encoder.state_dict())
     make_folder(work)
     targets = prepare_targets(

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.layout import Normalize
+from tests.tiny_models import bert_teacher
+
+Change = Callable[[Path], None]
+
+
+def _edited(name: str, **values: Any) -> Change:
+    def change(folder: Path) -> None:
+        path = folder / name
+        content = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(content | values))
+
+    return change
+
+
+def _in_another_order(folder: Path) -> None:
+    for path in folder.rglob("*.json"):
+        content = json.loads(path.read_text())
+        if isinstance(content, dict) and path.name != "tokenizer.json":
+            path.write_text(json.dumps(dict(reversed(content.items()))))
+
+
+def _pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def _with_pooler(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    more = {"pooler.dense.weight": torch.ones(64, 64), "pooler.dense.bias": torch.ones(64)}
+    numbers = {"embeddings.position_ids": torch.arange(64)}
+    save_file(weights | more | numbers, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _named_as_masked_model(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    head = {"cls.predictions.bias": torch.ones(8)}
+    renamed = {f"bert.{name}": value for name, value in weights.items()} | head
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _normalized_twice(folder: Path) -> None:
+    path = folder / "modules.json"
+    chain = json.loads(path.read_text())
+    path.write_text(json.dumps([*chain, chain[-1]]))
+
+
+def _pooling_as_newer_versions_write_it(folder: Path) -> None:
+    config = {"embedding_dimension": 64, "pooling_mode": "mean", "include_prompt": True}
+    (folder / POOLING).write_text(json.dumps(config))
+
+
+def _renamed_limits(folder: Path) -> None:
+    (folder / "sentence_bert_config.json").rename(folder / "sentence_roberta_config.json")
+
+
+PROMPTS, POOLING = "config_sentence_transformers.json", "1_Pooling/config.json"
+
+SAME: Mapping[str, Change] = {
+    "empty prompts": _edited(PROMPTS, prompts={"query": "", "document": ""}),
+    "null prompts": _edited(PROMPTS, prompts={"query": None}),
+    "a prompt of no role": _edited(PROMPTS, prompts={"clustering": "c: "}),
+    "another version": _edited(PROMPTS, __version__={"sentence_transformers": "9"}),
+    "another length": _edited("sentence_bert_config.json", max_seq_length=20),
+    "half precision named": _edited("config.json", torch_dtype="float16"),
+    "labels and dropout": _edited("config.json", hidden_dropout_prob=0.3, id2label={"0": "a"}),
+    "pooling's newer name": _pooling_as_newer_versions_write_it,
+    "order of keys": _in_another_order,
+    "pickled weights": _pickled,
+    "unused weights": _with_pooler,
+    "a masked model's names": _named_as_masked_model,
+    "normalised twice": _normalized_twice,
+    "limits under another name": _renamed_limits,
+}
+
+OTHER: Mapping[str, Change] = {
+    "a query's prompt": _edited(PROMPTS, prompts={"query": "q: "}),
+    "a document's prompt": _edited(PROMPTS, prompts={"document": "q: "}),
+    "pooling": _edited(POOLING, pooling_mode="cls"),
+    "heads": _edited("config.json", num_attention_heads=4),
+    "activation": _edited("config.json", hidden_act="relu"),
+    "norm": _edited("config.json", layer_norm_eps=1e-2),
+    "lower case": _edited("tokenizer_config.json", do_lower_case=False),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("space") / "model"
+    bert_teacher().save(place)
+    return place
+
+
+def _changed(folder: Path, place: Path, change: Change) -> SentenceEncoder:
+    SentenceEncoder.load(folder).save(place)
+    change(place)
+    return SentenceEncoder.load(place)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_leaves_the_vectors_leaves_the_id(folder: Path, tmp_path: Path, name: str) -> None:
+    changed = _changed(folder, tmp_path / "model", SAME[name])
+    assert changed.space_id == SentenceEncoder.load(folder).space_id
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_changes_the_vectors_changes_the_id(folder: Path, tmp_path: Path, name: str) -> None:
+    changed = _changed(folder, tmp_path / "model", OTHER[name])
+    assert changed.space_id != SentenceEncoder.load(folder).space_id
+
+
+def test_the_head_is_part_of_the_space() -> None:
+    def of(*modules: nn.Module) -> str:
+        torch.manual_seed(0)
+        layers = (nn.Linear(64, 64), nn.Linear(64, 64))
+        head = nn.Sequential(layers[0], modules[0], layers[1], *modules[1:])
+        return bert_teacher(head=head).space_id
+
+    ids = [of(nn.Identity()), of(nn.Tanh()), of(nn.GELU()), of(nn.Identity(), nn.Tanh())]
+    ids += [of(Normalize()), bert_teacher().space_id]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_ids_of_what_ships_stay() -> None:
+    """Bundles and indexes hold the demo teacher's; a plain linear head was never named in one."""
+    assert SentenceEncoder.load("demo").space_id == "space-c908b0599cb71548933014c3f35124fc"
