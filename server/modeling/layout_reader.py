@@ -114,7 +114,7 @@ def read_layout(folder: Path, pooling: str | None = None) -> Layout:
 
 def _read_ours(path: Path) -> dict[str, Any]:
     ours = read_object(path)
-    if ours:
+    if path.exists():
         if "space_id" not in ours:
             raise CorruptArtifactError(f'{path} has no "space_id"; copy the model again')
         field(path, ours, "space_id", TEXT)
@@ -146,10 +146,6 @@ def _read_chain(folder: Path) -> list[tuple[str, Path]]:
                 raise CorruptArtifactError(f'{path}: module {number} has no "{name}"')
         name = field(path, module, "type", TEXT)
         place = folder / field(path, module, "path", TEXT)
-        if not place.resolve().is_relative_to(folder.resolve()):
-            raise CorruptArtifactError(
-                f'{path}: "path" is {module["path"]!r}, expected a place in the folder'
-            )
         kind = str(name).rpartition(".")[2]
         if not name.startswith("sentence_transformers."):
             raise UnknownModelError(
@@ -160,6 +156,14 @@ def _read_chain(folder: Path) -> list[tuple[str, Path]]:
             raise UnknownModelError(
                 f'{path} names a module "{kind}"; supported are Transformer, Pooling, Dense and '
                 "Normalize"
+            )
+        if not place.resolve().is_relative_to(folder.resolve()):
+            raise CorruptArtifactError(
+                f'{path}: "path" is {module["path"]!r}, expected a place in the folder'
+            )
+        if kind in ("Transformer", "Pooling", "Dense") and not (place / "config.json").exists():
+            raise ArtifactNotFoundError(
+                f"{path} names {place / 'config.json'}, which is not there; copy the model again"
             )
         chain.append((kind, place))
     kinds = [kind for kind, _ in chain]
@@ -205,6 +209,8 @@ def _read_pooling(path: Path) -> tuple[str, bool]:
     for name in config:
         if name.removeprefix(_PREFIX) in _LEGACY_POOLINGS:
             field(path, config, name, BOOLEAN)
+    for name in ("embedding_dimension", "word_embedding_dimension"):
+        field(path, config, name, whole())
     named = config.get("pooling_mode")
     if "pooling_mode" in config:
         modes = named if isinstance(named, list) else [named]

@@ -22,7 +22,7 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError, UnknownModelError
-from pocketquery.sdk.validation import check, optional, whole
+from pocketquery.sdk.validation import check, one_of, optional, whole
 from pocketquery.server.modeling.folder_json import (
     OBJECT,
     TEXT,
@@ -41,6 +41,7 @@ _MAY_NAME_CODE = (_CONFIG, _TOKENIZER_CONFIG, "processor_config.json", "preproce
 _TOKENIZER_JSON = (_TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
 _SAFETENSORS, _PICKLE = "model.safetensors", "pytorch_model.bin"
 
+_POSITIONS = ("absolute", "relative_key", "relative_key_query")
 _MOST_LAYERS = 1000  # each is made before the weights are looked at
 _NO_LIMIT = 1 << 20  # tokens
 _PROBE_LENGTH = 64
@@ -74,6 +75,7 @@ def load_backbone(
     _check_files(folder, place)
     with _refusing(place / _CONFIG, "cannot be loaded as a Hugging Face encoder"):
         config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+        _check_kinds(place / _CONFIG, type(config)())
     kind = _model_class(place, config)
     tokenizer = _load_tokenizer(place, lower_case=lower_case)
     model = _load_model(place, config, kind, attention)
@@ -165,6 +167,27 @@ def _check_files(folder: Path, place: Path) -> None:
             check_whole_file(file)
 
 
+def _check_kinds(path: Path, usual: Any) -> None:
+    """Text where the architecture has text, and numbers where it has numbers: what transformers
+    does not compare with its own names, it passes over."""
+    config = read_object(path)
+    for name, value in config.items():
+        default = getattr(usual, name, None)
+        if None not in (_kind(value), _kind(default)) and _kind(value) != _kind(default):
+            raise CorruptArtifactError(
+                f'{path}: "{name}" is {value!r}, expected a value such as {default!r}'
+            )
+    field(path, config, "position_embedding_type", optional(one_of(*_POSITIONS)))
+
+
+def _kind(value: object) -> str | None:
+    """Of a plain value; None for all else."""
+    for kind, name in ((bool, "truth"), (str, "text"), (int | float, "number")):
+        if isinstance(value, kind):
+            return name
+    return None
+
+
 def _model_class(place: Path, config: Any) -> Any:
     """The class that the weights are of."""
     kind = MODEL_MAPPING.get(type(config), None)
@@ -184,9 +207,7 @@ def _model_class(place: Path, config: Any) -> Any:
 
 
 def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
-    names = ("tokenizer.json", *_TOKENIZER_JSON, "vocab.txt")
-    there = ", ".join(name for name in names if (place / name).exists()) or "no tokenizer.json"
-    where = f"the tokenizer of {place} ({there})"
+    where = f"the tokenizer of {place} ({_named_there(place)})"
     check_sentencepiece(place)
     with _refusing(where, "cannot be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, trust_remote_code=False)
@@ -203,6 +224,12 @@ def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
             _lower_case(tokenizer)
         tokenizer(list(_PROBES), padding=True)
     return tokenizer
+
+
+def _named_there(place: Path) -> str:
+    """The tokenizer's files, for errors."""
+    names = ("tokenizer.json", *_TOKENIZER_JSON, "vocab.txt")
+    return ", ".join(name for name in names if (place / name).exists()) or "no tokenizer.json"
 
 
 def _lower_case(tokenizer: Any) -> None:
@@ -252,7 +279,7 @@ def _load_model(place: Path, config: Any, kind: Any, attention: str | None) -> A
             )
     finally:
         transformers_logging.set_verbosity(verbosity)
-    _check_weights(place / named, loading)
+    _check_weights(place / named, model, loading)
     return model
 
 
@@ -291,7 +318,7 @@ def _weight_files(place: Path) -> list[Path]:
     return files
 
 
-def _check_weights(path: Path, loading: dict[str, Any]) -> None:
+def _check_weights(path: Path, model: Any, loading: dict[str, Any]) -> None:
     """Every parameter was in the file: what was not, transformers has drawn at random."""
     missing = sorted(name for name in loading["missing_keys"] if ".pooler." not in f".{name}")
     unexpected = sorted(loading["unexpected_keys"])
@@ -301,14 +328,15 @@ def _check_weights(path: Path, loading: dict[str, Any]) -> None:
             f"{path} lacks weights that {_CONFIG} expects: {_some(missing)}{beside}; copy the "
             "model again, or give the weights the names that save_pretrained gives them"
         )
+    sizes = model.state_dict()
     wrong = [
-        f"{name} is {'x'.join(map(str, stored))}, expected {'x'.join(map(str, wanted))}"
-        for name, stored, wanted in sorted(loading["mismatched_keys"])
+        f"{name} (expected {'x'.join(map(str, sizes[name].shape))})"
+        for name in sorted(loading["mismatched_keys"])
     ]
     if wrong:
         raise CorruptArtifactError(
-            f"{path} has weights of other sizes than {_CONFIG} expects: {_some(wrong)}; take both "
-            "files from one model"
+            f"{path} has weights of other sizes than {path.with_name(_CONFIG)} expects: "
+            f"{_some(wrong)}; take both files from one model"
         )
 
 
@@ -323,8 +351,9 @@ def _check_vocabulary(place: Path, tokenizer: Any, model: Any) -> None:
         largest = max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise UnknownModelError(
-            f"the tokenizer of {place} has ids up to {largest}, but the table of the weights has "
-            f"{rows} rows ({_CONFIG}: vocab_size); take both from one model"
+            f"the tokenizer of {place} ({_named_there(place)}) has ids up to {largest}, but the "
+            f"table of the weights has {rows} rows ({_CONFIG}: vocab_size); take both from one "
+            "model"
         )
 
 

@@ -132,7 +132,7 @@ class SentenceEncoder(nn.Module):
             space=layout.pocketquery,
             name=model_name(name_or_path),
         )
-        _check_head(folder, encoder)
+        _check_widths(folder, encoder)
         return to_device(encoder, device)
 
     def save(self, path: str | Path, *, more: Mapping[str, bytes] = MappingProxyType({})) -> None:
@@ -332,8 +332,8 @@ def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
 
-def _check_head(folder: Path, encoder: SentenceEncoder) -> None:
-    """Each layer of the head takes what comes before it."""
+def _check_widths(folder: Path, encoder: SentenceEncoder) -> None:
+    """Each layer of the head takes what comes before it, and the space has as many dimensions."""
     width = encoder.hidden_size
     for module in encoder.head or ():
         if isinstance(module, nn.Linear):
@@ -343,6 +343,11 @@ def _check_head(folder: Path, encoder: SentenceEncoder) -> None:
                     f"behind {width}; expected its in_features to be these"
                 )
             width = module.out_features
+    if encoder.space.get("dimension", width) != width:
+        raise CorruptArtifactError(
+            f'{folder / "pocketquery.json"}: "dimension" is {encoder.space["dimension"]}, but the '
+            f"vectors have {width}; copy the model again"
+        )
 
 
 def _chunks(items: Sequence[int], size: int) -> Iterator[list[int]]:
