@@ -1,16 +1,28 @@
-"""The JSON files of a model's folder, which somebody else wrote: values are checked before use."""
+"""Files of a model's folder, which somebody else wrote: what they say is checked before use."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError, UnknownModelError
 from pocketquery.sdk.fields import no_constant
 from pocketquery.sdk.validation import Rule, check
 
-__all__ = ["BOOLEAN", "OBJECT", "TEXT", "check_whole_file", "field", "read_json", "read_object"]
+__all__ = [
+    "BOOLEAN",
+    "OBJECT",
+    "TEXT",
+    "check_whole_file",
+    "field",
+    "first_line",
+    "read_json",
+    "read_object",
+    "refusing",
+]
 
 BOOLEAN = Rule(lambda value: isinstance(value, bool), "true or false")
 OBJECT = Rule(lambda value: isinstance(value, dict), "an object")
@@ -93,6 +105,28 @@ def check_whole_file(path: Path) -> None:
     if not start:
         raise CorruptArtifactError(f"{path} is empty; copy the model again")
     _check_no_pointer(path, start)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line of at most 200 characters."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = " ".join(lines[:2]) or type(error).__name__
+    said = f"{type(error).__name__}: {said}" if isinstance(error, KeyError) else said
+    return said if len(said) <= 200 else f"{said[:200]}…"
+
+
+@contextmanager
+def refusing(path: Path | str, said: str) -> Iterator[None]:
+    """Whatever a library raises within becomes an UnknownModelError that names ``path``."""
+    try:
+        yield
+    except (PocketQueryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the tokenizers' own is no Exception
+        raise UnknownModelError(
+            f"{path} {said} ({first_line(error)}); expected config.json, model.safetensors and "
+            "tokenizer files as save_pretrained writes them"
+        ) from error
 
 
 def _check_no_pointer(path: Path, start: bytes) -> None:

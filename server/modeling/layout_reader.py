@@ -29,6 +29,7 @@ from pocketquery.server.modeling.folder_json import (
     TEXT,
     check_whole_file,
     field,
+    first_line,
     read_json,
     read_object,
 )
@@ -321,8 +322,7 @@ def _read_weights(place: Path) -> dict[str, torch.Tensor]:
         except Exception as error:  # each library raises what it likes about somebody's file
             raise CorruptArtifactError(
                 f"{path} holds no weights that can be read safely "
-                f"({str(error).strip().partition(chr(10))[0]}); copy the model again, or save it "
-                "with safetensors"
+                f"({first_line(error)}); copy the model again, or save it with safetensors"
             ) from error
     raise ArtifactNotFoundError(f"{place} has no model.safetensors; copy the model again")
 

@@ -1,45 +1,41 @@
 """Tokenizer and weights of a Hugging Face folder: all that its configuration names, or an error.
 
 transformers reads such a folder with more patience than a search engine can have: what the weights
-lack is drawn at random, code beside them may run, a vocabulary may have more ids than the table has
-rows. Here each of these is refused, and whatever the libraries raise becomes one line that names
-the file.
+lack is drawn at random (``weights.py``), code beside them may run, a vocabulary may have more ids
+than the table has rows. Here each of these is refused, and whatever the libraries raise becomes one
+line that names the file.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import nn
-from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
-from transformers.utils import logging as transformers_logging
+from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 
-from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError, UnknownModelError
+from pocketquery.sdk.errors import CorruptArtifactError, UnknownModelError
 from pocketquery.sdk.validation import check, one_of, optional, whole
 from pocketquery.server.modeling.folder_json import (
-    OBJECT,
     TEXT,
     check_whole_file,
     field,
     read_object,
+    refusing,
 )
 from pocketquery.server.modeling.layout import Layout
 from pocketquery.server.modeling.sentencepiece_tokenizer import check_sentencepiece
+from pocketquery.server.modeling.weights import load_weights
 
-__all__ = ["Backbone", "first_line", "load_backbone", "longest_text"]
+__all__ = ["Backbone", "load_backbone", "longest_text"]
 
 _CONFIG, _TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 _ADAPTER = "adapter_config.json"
 _MAY_NAME_CODE = (_CONFIG, _TOKENIZER_CONFIG, "processor_config.json", "preprocessor_config.json")
 _TOKENIZER_JSON = (_TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
-_SAFETENSORS, _PICKLE = "model.safetensors", "pytorch_model.bin"
 
 _POSITIONS = ("absolute", "relative_key", "relative_key_query")
 _MOST_LAYERS = 1000  # each is made before the weights are looked at
@@ -73,12 +69,12 @@ def load_backbone(
         CorruptArtifactError: a file is damaged, or the weights are not those of ``config.json``.
     """
     _check_files(folder, place)
-    with _refusing(place / _CONFIG, "cannot be loaded as a Hugging Face encoder"):
+    with refusing(place / _CONFIG, "cannot be loaded as a Hugging Face encoder"):
         config = AutoConfig.from_pretrained(place, trust_remote_code=False)
         _check_kinds(place / _CONFIG, type(config)())
     kind = _model_class(place, config)
     tokenizer = _load_tokenizer(place, lower_case=lower_case)
-    model = _load_model(place, config, kind, attention)
+    model = load_weights(place, config, kind, attention)
     _check_vocabulary(place, tokenizer, model)
     _check_runs(place, tokenizer, model)
     return Backbone(model, tokenizer)
@@ -104,28 +100,6 @@ def longest_text(place: Path, layout: Layout, backbone: Backbone) -> int:
     configured = int(getattr(backbone.model.config, "max_position_embeddings", None) or -1)
     limits = [usable, int(backbone.tokenizer.model_max_length)]
     return min(limits + ([configured] if configured > 0 else []))  # -1: any length
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line of at most 200 characters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = " ".join(lines[:2]) or type(error).__name__
-    said = f"{type(error).__name__}: {said}" if isinstance(error, KeyError) else said
-    return said if len(said) <= 200 else f"{said[:200]}…"
-
-
-@contextmanager
-def _refusing(path: Path | str, said: str) -> Iterator[None]:
-    """Whatever is raised within becomes an UnknownModelError that names ``path``."""
-    try:
-        yield
-    except (PocketQueryError, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic of the tokenizers' own is no Exception
-        raise UnknownModelError(
-            f"{path} {said} ({first_line(error)}); expected config.json, model.safetensors and "
-            "tokenizer files as save_pretrained writes them"
-        ) from error
 
 
 def _check_files(folder: Path, place: Path) -> None:
@@ -209,7 +183,7 @@ def _model_class(place: Path, config: Any) -> Any:
 def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
     where = f"the tokenizer of {place} ({_named_there(place)})"
     check_sentencepiece(place)
-    with _refusing(where, "cannot be loaded"):
+    with refusing(where, "cannot be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, trust_remote_code=False)
         if not tokenizer.is_fast:
             raise UnknownModelError(
@@ -257,96 +231,8 @@ def _lower_case(tokenizer: Any) -> None:
         backend.normalizer = Sequence([Lowercase(), *parts])
 
 
-def _load_model(place: Path, config: Any, kind: Any, attention: str | None) -> Any:
-    files = _weight_files(place)
-    named = ", ".join(file.name for file in files[:3])
-    options: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
-    if "add_pooling_layer" in inspect.signature(kind.__init__).parameters:
-        # BERT's pooler is never used here; without it nothing unused is trained, hashed or saved.
-        options["add_pooling_layer"] = False
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()  # an absent pooler is meant, not worth a warning
-    try:
-        with _refusing(place / _CONFIG, f"and {named} cannot be loaded"):
-            model, loading = AutoModel.from_pretrained(
-                place,
-                config=config,
-                trust_remote_code=False,
-                local_files_only=True,
-                ignore_mismatched_sizes=True,  # they are named below
-                output_loading_info=True,
-                **options,
-            )
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-    _check_weights(place / named, model, loading)
-    return model
-
-
-def _weight_files(place: Path) -> list[Path]:
-    """The files that transformers takes the weights from, each whole."""
-    index = place / f"{_SAFETENSORS}.index.json"
-    if (place / _SAFETENSORS).exists():
-        files = [place / _SAFETENSORS]
-    elif index.exists():
-        names = field(index, read_object(index), "weight_map", OBJECT, {})
-        for name in names:
-            field(index, names, name, TEXT)
-        files = sorted({place / name for name in names.values()})
-        if not files or not all(file.parent == place and file.is_file() for file in files):
-            raise CorruptArtifactError(f"{index} names files that are not there; copy them, too")
-    elif (place / _PICKLE).exists() or (place / f"{_PICKLE}.index.json").exists():
-        read_object(place / f"{_PICKLE}.index.json")
-        files = sorted(place.glob("pytorch_model*.bin"))
-    else:
-        files = []
-    if not files:
-        raise UnknownModelError(
-            f"{place} has no model.safetensors; expected config.json, model.safetensors and "
-            "tokenizer files"
-        )
-    for file in files:
-        check_whole_file(file)
-        if file.suffix == ".safetensors":
-            try:
-                with safe_open(file, framework="pt") as opened:
-                    opened.keys()
-            except Exception as error:  # the library's own, and of the operating system
-                raise CorruptArtifactError(
-                    f"{file} is damaged ({first_line(error)}); copy the model again"
-                ) from error
-    return files
-
-
-def _check_weights(path: Path, model: Any, loading: dict[str, Any]) -> None:
-    """Every parameter was in the file: what was not, transformers has drawn at random."""
-    missing = sorted(name for name in loading["missing_keys"] if ".pooler." not in f".{name}")
-    unexpected = sorted(loading["unexpected_keys"])
-    if missing:
-        beside = f", and has {_some(unexpected)}, which it does not expect" if unexpected else ""
-        raise CorruptArtifactError(
-            f"{path} lacks weights that {_CONFIG} expects: {_some(missing)}{beside}; copy the "
-            "model again, or give the weights the names that save_pretrained gives them"
-        )
-    sizes = model.state_dict()
-    wrong = [
-        f"{name} (expected {'x'.join(map(str, sizes[name].shape))})"
-        for name in sorted(loading["mismatched_keys"])
-    ]
-    if wrong:
-        raise CorruptArtifactError(
-            f"{path} has weights of other sizes than {path.with_name(_CONFIG)} expects: "
-            f"{_some(wrong)}; take both files from one model"
-        )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
-
-
 def _check_vocabulary(place: Path, tokenizer: Any, model: Any) -> None:
-    with _refusing(place / _CONFIG, "describes no text encoder"):
+    with refusing(place / _CONFIG, "describes no text encoder"):
         rows = int(model.get_input_embeddings().num_embeddings)
         largest = max(tokenizer.get_vocab().values())
     if largest >= rows:
@@ -363,7 +249,7 @@ def _check_runs(place: Path, tokenizer: Any, model: Any) -> None:
     batch = tokenizer(
         list(_PROBES), padding=True, truncation=True, max_length=length, return_tensors="pt"
     )
-    with _refusing(config, "describes an encoder that does not run"), torch.no_grad():
+    with refusing(config, "describes an encoder that does not run"), torch.no_grad():
         inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
         states = model(**inputs)[0]
         shape, width = tuple(states.shape), int(model.config.hidden_size)

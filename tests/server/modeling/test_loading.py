@@ -71,7 +71,8 @@ def _check_every_value(folder: Path, tmp_path: Path, name: str) -> tuple[int, in
                 holder[keys[-1]] = value
             (place / name).write_text(json.dumps(changed))
             said = _refused(place)
-            assert not said or Path(name).name in said
+            names = (Path(name).name, "pocketquery.json")  # which counts the dimensions
+            assert not said or any(each in said for each in names)
             tries, refusals = tries + 1, refusals + bool(said)
     return tries, refusals
 
