@@ -1,6 +1,6 @@
 /**
  * The exceptions pocketquery raises on purpose: the classes of Python's `pocketquery.sdk.errors`,
- * so that a program says the same on every platform.
+ * so that a program says the same on every platform, and two of a browser's storage.
  *
  *     PocketQueryError
  *     ├── InvalidInputError         a text, vector or argument that cannot be used
@@ -11,7 +11,9 @@
  *         ├── CorruptArtifactError      truncated, tampered or not of this format
  *         ├── UnsupportedVersionError   written by a newer version
  *         ├── SignatureError            absent or not made by the expected key
- *         └── RollbackError             older than what is in force here
+ *         ├── RollbackError             older than what is in force here
+ *         ├── StorageFullError          the disk, or what the browser allows the site, is full
+ *         └── ChangedElsewhereError     another tab or program writes, or replaced what was read
  *
  * Every message says what was found, what was expected and what to do next.
  */
@@ -80,6 +82,16 @@ export class RollbackError extends ArtifactError {
   static override readonly name = "RollbackError";
 }
 
+/** The disk, or what the browser allows this site, is full: nothing was changed. Deleting makes room. */
+export class StorageFullError extends ArtifactError {
+  static override readonly name = "StorageFullError";
+}
+
+/** Another tab or program is writing, or has changed what was read: nothing was changed. */
+export class ChangedElsewhereError extends ArtifactError {
+  static override readonly name = "ChangedElsewhereError";
+}
+
 /** Every class above by its name: how an error crosses a worker's border (see rpc.ts). */
 export const ERROR_CLASSES: Readonly<Record<string, new (message: string) => PocketQueryError>> = {
   PocketQueryError,
@@ -92,4 +104,6 @@ export const ERROR_CLASSES: Readonly<Record<string, new (message: string) => Poc
   UnsupportedVersionError,
   SignatureError,
   RollbackError,
+  StorageFullError,
+  ChangedElsewhereError,
 };

@@ -1,6 +1,6 @@
 /** IndexedDB in promises, and its failures in this package's words. */
 
-import { ArtifactError, MissingExtraError, PocketQueryError, UnsupportedVersionError } from "./errors.js";
+import { ArtifactError, MissingExtraError, PocketQueryError, StorageFullError, UnsupportedVersionError } from "./errors.js";
 
 /**
  * The database `name`, made where there is none.
@@ -110,9 +110,13 @@ export function begun(
 
 const QUOTA = "QuotaExceededError";
 
-/** Whether there was no space: what `explained` made of it. */
-export function isFull(error: unknown): boolean {
-  return ((error as Error | null)?.cause as Error | undefined)?.name === QUOTA;
+/** As {@link explained}, and of a full storage how much is used of what the browser allows. */
+export async function explainedWithQuota(name: string, error: unknown): Promise<Error> {
+  const told = explained(name, error);
+  const estimate = told instanceof StorageFullError && (await navigator.storage?.estimate().catch(() => null));
+  if (!estimate || estimate.quota === undefined) return told;
+  const used = `${estimate.usage ?? "some"} of the ${estimate.quota} bytes that the browser allows this site are used`;
+  return new StorageFullError(`${told.message} (${used})`, { cause: told.cause });
 }
 
 /** `error` as one of this package's; one that is stays as it is. */
@@ -120,9 +124,8 @@ export function explained(name: string, error: unknown): Error {
   if (error instanceof PocketQueryError) return error;
   const { name: kind = "Error", message = String(error) } = (error ?? {}) as Partial<Error>;
   if (kind === QUOTA) {
-    return new ArtifactError(
-      `${name}: there is no space left for it; nothing was changed. Free some space, or remove what ` +
-        "this site keeps",
+    return new StorageFullError(
+      `${name}: there is no space left for it; nothing was changed. Delete something, or free some space`,
       { cause: error },
     );
   }

@@ -96,6 +96,6 @@ function isSandboxed(): boolean {
   return !(deserialize(serialize(new Float32Array(1))) instanceof Float32Array);
 }
 
-export { FileChanges } from "./index/file_changes.js";
+export { FileChanges } from "./index/changes/file_changes.js";
 export { FileBackend } from "./store/file.js";
 export { FolderPlace } from "./gateway/folder_place.js";

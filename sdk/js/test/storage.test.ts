@@ -65,17 +65,15 @@ test("what a page keeps in IndexedDB", { skip: !existsSync(CHROMIUM) && "no Chro
       assert.match(problem, /^CorruptArtifactError: damaged is damaged, or another program's/);
       assert.equal(consent, false);
     });
-    await t.test("an index's changes outlast a reload; another tab's are not overwritten", async () => {
-      const { size, refused, log } = await call<{ size: number; refused: string; log: string }>(page, "changed");
-      assert.match(refused, /^ArtifactError: changes of base: has \d+ bytes, expected \d+: another program changed/);
+    await t.test("an index's changes outlast a reload, and another tab's are taken up", async () => {
+      const { size, found, log } = await call<{ size: number; found: string[]; log: string }>(page, "changed");
+      assert.deepEqual(found, ["other", "third"]);
       assert.ok(log.includes("secret other") && !log.includes("secret mine"));
       await reloaded(page);
       assert.deepEqual(await call(page, "reopened"), { size, found: "other" });
     });
     await t.test("changes that another tab deleted are opened anew", async () => {
-      const { refused, ...rest } = await call<{ refused: string }>(page, "changesDeleted");
-      assert.match(refused, /^ArtifactError: deleted: has 0 bytes, expected \d+: another program changed it/);
-      assert.deepEqual(rest, { left: 0, found: "other" });
+      assert.deepEqual(await call(page, "changesDeleted"), [[null, "other"], [null, "other"]]);
     });
     await t.test("without WebAssembly the error says so, and the index works", async () => {
       const [problem, works] = await call<[string, boolean]>(page, "withoutWebAssembly");
@@ -95,15 +93,58 @@ test("without space nothing is changed, and erasing works", { skip: !existsSync(
   await inPage("storage.html", async (page) => {
     await quota(page, 400_000);
     const store = await call<{ problem: string; forgotten: unknown; after: unknown }>(page, "full");
-    assert.match(store.problem, /^ArtifactError: full: there is no space left for it; nothing was changed/);
+    assert.match(store.problem, /^StorageFullError: full: there is no space left for it; nothing was changed/);
     assert.ok(store.forgotten); // and with it, where nothing else could be done, the others
     assert.deepEqual(store.after, [0, false]);
   });
   await inPage("storage.html", async (page) => {
     await quota(page, 400_000);
     const changes = await call<{ problem: string; grew: boolean; same: boolean }>(page, "changesFull");
-    assert.match(changes.problem, /^ArtifactError: large: there is no space left/);
+    assert.match(changes.problem, /^StorageFullError: large: there is no space left .*\d+ of the \d+ bytes that the browser/);
     assert.ok(changes.same && changes.grew);
+  });
+});
+
+test("a full storage is emptied by deleting, and filled again", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async () => {
+  interface Found { problem: string; count: number; full: number[]; deleted: number[]; left: unknown[]; again: unknown[]; after: unknown[] }
+  for (const [characters, quotaSize] of [[21_000, 500_000], [700, 300_000], [130_000, 900_000]] as const) {
+    await inPage("storage.html", async (page) => {
+      await quota(page, quotaSize);
+      const { problem, count, full, ...found } = await call<Found>(page, "emptied", "notes", characters);
+      assert.match(problem, /^StorageFullError: notes: there is no space left/);
+      assert.ok(count > 3 && full[0] === full[1], `${count} notes`);
+      const size = full[0]! - count;
+      assert.deepEqual(found, {
+        deleted: [1, count - 2],
+        left: ["note 1", "note 1", null],
+        again: [null, null],
+        after: [size + 3, size + 3, "again"],
+      });
+    });
+  }
+});
+
+test("two tabs share an index, in pages and in workers", { skip: !existsSync(CHROMIUM) && "no Chromium" }, async () => {
+  await inPage("storage.html", async (first) => {
+    const second = await first.context().newPage();
+    await second.goto(first.url());
+    await second.waitForFunction("window.page !== undefined");
+    for (const [one, other] of [[false, false], [true, false], [true, true]] as const) {
+      const name = `shared ${one} ${other}`;
+      const size = await call<number>(first, "openTab", name, one);
+      await call(second, "openTab", name, other);
+      assert.equal(await call(first, "addInTab", "a", "b"), null);
+      assert.deepEqual(await call(second, "searchTab"), { ids: ["a", "b"], size: size + 2 });
+      assert.match(await call<string>(second, "addInTab", "a"), /^InvalidInputError: the id 'a' is in the index already/);
+      const rounds = Array.from({ length: 10 }, (_, i) => i);
+      const added = await Promise.all(rounds.flatMap((i) => [call(first, "addInTab", `f${i}`), call(second, "addInTab", `s${i}`)]));
+      assert.deepEqual(added, Array(20).fill(null));
+      assert.equal(await call(second, "deleteInTab", "a", "f1", "s1"), 3);
+      const ids = ["b", ...rounds.filter((i) => i !== 1).flatMap((i) => [`f${i}`, `s${i}`])].sort();
+      for (const page of [first, second]) assert.deepEqual(await call(page, "searchTab"), { ids, size: size + ids.length });
+    }
+    await call(second, "holdTab", "shared true true");
+    assert.match(await call<string>(first, "addInTab", "late"), /^ChangedElsewhereError: shared true true: another tab has been writing for/);
   });
 });
 

@@ -10,6 +10,12 @@ export function inTurn<T>(path: string, work: () => Promise<T>): Promise<T> {
   return exclusively(`file ${resolve(path)}`, work);
 }
 
+/** Whether the system said that there is no space, or no more of it for this user. */
+export function isFull(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return code === "ENOSPC" || code === "EDQUOT";
+}
+
 /** Write `bytes` to `path` in one step, for its owner alone; its folder is made where it is not there. */
 export async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
   const folder = dirname(path);

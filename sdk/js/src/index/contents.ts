@@ -108,10 +108,20 @@ export class Contents {
     this.norms = undefined;
   }
 
+  /** The publisher's documents alone, none of them deleted here. */
+  unchanged(): Contents {
+    const rows = this.vectors.bytes.subarray(0, this.stored.count * rowBytes(this.dimension));
+    return new Contents(this.stored, rows.slice(), this.dimension, this.file, this.simd);
+  }
+
+  /** Whether the publisher's file has a document with this id, deleted here or not. */
+  isStored(id: string): boolean {
+    return this.stored.rowOf(id) !== undefined;
+  }
+
   /** The same documents, without what deleted ones left behind. */
   compacted(): Contents {
-    const rows = this.vectors.bytes.subarray(0, this.stored.count * rowBytes(this.dimension));
-    const made = new Contents(this.stored, rows.slice(), this.dimension, this.file, this.simd);
+    const made = this.unchanged();
     for (const id of this.hidden) made.delete(id);
     made.forgetDeleted();
     for (const entry of this.added.entries) if (entry.document) made.add(entry);

@@ -12,21 +12,14 @@
  */
 import { fromEnd } from "../lists.js";
 import { breathe, throwIfAborted } from "../cancelling.js";
-import { InvalidInputError, SpaceMismatchError } from "../errors.js";
+import { ChangedElsewhereError, InvalidInputError, PocketQueryError, SpaceMismatchError } from "../errors.js";
 import type { FileSource, Progress } from "../files/source.js";
-import { crc32 } from "../files/zip.js";
 import { kindOf, repr, show } from "../python_text.js";
 import type { Key } from "../bundle/signature.js";
 import { checkOptions, checkText, type Names } from "../texts.js";
 import { type Added, analyzed } from "./added.js";
-import { type Change, decodeLog, encodeChange, encodeLog } from "./change_log.js";
-import {
-  ChangedMeanwhileError,
-  type ChangeStore,
-  NOTHING_WRITTEN,
-  type Written,
-  writtenIn,
-} from "./change_store.js";
+import type { ChangeStore } from "./changes/change_store.js";
+import { Journal } from "./changes/journal.js";
 import { Contents } from "./contents.js";
 import { checkDocument, content, type Document, type Metadata, type NewDocument } from "./document.js";
 import { withDeltas } from "./deltas/apply.js";
@@ -43,8 +36,8 @@ import {
 } from "./query.js";
 import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 
-export { type ChangeStore, checkWritten, MemoryChanges, type Written, writtenIn } from "./change_store.js";
-export { IndexedDbChanges } from "./indexed_db_changes.js";
+export { type ChangeStore, checkWritten, MemoryChanges, type Written, writtenIn } from "./changes/change_store.js";
+export { IndexedDbChanges } from "./changes/indexed_db_changes.js";
 export type { Document, Metadata, NewDocument } from "./document.js";
 export type { Filter } from "./filters.js";
 export type { AddOptions, Mode, QueryEncoder, SearchOptions } from "./query.js";
@@ -184,18 +177,9 @@ async function ownIndex({ encoder, changes, deltas, publicKey }: OpenIndexOption
   return index;
 }
 
-/** Bytes of changes, to tell whether they are still there. */
-interface Known extends Written {
-  readonly sum: number; // CRC-32
-}
-
-const NOTHING: Known = { ...NOTHING_WRITTEN, sum: 0 };
-
 /** An open index; made by {@link openIndex}. */
 export class Index {
-  private known = NOTHING; // the changes that are in this index
-  private tried = NOTHING; // these, or with one more, whose writing failed: it may be there all the same
-  private whole = true; // whether nothing torn is behind them
+  private readonly journal: Journal | undefined;
   private writing: Promise<unknown> = Promise.resolve();
 
   /** @internal */
@@ -204,10 +188,16 @@ export class Index {
     readonly spaceId: string,
     /** Of the vectors. */
     readonly dimension: number,
-    private contents: Contents,
+    private readonly opened: Contents,
     private readonly encoder: QueryEncoder | undefined,
-    private readonly changes: ChangeStore | undefined,
-  ) {}
+    changes: ChangeStore | undefined,
+  ) {
+    this.journal = changes && new Journal(opened, { spaceId, dimension }, changes);
+  }
+
+  private get contents(): Contents {
+    return this.journal?.contents ?? this.opened;
+  }
 
   /** Documents that can be found. */
   get size(): number {
@@ -229,6 +219,7 @@ export class Index {
    */
   async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
     const { filter } = checkOptions(options, SEARCH_OPTIONS);
+    await this.refresh();
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder);
     const { rows, scores } = this.contents.rank(request, condition && this.contents.matching(condition));
@@ -236,6 +227,22 @@ export class Index {
       const { id, text, metadata } = this.contents.document(row);
       return { id, score: scores[i]!, text, metadata };
     });
+  }
+
+  /**
+   * Take up what other tabs and programs added and deleted since; searches and changes do so themselves, `get`
+   * and `size` do not. Where the changes cannot be read, the index stays as it was.
+   *
+   * @returns whether there was something
+   * @throws ChangedElsewhereError another index was put in the place of the changes
+   */
+  async refresh(): Promise<boolean> {
+    try {
+      return (await this.journal?.takeUp()) ?? false;
+    } catch (error) {
+      if (error instanceof ChangedElsewhereError || !(error instanceof PocketQueryError)) throw error;
+      return false;
+    }
   }
 
   /**
@@ -284,22 +291,22 @@ export class Index {
     vectors?: readonly VectorLike[] | null,
     options: AddOptions = {},
   ): Promise<void> {
-    this.writable();
+    const journal = this.writable();
     const { signal } = checkOptions(options, ADD_OPTIONS);
     const checked = checkedDocuments(documents);
     const rows = this.quantized(checked, vectors ?? (await this.encoded(checked, options)));
     throwIfAborted(signal);
     await this.write(async () => {
-      const known = checked.find(({ id }) => this.contents.rowOf(id) !== undefined);
-      if (known) throw taken(known.id);
-      if (!checked.length) return;
       const added: Added[] = [];
       for (const [i, document] of checked.entries()) {
         await breathe(signal);
         added.push(analyzed(document, rows[i]!));
       }
-      await this.store({ add: added });
-      for (const one of added) this.contents.add(one);
+      await journal.change(async () => {
+        const known = checked.find(({ id }) => this.contents.rowOf(id) !== undefined);
+        if (known) throw taken(known.id);
+        if (added.length) await journal.add(added);
+      });
     });
   }
 
@@ -317,15 +324,14 @@ export class Index {
       throw new InvalidInputError(`ids is ${kindOf(ids)}, expected a list of ids`);
     }
     const checked = [...new Set(Array.from(ids, (id, i) => checkText(id, `ids[${i}]`)))];
-    return this.write(async () => {
-      const there = checked.filter((id) => this.contents.rowOf(id) !== undefined);
-      if (!there.length) return 0;
-      const erases = there.some((id) => this.contents.added.rowOf(id) !== undefined);
-      if (erases) await this.rewrite(there);
-      else await this.store({ delete: there });
-      for (const id of there) this.contents.delete(id);
-      return there.length;
-    });
+    const journal = this.writable();
+    return this.write(() =>
+      journal.change(async () => {
+        const there = checked.filter((id) => this.contents.rowOf(id) !== undefined);
+        if (there.length) await journal.delete(there);
+        return there.length;
+      }),
+    );
   }
 
   /**
@@ -336,31 +342,13 @@ export class Index {
    * @throws ArtifactError it cannot be stored; the index is as it was
    */
   async compact(): Promise<void> {
-    await this.write(async () => {
-      const compacted = this.contents.compacted();
-      await this.replace(changesOf(compacted));
-      this.contents = compacted;
-    });
+    const journal = this.writable();
+    await this.write(() => journal.change(() => journal.compact()));
   }
 
-  /** @internal Take up the changes that are stored. */
+  /** @internal Read the changes that are stored. */
   async load(): Promise<void> {
-    if (!this.changes) return;
-    const bytes = await this.changes.read();
-    const { changes, whole } = decodeLog(bytes, this, this.changes.name);
-    this.known = this.tried = behind(bytes.subarray(0, whole));
-    this.whole = whole === bytes.length;
-    for (const change of changes) {
-      if ("compact" in change) this.contents.forgetDeleted();
-      else if ("delete" in change) for (const id of change.delete) this.contents.delete(id);
-      else for (const added of change.add) this.replay(added);
-    }
-  }
-
-  /** A newer publisher's file may have the id that was added here; the device's document wins. */
-  private replay(added: Added): void {
-    if (added.document) this.contents.delete(added.document.id);
-    this.contents.add(added);
+    await this.journal?.open();
   }
 
   private async encoded(
@@ -386,8 +374,8 @@ export class Index {
     return documents.map((_, i) => quantize(unitVector(vectors[i], this.dimension, `vectors[${i}]`)));
   }
 
-  private writable(): void {
-    if (this.changes) return;
+  private writable(): Journal {
+    if (this.journal) return this.journal;
     throw new InvalidInputError(
       "the index is open for reading only; open it with openIndex(source, { changes: store })",
     );
@@ -395,56 +383,9 @@ export class Index {
 
   /** Writers wait for each other. */
   private write<T>(work: () => Promise<T>): Promise<T> {
-    this.writable();
     const done = this.writing.then(work);
     this.writing = done.catch(() => undefined);
     return done;
-  }
-
-  private async store(change: Change): Promise<void> {
-    if (!this.whole || this.known.length === 0) return this.rewrite([], change);
-    const bytes = encodeChange(change);
-    const longer = behind(bytes, this.known);
-    try {
-      await this.changes!.append(bytes, this.known);
-    } catch (error) {
-      if (!(error instanceof ChangedMeanwhileError)) [this.tried, this.whole] = [longer, false];
-      throw error;
-    }
-    this.known = longer;
-  }
-
-  /** Put all changes down anew, without the documents `erased`, and with one more change. */
-  private async rewrite(erased: readonly string[], more?: Change): Promise<void> {
-    const gone = new Set(erased);
-    const { added } = this.contents;
-    const fromFile = erased.filter((id) => added.rowOf(id) === undefined);
-    const changes = changesOf(this.contents, gone);
-    if (fromFile.length) changes.push({ delete: fromFile });
-    await this.replace(more ? [...changes, more] : changes);
-  }
-
-  private async replace(changes: readonly Change[]): Promise<void> {
-    const bytes = encodeLog(this, changes);
-    await this.changes!.replace(bytes, this.whole ? this.known : await this.torn());
-    this.known = behind(bytes);
-    this.whole = true;
-  }
-
-  /**
-   * The changes with what is torn behind them, which is dropped: an append of ours that failed, or of a
-   * program that was killed. What another program wrote since is whole.
-   */
-  private async torn(): Promise<Written> {
-    const { name } = this.changes!;
-    const bytes = await this.changes!.read();
-    const { whole } = decodeLog(bytes, this, name);
-    const found = behind(bytes.subarray(0, whole));
-    if ([this.known, this.tried].some(({ length, sum }) => length === found.length && sum === found.sum)) {
-      return writtenIn([bytes]);
-    }
-    const { length, sum } = this.known;
-    throw new ChangedMeanwhileError(name, `${whole} bytes (CRC-32 ${found.sum})`, `${length} (${sum})`);
   }
 }
 
@@ -460,25 +401,6 @@ function checkedDocuments(documents: readonly NewDocument[]): Document[] {
     ids.add(checked.id);
     return checked;
   });
-}
-
-/** `bytes`, behind those known. */
-function behind(bytes: Uint8Array, { length, begin, sum } = NOTHING): Known {
-  return { length: length + bytes.length, begin: writtenIn([begin, bytes]).begin, sum: crc32(bytes, sum) };
-}
-
-/** All changes that make `contents` of the publisher's file, without the documents `erased`. */
-function changesOf(contents: Contents, erased: ReadonlySet<string> = new Set()): Change[] {
-  const { added, hidden, isCompacted } = contents;
-  const entries = added.entries.map((entry) =>
-    entry.document && erased.has(entry.document.id) ? { ...entry, document: null } : entry,
-  );
-  const { before, after } = contents.hiddenBy;
-  return [
-    { delete: isCompacted ? before : hidden },
-    ...(isCompacted ? [{ compact: true } as const, { delete: after }] : []),
-    { add: entries },
-  ];
 }
 
 /** Throws InvalidInputError: there is no such row. */

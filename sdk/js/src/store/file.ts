@@ -4,8 +4,8 @@
  */
 
 import { readFile } from "node:fs/promises";
-import { ArtifactError } from "../errors.js";
-import { eraseFile, inTurn, removeLeft, replaceFile } from "../files/replace.js";
+import { ArtifactError, StorageFullError } from "../errors.js";
+import { eraseFile, inTurn, isFull, removeLeft, replaceFile } from "../files/replace.js";
 import { type Change, changed, changes, checkKept, type Kept, newState, type StoreBackend } from "./backend.js";
 
 /** The store in the file at this path; it and its folder are made where they are not there. */
@@ -50,10 +50,10 @@ export class FileBackend implements StoreBackend {
     try {
       await this.#write(kept);
     } catch (error) {
-      if (!erases || !isFull(error)) throw error;
+      if (!erases || !(error instanceof StorageFullError)) throw error;
       await this.#explained(() => eraseFile(this.name));
       await this.#write(kept).catch((again: unknown) => {
-        if (!isFull(again)) throw again;
+        if (!(again instanceof StorageFullError)) throw again;
       });
     }
   }
@@ -69,19 +69,13 @@ export class FileBackend implements StoreBackend {
       return await work();
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      throw new ArtifactError(
+      throw new (isFull(error) ? StorageFullError : ArtifactError)(
         `the query store ${this.name} cannot be used (${reason}); expected a file that may be ` +
           "written and space for it; nothing was changed",
         { cause: error },
       );
     }
   }
-}
-
-/** Whether there was no space: by what `#explained` made of it. */
-function isFull(error: unknown): boolean {
-  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
-  return code === "ENOSPC" || code === "EDQUOT";
 }
 
 /** What is in a file; with rows and state of any kind, which `checkKept` looks at. */

@@ -5,7 +5,8 @@
  * out of reach of a page: that is what the device's encryption is for.
  */
 
-import { begun, Connection, deleteDatabase, done, ended, explained, isFull } from "../indexed_db.js";
+import { begun, Connection, deleteDatabase, done, ended, explained } from "../indexed_db.js";
+import { StorageFullError } from "../errors.js";
 import { type Change, changed, changes, checkKept, type Kept, newState, type Row, type StoreBackend, type StoreState } from "./backend.js";
 
 const VERSION = 1;
@@ -34,7 +35,7 @@ export class IndexedDbBackend implements StoreBackend {
       });
     } catch (error) {
       const tried = last as { kept: Kept; change: Change<T> } | null;
-      if (!tried?.change.erases || !isFull(error)) throw error;
+      if (!tried?.change.erases || !(error instanceof StorageFullError)) throw error;
       return this.#eraseWithoutSpace(work, tried.kept, tried.change);
     }
   }
@@ -94,7 +95,7 @@ export class IndexedDbBackend implements StoreBackend {
         return isNew ? { result: change.result, state, put: rows, made } : work(found);
       });
     } catch (error) {
-      if (!isFull(error)) throw error;
+      if (!(error instanceof StorageFullError)) throw error;
       await this.destroy();
       return change.result;
     }

@@ -103,7 +103,9 @@ function indexMethods(encoderOf: (id: number) => Encoder): Methods {
       const { spaceId, dimension, size } = index;
       return { id, spaceId, dimension, size };
     },
-    search: (_, id: number, query: string | VectorLike, options: SearchOptions) => opened(id).search(query, options),
+    search: (_, id: number, query: string | VectorLike, options: SearchOptions) =>
+      changed(id, (index) => index.search(query, options)), // which takes up what other tabs changed
+    refreshIndex: (_, id: number) => changed(id, (index) => index.refresh()),
     getDocument: (_, id: number, document: string) => opened(id).get(document) ?? null,
     addDocuments: (
       { signal, notify }: Context,
@@ -154,13 +156,17 @@ export class WorkerIndex {
     return new WorkerIndex(caller, (await caller.call("openIndex", args, { signal, onMessage })) as IndexInfo);
   }
 
-  /** Documents that can be found, after the last change made here. */
+  /** Documents that can be found, as of the last call. */
   get size(): number {
     return this.#size;
   }
 
   async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
-    return (await this.#caller.call("search", [this.#id, query, options])) as Hit[];
+    return (await this.#changed("search", [query, options])) as Hit[];
+  }
+
+  async refresh(): Promise<boolean> {
+    return (await this.#changed("refreshIndex", [])) as boolean;
   }
 
   async get(id: string): Promise<Document | undefined> {

@@ -1,7 +1,7 @@
 /** Changes in a file, for Node and Electron's main process. */
 import { open, readFile } from "node:fs/promises";
-import { ArtifactError } from "../errors.js";
-import { inTurn, removeLeft, replaceFile, writeAll } from "../files/replace.js";
+import { ArtifactError, StorageFullError } from "../../errors.js";
+import { inTurn, isFull, removeLeft, replaceFile, writeAll } from "../../files/replace.js";
 import {
   BEGINNING,
   type ChangeStore,
@@ -46,7 +46,7 @@ export class FileChanges implements ChangeStore {
     });
   }
 
-  private async written(): Promise<Written> {
+  async state(): Promise<Written> {
     try {
       const file = await open(this.name, "r");
       try {
@@ -65,7 +65,7 @@ export class FileChanges implements ChangeStore {
   /** Do `work` on the file in this state. */
   private changed(known: Written, work: () => Promise<void>): Promise<void> {
     return inTurn(this.name, async () => {
-      checkWritten(this.name, await this.written(), known);
+      checkWritten(this.name, await this.state(), known);
       try {
         await work();
       } catch (error) {
@@ -76,7 +76,8 @@ export class FileChanges implements ChangeStore {
 
   private failed(error: unknown): ArtifactError {
     const reason = error instanceof Error ? error.message : String(error);
-    return new ArtifactError(`${this.name}: ${reason}; the index is as it was`, { cause: error });
+    const kind = isFull(error) ? StorageFullError : ArtifactError;
+    return new kind(`${this.name}: ${reason}; the index is as it was`, { cause: error });
   }
 }
 

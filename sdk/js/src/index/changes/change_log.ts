@@ -19,13 +19,13 @@ import {
   CorruptArtifactError,
   SpaceMismatchError,
   UnsupportedVersionError,
-} from "../errors.js";
-import { concatenated, randomName } from "../files/bytes.js";
-import { decodeUtf8, encodeUtf8 } from "../utf8.js";
-import { type Added, analyzed } from "./added.js";
-import { crc32 } from "../files/zip.js";
-import { checkDocument, isObject } from "./document.js";
-import { rowBytes } from "./vectors/vectors.js";
+} from "../../errors.js";
+import { concatenated, randomName } from "../../files/bytes.js";
+import { decodeUtf8, encodeUtf8 } from "../../utf8.js";
+import { type Added, analyzed } from "../added.js";
+import { crc32 } from "../../files/zip.js";
+import { checkDocument, isObject } from "../document.js";
+import { rowBytes } from "../vectors/vectors.js";
 
 const FORMAT = "pocketquery-changes";
 const VERSION = 2;
@@ -49,8 +49,23 @@ export interface Space {
 export function encodeLog(space: Space, changes: readonly Change[]): Uint8Array {
   // Earlier releases read what has nothing new in it.
   const version = changes.some((change) => "compact" in change) ? VERSION : 1;
-  const named = encodeRecord({ delete: [], log: randomName() }, []);
-  return concatenated([encodeHead(space, version), named, ...changes.map(encodeChange)]);
+  return concatenated([encodeHead(space, version), encodeName(), ...changes.map(encodeChange)]);
+}
+
+/** The bytes of the record that tells a log from every other. */
+export function encodeName(): Uint8Array {
+  return encodeRecord({ delete: [], log: randomName() }, []);
+}
+
+/** Whole records, one by one. */
+export function recordsIn(bytes: Uint8Array): Uint8Array[] {
+  const records: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const end = at + FRAME + viewOf(bytes).getUint32(at, true);
+    records.push(bytes.subarray(at, end));
+    at = end;
+  }
+  return records;
 }
 
 /** The bytes of one more change. */
@@ -63,6 +78,7 @@ export function encodeChange(change: Change): Uint8Array {
 /**
  * The changes in a log.
  * @param file how an error calls it
+ * @param from where to begin: after whole records that are known
  * @returns the changes, and how many bytes are whole records: what follows was cut off
  * @throws CorruptArtifactError damaged in its middle, or no log
  * @throws UnsupportedVersionError a newer version of the format
@@ -72,9 +88,10 @@ export function decodeLog(
   bytes: Uint8Array,
   space: Space,
   file: string,
+  from = 0,
 ): { changes: Change[]; whole: number } {
   const changes: Change[] = [];
-  let at = 0;
+  let at = from;
   for (;;) {
     const payload = payloadAt(bytes, at);
     if (!payload) break;
