@@ -46,10 +46,10 @@ test("the packed files and their sizes", () => {
   assert.ok(code < MOST_CODE, `${code} bytes packed beside the bundle`);
   for (const name of ["pocketquery.min.js", "pocketquery.worker.min.js"]) {
     const size = gzipSync(readFileSync(join(PACKAGE, "dist", name))).length;
-    assert.ok(size < 47_000, `${name} has ${size} bytes, compressed`);
+    assert.ok(size < 47_500, `${name} has ${size} bytes, compressed`);
   }
   const search = gzipSync(readFileSync(join(PACKAGE, "dist", "pocketquery.search.worker.min.js"))).length;
-  assert.ok(search < 74_000, `the worker with an index has ${search} bytes, compressed`);
+  assert.ok(search < 77_500, `the worker with an index has ${search} bytes, compressed`);
 });
 
 function sum(sizes: readonly number[]): number {
@@ -67,7 +67,7 @@ test("the built-in bundle is Python's, and opens without being named", async () 
   assert.deepEqual(mine, readFileSync(join(PACKAGE, "..", "default", "manifest.json")));
 });
 
-const MOST_CODE = 680_000; // bytes packed, beside the bundle: five builds, their types, and one for `require`
+const MOST_CODE = 700_000; // bytes packed, beside the bundle: five builds, their types, and one for `require`
 
 async function bundled(code: string): Promise<number> {
   const { outputFiles } = await build({
@@ -95,7 +95,7 @@ test("a bundler leaves out what is not used", async () => {
   assert.ok(learning > 15_000, `${learning} bytes for training, which the encoder does without`);
   assert.ok(learning < 80_000, `${learning} bytes for training`);
   const search = await bundled('import { openIndex } from "pocketquery/index"; console.log(openIndex)');
-  assert.ok(search < 90_000, `${search} bytes for an index`);
+  assert.ok(search < 96_000, `${search} bytes for an index`);
   const store = await bundled('import { QueryStore } from "pocketquery/store"; console.log(QueryStore)');
   assert.ok(store < 20_000, `${store} bytes for the query store`);
 });
@@ -116,9 +116,10 @@ test("what comes of others is in files with its licence, and in private rounds a
   }
   const { dependencies = {} } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as { dependencies?: object };
   assert.deepEqual(dependencies, {});
+  // With the classes of characters, 12 KB, which not every engine knows.
   const gateway = await bundled('import { Participation, Device } from "pocketquery/gateway"; console.log(Participation, Device)');
   const secure = await bundled('import { Participant } from "pocketquery/secure"; console.log(Participant)');
-  assert.ok(gateway < 71_000, `${gateway} bytes for plain rounds`);
+  assert.ok(gateway < 72_000, `${gateway} bytes for plain rounds`);
   assert.ok(secure < 75_000, `${secure} bytes for private rounds`);
 });
 
