@@ -1,5 +1,5 @@
 /**
- * `node scripts/unicode_classes.mjs`: src/unicode_classes.ts, the classes of characters that this Node
+ * `node scripts/unicode_classes.mjs`: src/tokenizer/unicode_classes.ts, the classes of characters that this Node
  * knows. Written down, because Hermes cannot read \p{...} and each engine has a Unicode of its own.
  */
 
@@ -31,7 +31,7 @@ export function steps(name) {
 export function classesModule() {
   const head =
     `/** Classes of characters in Unicode ${process.versions.unicode}; written by scripts/unicode_classes.mjs. */\n\n` +
-    'import { CharacterClass } from "./tokenizer/character_class.js";\n';
+    'import { CharacterClass } from "./character_class.js";\n';
   const parts = Object.entries(CLASSES).map(([constant, [name, meaning]]) => {
     const lines = steps(name).match(/.{1,92}(?: |$)/g).map((line) => `    "${line}"`);
     return `\n/** ${meaning}. */\nexport const ${constant} = /* @__PURE__ */ CharacterClass.ofSteps(\n${lines.join(" +\n")},\n);\n`;
@@ -40,5 +40,5 @@ export function classesModule() {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  writeFileSync(fileURLToPath(new URL("../src/unicode_classes.ts", import.meta.url)), classesModule());
+  writeFileSync(fileURLToPath(new URL("../src/tokenizer/unicode_classes.ts", import.meta.url)), classesModule());
 }

@@ -8,7 +8,7 @@
  */
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
-import { Turns } from "./cancelling.js";
+import { Turns } from "./platform/cancelling.js";
 import type { AdapterTensors } from "./bundle/adapter_tensors.js";
 import { CorruptArtifactError, InvalidInputError, MissingExtraError, PocketQueryError } from "./errors.js";
 import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";

@@ -1,6 +1,6 @@
 /** Opening a bundle for encoding, and checking one whole. */
 
-import { throwIfAborted } from "./cancelling.js";
+import { throwIfAborted } from "./platform/cancelling.js";
 import { Bundle, type BundleOptions } from "./bundle/bundle.js";
 import { Encoder, type EncoderOptions } from "./encoder.js";
 import { checkSource, type FileSource } from "./files/source.js";

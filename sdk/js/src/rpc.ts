@@ -3,7 +3,7 @@
  * Errors of ours keep their class, an AbortSignal its effect, and progress its way.
  */
 
-import { reasonOf, throwIfAborted } from "./cancelling.js";
+import { reasonOf, throwIfAborted } from "./platform/cancelling.js";
 import { ERROR_CLASSES, InvalidInputError, PocketQueryError } from "./errors.js";
 
 /** A Worker, a MessagePort, or a worker's own global object. */

@@ -5,7 +5,7 @@
  * id, the encoder to the rounding of its processor.
  */
 
-import { throwIfAborted } from "../cancelling.js";
+import { throwIfAborted } from "../platform/cancelling.js";
 import type { Encoder } from "../encoder.js";
 import { CorruptArtifactError } from "../errors.js";
 import { Fields } from "../fields.js";

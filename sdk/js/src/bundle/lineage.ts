@@ -6,7 +6,7 @@
  * that grows. Python's `sdk/bundle/lineage.py`; where what was followed is kept is the app's to say.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { CorruptArtifactError, RollbackError, SignatureError, SpaceMismatchError } from "../errors.js";
 import { repr, shortened } from "../python_text.js";
 import { ENCODER_FILE, type Manifest } from "./manifest.js";

@@ -9,7 +9,7 @@ import type { Json } from "../json.js";
 import { byCodePoint, repr, shortened } from "../python_text.js";
 import { encodeUtf8 } from "../utf8.js";
 import { hexadecimal } from "./signature.js";
-import { DIGITS } from "../unicode_classes.js";
+import { DIGITS } from "../tokenizer/unicode_classes.js";
 
 const FORMAT = "pocketquery-statement";
 const VERSION = 1;

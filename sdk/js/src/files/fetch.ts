@@ -1,6 +1,6 @@
 /** Files under an address, for pages and everything else that has `fetch`. */
 
-import { throwIfAborted } from "../cancelling.js";
+import { throwIfAborted } from "../platform/cancelling.js";
 import { concatenated } from "./bytes.js";
 import { ArtifactError, type ArtifactNotFoundError, InvalidInputError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";

@@ -2,7 +2,7 @@
 
 import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { throwIfAborted } from "../cancelling.js";
+import { throwIfAborted } from "../platform/cancelling.js";
 import { CorruptArtifactError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 

@@ -1,6 +1,6 @@
 /** Files held in memory: what a page was given, unpacked, or made itself. */
 
-import { throwIfAborted } from "../cancelling.js";
+import { throwIfAborted } from "../platform/cancelling.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
 
 /** The files of a map from name to bytes. The bytes are shared, not copied. */

@@ -7,7 +7,7 @@
  * same on all devices.
  */
 
-import { reasonOf, throwIfAborted } from "../cancelling.js";
+import { reasonOf, throwIfAborted } from "../platform/cancelling.js";
 import { concatenated } from "../files/bytes.js";
 import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
 import { Fields } from "../fields.js";

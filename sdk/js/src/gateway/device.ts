@@ -3,7 +3,7 @@
  * `client/device.py`. It knows no transport: an offer comes in, an answer goes out.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import type { AdapterRelease } from "../bundle/adapter.js";
 import type { AdapterTensor, AdapterTensors } from "../bundle/adapter_tensors.js";
 import type { Manifest } from "../bundle/manifest.js";

@@ -8,7 +8,7 @@
  * the device alone decides whether it is among the first.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { type AdapterRelease, checkFits, parseAdapter, readAdapter } from "../bundle/adapter.js";
 import { checkLineageBelongs, follow, parseLineage } from "../bundle/lineage.js";
 import { ENCODER_FILE, type Manifest } from "../bundle/manifest.js";

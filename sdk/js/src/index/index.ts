@@ -10,8 +10,8 @@
  * {@link ChangeStore} and is merged at search, so that the results are those of a Python index to
  * which the same was done.
  */
-import { fromEnd } from "../lists.js";
-import { breathe, throwIfAborted } from "../cancelling.js";
+import { fromEnd } from "../platform/lists.js";
+import { breathe, throwIfAborted } from "../platform/cancelling.js";
 import { ChangedElsewhereError, InvalidInputError, PocketQueryError, SpaceMismatchError } from "../errors.js";
 import type { FileSource, Progress } from "../files/source.js";
 import { kindOf, repr, show } from "../python_text.js";

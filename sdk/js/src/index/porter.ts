@@ -4,7 +4,7 @@
  * It works on the bytes of UTF-8, so that what the lengths mean beyond ASCII is the same. A word is
  * a text whose characters are those bytes.
  */
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 
 const SHORTEST = 3; // bytes; shorter and longer words are left as they are
 const LONGEST = 64;

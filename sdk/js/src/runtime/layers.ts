@@ -1,6 +1,6 @@
 /** What an encoder is made of: products with weights, attention, and what puts vectors on one scale. */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { axisOf, FLOAT, INT32, INT8, type Memory, type NdArray, shown, sizeOf, UINT8 } from "./memory.js";
 import type { Constant, GraphNode } from "./onnx_graph.js";
 import { floats, type Inputs, needed, numberOf, type Operator, type Preparation } from "./operator.js";

@@ -1,6 +1,6 @@
 /** Layouts of bytes: cut into pieces of known lengths, or refused; and bitmaps. */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { CorruptArtifactError } from "../errors.js";
 import { copied } from "../files/bytes.js";
 

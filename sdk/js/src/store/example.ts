@@ -3,7 +3,7 @@
 import { InvalidInputError } from "../errors.js";
 import { kindOf, repr } from "../python_text.js";
 import { checkText } from "../texts.js";
-import { LETTERS, NUMBERS } from "../unicode_classes.js";
+import { LETTERS, NUMBERS } from "../tokenizer/unicode_classes.js";
 import { encodeUtf8 } from "../utf8.js";
 
 export interface Example {

@@ -7,7 +7,7 @@
  * the device: only the local training reads it.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { ArtifactError, InvalidInputError } from "../errors.js";
 import { randomName } from "../files/bytes.js";
 import { isBlank, kindOf, repr } from "../python_text.js";

@@ -5,7 +5,7 @@
  * token says whether it must stand alone and whether it swallows the white space beside it.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { isWellFormed } from "../utf8.js";
 import { WORD_CHARACTERS } from "./unicode_tables.js";
 

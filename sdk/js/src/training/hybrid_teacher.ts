@@ -4,7 +4,7 @@
  * softmax of its hybrid score says, teaches that ranking.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { InvalidInputError } from "../errors.js";
 import type { Batches } from "./batches.js";
 import { type DocumentVectors, withRandom } from "./documents.js";

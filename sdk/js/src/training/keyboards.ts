@@ -6,7 +6,7 @@
  * and the rows are shifted as on a physical board, so two keys are neighbours when they touch.
  */
 
-import { MARKS } from "../unicode_classes.js";
+import { MARKS } from "../tokenizer/unicode_classes.js";
 
 const ROW_SHIFTS = [0, 0.25, 0.75];
 

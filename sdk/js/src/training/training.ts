@@ -6,7 +6,7 @@
  * as thumbs type it, must rank them as the target network does on the clean one.
  */
 
-import { breathe } from "../cancelling.js";
+import { breathe } from "../platform/cancelling.js";
 import type { AdapterTensor, AdapterTensors } from "../bundle/adapter_tensors.js";
 import { InvalidInputError, SpaceMismatchError } from "../errors.js";
 import type { Example } from "../store/example.js";

@@ -3,7 +3,7 @@
  * bytes to the last bit. So norms are summed as numpy sums (pairwise) and then exactly.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import type { AdapterTensors } from "../bundle/adapter_tensors.js";
 import type { RawTensor } from "../bundle/safetensors.js";
 import { InvalidInputError } from "../errors.js";

@@ -4,11 +4,11 @@
  * far as both know the characters.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { InvalidInputError } from "../errors.js";
 import { isBlank } from "../python_text.js";
 import { checkText } from "../texts.js";
-import { LETTERS, MARKS } from "../unicode_classes.js";
+import { LETTERS, MARKS } from "../tokenizer/unicode_classes.js";
 import { compose, isSyllable, keystrokes } from "./hangul.js";
 import { neighbours } from "./keyboards.js";
 import type { Random } from "./random.js";

@@ -7,14 +7,14 @@
  * and two heavy ones, each derived from its light one.
  */
 
-import { fromEnd } from "../lists.js";
+import { fromEnd } from "../platform/lists.js";
 import { InvalidInputError } from "../errors.js";
 import { isBlank, repr, stripped } from "../python_text.js";
 import { checkText } from "../texts.js";
 import { compose, isSyllable, keystrokes } from "./hangul.js";
 import type { Random } from "./random.js";
 import { mistype } from "./typing_noise.js";
-import { LETTERS, LOWERCASE, MARKS, NUMBERS, UPPERCASE } from "../unicode_classes.js";
+import { LETTERS, LOWERCASE, MARKS, NUMBERS, UPPERCASE } from "../tokenizer/unicode_classes.js";
 
 /** What makes views of queries. Equal generators give equal views. */
 export interface Augmenter {

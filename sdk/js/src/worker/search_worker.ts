@@ -4,7 +4,7 @@
  * `pocketquery/search-worker-script` is one that is ready.
  */
 
-import { throwIfAborted } from "../cancelling.js";
+import { throwIfAborted } from "../platform/cancelling.js";
 import type { Key } from "../bundle/signature.js";
 import type { Encoder } from "../encoder.js";
 import { InvalidInputError } from "../errors.js";

@@ -3,7 +3,7 @@
  * thread. The page makes the worker; `pocketquery/worker-script` is one that is ready.
  */
 
-import { throwIfAborted } from "../cancelling.js";
+import { throwIfAborted } from "../platform/cancelling.js";
 import { DEFAULT_BUNDLE } from "../default_bundle.js";
 import type { AdapterSource, EncodeOptions, Encoder } from "../encoder.js";
 import { InvalidInputError } from "../errors.js";

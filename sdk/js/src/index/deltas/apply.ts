@@ -1,5 +1,5 @@
 /** From an index to the next version of it, in memory: the publisher's files stay as they are. */
-import { fromEnd } from "../../lists.js";
+import { fromEnd } from "../../platform/lists.js";
 import type { Key } from "../../bundle/signature.js";
 import {
   ArtifactError,

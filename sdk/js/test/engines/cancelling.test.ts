@@ -5,8 +5,8 @@ import type { Encoder } from "pocketquery";
 import { MemoryChanges, openIndex } from "pocketquery/index";
 import { FolderSource, load, verify } from "pocketquery/node";
 import * as onnxruntime from "pocketquery/runtime";
-import { Turns } from "../dist/cancelling.js";
-import { FIXTURES } from "./fixtures.js";
+import { Turns } from "../../dist/platform/cancelling.js";
+import { FIXTURES } from "../fixtures.js";
 
 const TEXTS = Array.from({ length: 400 }, (_, i) => `remember to water the plants in room ${i}`);
 const DOCUMENTS = TEXTS.map((text, i) => ({ id: `d${i}`, text }));

@@ -1,6 +1,6 @@
 /** Classes of characters in Unicode 17.0; written by scripts/unicode_classes.mjs. */
 
-import { CharacterClass } from "./tokenizer/character_class.js";
+import { CharacterClass } from "./character_class.js";
 
 /** Letters of all scripts. */
 export const LETTERS = /* @__PURE__ */ CharacterClass.ofSteps(

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { CharacterClass } from "../dist/tokenizer/character_class.js";
-import * as classes from "../dist/unicode_classes.js";
-import { decodeLoosely, decodeUtf8, encodeUtf8, PLAIN } from "../dist/utf8.js";
-import { PACKAGE } from "./fixtures.js";
+import type { CharacterClass } from "../../dist/tokenizer/character_class.js";
+import * as classes from "../../dist/tokenizer/unicode_classes.js";
+import { decodeLoosely, decodeUtf8, encodeUtf8, PLAIN } from "../../dist/utf8.js";
+import { PACKAGE } from "../fixtures.js";
 
 const NAMES = { LETTERS: "L", MARKS: "M", NUMBERS: "N", DIGITS: "Nd", UPPERCASE: "Uppercase", LOWERCASE: "Lowercase" };
 
@@ -21,7 +21,7 @@ test("the classes of characters are Unicode's", () => {
       const character = String.fromCodePoint(point);
       if (found.has(point) !== pattern.test(character) && !unassigned.test(character)) others.push(point.toString(16));
     }
-    const file = readFileSync(join(PACKAGE, "src", "unicode_classes.ts"), "utf8");
+    const file = readFileSync(join(PACKAGE, "src", "tokenizer", "unicode_classes.ts"), "utf8");
     const written = Number(/in Unicode ([\d.]+)/.exec(file)?.[1]);
     if (Number(process.versions["unicode"]) <= written) assert.deepEqual(others, [], constant);
   }
