@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { type Fetch, FetchSource, ZipSource } from "pocketquery";
 import { MemoryChanges, openIndex } from "pocketquery/index";
 import { load } from "pocketquery/node";
-import { openSource } from "pocketquery/web";
+import { load as loadPage, openSource } from "pocketquery/web";
 import { unpacked } from "./index/data.js";
 import { CONFORMANCE, EXPECTED, FIXTURES } from "./fixtures.js";
 
@@ -103,6 +103,11 @@ test("what is in the place of a file is an error that says so", async () => {
     const source = new FetchSource("https://example.org/index", async () => response);
     await assert.rejects(openIndex(source), { message });
   }
+});
+
+test("the page's own bundle in Node, where fetch reads no files", async () => {
+  const message = /manifest\.json could not be fetched from file:.*default\/manifest\.json: .* in Node take pocketquery\/node/;
+  await assert.rejects(loadPage(), { name: "ArtifactError", message });
 });
 
 test("files under names of their own, as bundlers give them, some inlined", async () => {

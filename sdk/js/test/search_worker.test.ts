@@ -109,6 +109,11 @@ test("an encoder comes of the same worker, or a promise of it", async () => {
 
 test("what cannot be sent to the worker is an error of ours", async () => {
   await withWorker(async (port) => {
+    const message = /^the (bundle|index) is a \w+, expected an address, an object with the address of each file, or a Map/;
+    for (const wrong of [source("base"), {}, 5] as never[]) {
+      await assert.rejects(WorkerEncoder.load(port, { bundle: wrong }), { name: "InvalidInputError", message });
+      await assert.rejects(WorkerIndex.open(port, { index: wrong }), { name: "InvalidInputError", message });
+    }
     const index = await WorkerIndex.open(port, { index: files("base") });
     const filter = { year: () => 1999 } as never;
     const refused = { name: "InvalidInputError", message: /^search: an argument cannot be sent to the worker/ };

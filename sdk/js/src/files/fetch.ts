@@ -94,7 +94,8 @@ export class FetchSource implements FileSource {
       response = address.startsWith("data:") ? inlined(address) : await this.#fetch(address, init);
     } catch (error) {
       throwIfAborted(init.signal);
-      throw this.#failed(file, error);
+      const isOnDisk = address.startsWith("file:");
+      throw this.#failed(file, isOnDisk ? new Error("fetch reads no files of a disk; in Node take pocketquery/node") : error);
     }
     if (response.ok || response.status === accepted) return response;
     if (response.status === 404 || response.status === 410) return null;

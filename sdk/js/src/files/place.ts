@@ -1,5 +1,7 @@
 /** Where a page's bundle or index lies: an address, an address for each file, or a source. */
 
+import { InvalidInputError } from "../errors.js";
+import { kindOf } from "../python_text.js";
 import { absolute, type Addresses, FetchSource } from "./fetch.js";
 import { MemorySource } from "./memory.js";
 import { checkSource, type FileSource, type Progress } from "./source.js";
@@ -33,19 +35,27 @@ export async function openSource(
   return ZipSource.open(new MemorySource({ [file]: bytes }), file, address);
 }
 
-function isAddresses(place: Place): place is Addresses {
+function isAddresses(place: unknown): place is Addresses {
   if (typeof place !== "object" || place === null || place instanceof URL || "read" in place) return false;
   const values = Object.values(place);
   return values.length > 0 && values.every((value) => typeof value === "string" || value instanceof URL);
 }
 
 /** A place that can be sent to a worker: addresses, or the files themselves by name. */
-export type Sendable = string | Addresses | ReadonlyMap<string, Uint8Array>;
+export type Sendable = string | URL | Addresses | ReadonlyMap<string, Uint8Array>;
 
-/** `place` with whole addresses: a relative one is the page's, not that of the worker's script. */
-export function sendable(place: Sendable): Sendable {
-  if (typeof place === "string") return absolute(place).href;
+/**
+ * `place` with whole addresses: a relative one is the page's, not that of the worker's script.
+ * @throws InvalidInputError it is none that can be sent; an error calls it `name`
+ */
+export function sendable(place: Sendable, name: string): Sendable {
+  if (typeof place === "string" || place instanceof URL) return absolute(String(place)).href;
   if (place instanceof Map) return place;
+  if (!isAddresses(place)) {
+    throw new InvalidInputError(
+      `${name} is ${kindOf(place)}, expected an address, an object with the address of each file, or a Map of files`,
+    );
+  }
   return Object.fromEntries(Object.entries(place).map(([file, address]) => [file, absolute(String(address)).href]));
 }
 

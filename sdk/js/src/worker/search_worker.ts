@@ -151,7 +151,7 @@ export class WorkerIndex {
     const encoder = await given;
     const caller = new Caller(worker);
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
-    const placed = { ...sent, index: sent.index === null ? null : sendable(sent.index) };
+    const placed = { ...sent, index: sent.index === null ? null : sendable(sent.index, "the index") };
     const args = [placed, encoder === undefined ? null : WorkerEncoder.idIn(worker, encoder)];
     return new WorkerIndex(caller, (await caller.call("openIndex", args, { signal, onMessage })) as IndexInfo);
   }

@@ -139,7 +139,7 @@ function listening({ signal, notify }: Context, options: EncodeOptions): EncodeO
 
 /** The options with the bundle as the page names it: the worker's own address is another. */
 function sent(options: WorkerLoadOptions): WorkerLoadOptions {
-  return { ...options, bundle: sendable(options.bundle ?? DEFAULT_BUNDLE) };
+  return { ...options, bundle: sendable(options.bundle ?? DEFAULT_BUNDLE, "the bundle") };
 }
 
 /** What comes of loading: how later calls name the encoder, and what it says of itself. */
