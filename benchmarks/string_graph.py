@@ -37,12 +37,12 @@ from pocketquery.export.string_graph.graph import (
     build_string_graph,
     extensions_version,
 )
-from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.tokenizers.bert_unicode import REORDERED
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.corpus import Query, read_queries
+from pocketquery.server.modeling.tokenizer_file import TokenizerFile
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST, RANKED, TIMED = 0.999, 2000, 300

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 
 from pocketquery.client.views.typing_noise import mistype
 from pocketquery.sdk.arrays import Integers
+from pocketquery.server.objectives.objective import tokenize
 
 __all__ = ["Batch", "BatchStream"]
 
@@ -48,7 +49,7 @@ class BatchStream(Dataset[Batch]):
 
     Args:
         texts: the training texts, clean.
-        tokenizer: the student's Hugging Face tokenizer.
+        tokenizer: the student's.
         batch_size: texts a batch; the incomplete last batch of an epoch is left out.
         max_length: tokens a text is truncated to.
         seed: of order and noise.
@@ -70,10 +71,9 @@ class BatchStream(Dataset[Batch]):
         prompt: str = "",
     ) -> None:
         self.texts = texts
-        # Its own copy: padding and truncation are settings of the tokenizer itself.
-        self._tokenizer = copy.deepcopy(tokenizer.backend_tokenizer)
-        self._tokenizer.enable_truncation(max_length)
-        self._tokenizer.enable_padding(pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token)
+        # Its own copy: padding and truncation are settings of a fast tokenizer itself.
+        self._tokenizer = copy.deepcopy(tokenizer)
+        self._max_length = max_length
         self.batch_size = min(batch_size, len(texts))
         self.seed = seed
         self.typo_share = typo_share
@@ -90,10 +90,8 @@ class BatchStream(Dataset[Batch]):
         rows = self._current[1][place]
         rng = random.Random(f"{self.seed}/{step}")
         texts = [self.prompt + self._view(self.texts[row], rng) for row in rows]
-        encoded = self._tokenizer.encode_batch_fast(texts)
-        ids = np.array([one.ids for one in encoded], np.int64)  # (batch, length)
-        mask = np.array([one.attention_mask for one in encoded], np.int64)
-        return Batch(torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(rows))
+        ids, mask = tokenize(self._tokenizer, texts, self._max_length)  # (batch, length)
+        return Batch(ids, mask, torch.from_numpy(rows))
 
     def _view(self, text: str, rng: random.Random) -> str:
         if rng.random() >= self.typo_share:

@@ -16,6 +16,7 @@ from pocketquery.distill.student import alignment_head
 from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.device_tokenizer import device_tokenizer
 from pocketquery.server.modeling.word2vec import WordVectors
 from pocketquery.server.objectives.objective import tokenize
 
@@ -216,7 +217,7 @@ def with_alignment_head(
     below = copy.deepcopy(encoder.head) if encoder.head is not None else ()
     return SentenceEncoder(
         copy.deepcopy(encoder.backbone),
-        copy.deepcopy(encoder.tokenizer),
+        device_tokenizer(copy.deepcopy(encoder.tokenizer)),
         pooling=encoder.pooling,
         head=nn.Sequential(*below, *head),
         prompts=encoder.prompts,

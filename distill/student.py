@@ -22,6 +22,7 @@ from pocketquery.distill.pruning.width_pruning import (
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, whole
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.device_tokenizer import device_tokenizer
 
 __all__ = [
     "PRESETS",
@@ -185,7 +186,7 @@ def build_student(
     tokenizer.padding_side = "right"
     student = SentenceEncoder(
         backbone,
-        tokenizer,
+        device_tokenizer(tokenizer),
         pooling=teacher.pooling,
         head=head,
         prompts=teacher.prompts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,14 @@ def electra_teacher() -> SentenceEncoder:
     return SentenceEncoder(model, tokenizer, max_length=48, name="tiny-electra")
 
 
-def xlmr_teacher(folder: Path, layers: int = 2, width: int = 64) -> SentenceEncoder:
-    """A randomly drawn XLM-R teacher over a sentencepiece model trained into ``folder``."""
+def xlmr_teacher(
+    folder: Path, layers: int = 2, width: int = 64, texts: Sequence[str] = ()
+) -> SentenceEncoder:
+    """A randomly drawn XLM-R teacher over a sentencepiece model trained into ``folder``, of
+    sentences and ``texts``."""
     folder.mkdir(parents=True, exist_ok=True)
     corpus = folder / "corpus.txt"
-    corpus.write_text("\n".join(sentences()), encoding="utf-8")
+    corpus.write_text("\n".join([*sentences(), *texts]), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
         input=str(corpus),
         model_prefix=str(folder / "sentencepiece.bpe"),

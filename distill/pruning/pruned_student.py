@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import json
-import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +14,9 @@ from torch import nn
 from pocketquery.distill.pruning.vocabulary import prune_vocabulary, slice_embeddings
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.device_tokenizer import device_tokenizer
 from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
+from pocketquery.server.modeling.tokenizer_file import TokenizerFile, tokenizer_file
 
 __all__ = ["prune_student", "vocabulary_source"]
 
@@ -51,10 +50,10 @@ def prune_student(
     Raises:
         UnknownModelError: the vocabulary is of another kind.
     """
-    kind, source = vocabulary_source(student.tokenizer)
+    file = vocabulary_source(student.tokenizer)
     pruned = prune_vocabulary(
-        source,
-        kind,
+        file.data,
+        file.kind,
         texts,
         target_size=target_size,
         coverage=coverage,
@@ -63,7 +62,7 @@ def prune_student(
     table = student.backbone.get_input_embeddings()
     kept = torch.from_numpy(pruned.kept)
     rows = slice_embeddings(table.weight.detach(), kept.numpy())
-    student.tokenizer = _tokenizer_from(student.tokenizer, kind, pruned.tokenizer_file)
+    student.tokenizer = _tokenizer_from(student.tokenizer, file.kind, pruned.tokenizer_file)
     padding = student.tokenizer.pad_token_id
     smaller = nn.Embedding(rows.shape[0], rows.shape[1], padding_idx=padding)
     smaller.weight.data.copy_(rows)
@@ -95,36 +94,20 @@ def _cut_positions(student: SentenceEncoder) -> None:
     config.max_position_embeddings = rows
 
 
-def vocabulary_source(tokenizer: Any) -> tuple[str, bytes]:
-    """Kind (``"wordpiece"`` or ``"sentencepiece"``) and file content of a tokenizer's vocabulary.
+def vocabulary_source(tokenizer: Any) -> TokenizerFile:
+    """The file of a tokenizer's vocabulary.
 
     Raises:
-        UnknownModelError: another kind, a sentencepiece tokenizer without its model file, or one
-            that does not number its pieces as XLM-R does.
+        UnknownModelError: neither WordPiece nor sentencepiece, a sentencepiece tokenizer without
+            its model file, or one that does not number its pieces as XLM-R does.
     """
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    kind = backend["model"]["type"]
-    if kind == "WordPiece":
-        return "wordpiece", json.dumps(backend, ensure_ascii=False).encode()
-    model_file = getattr(tokenizer, "vocab_file", None)
-    if kind == "Unigram" and not _is_xlm_roberta(tokenizer):
+    file = tokenizer_file(tokenizer)
+    if file.options.get("layout") == "plain":
         raise UnknownModelError(
             f"the sentencepiece vocabulary of a {type(tokenizer).__name__} numbers its pieces in a "
             f"way of its own; supported is XLM-R's, with {_XLM_ROBERTA_SPECIALS}"
         )
-    if kind == "Unigram" and model_file and Path(model_file).exists():
-        return "sentencepiece", Path(model_file).read_bytes()
-    raise UnknownModelError(
-        f"the tokenizer is of type {kind}; supported are WordPiece, and sentencepiece with its "
-        ".model file beside the weights"
-    )
-
-
-def _is_xlm_roberta(tokenizer: Any) -> bool:
-    return all(
-        tokenizer.convert_tokens_to_ids(token) == number
-        for token, number in _XLM_ROBERTA_SPECIALS.items()
-    )
+    return file
 
 
 def _tokenizer_from(old: Any, kind: str, source: bytes) -> Any:
@@ -133,10 +116,7 @@ def _tokenizer_from(old: Any, kind: str, source: bytes) -> Any:
     options |= {"model_max_length": old.model_max_length, **old.special_tokens_map}
     if kind == "wordpiece":
         return type(old)(tokenizer_object=Tokenizer.from_str(source.decode()), **options)
-    # The converter reads a file and save_pretrained copies it: it must live as long as any copy
-    # of the tokenizer may.
-    folder = tempfile.mkdtemp(prefix="pocketquery-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / "sentencepiece.bpe.model"
-    path.write_bytes(source)
-    return xlm_roberta_tokenizer(path, **options)
+    with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
+        path = Path(folder) / "tokenizer.model"
+        path.write_bytes(source)
+        return device_tokenizer(xlm_roberta_tokenizer(path, **options))

@@ -43,7 +43,6 @@ from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.string_graph.agreement import StringGraphReport, check_string_graph
 from pocketquery.export.string_graph.graph import build_string_graph, check_possible
-from pocketquery.export.tokenizer_file import TokenizerFile, tokenizer_file
 from pocketquery.export.training_step.parity import StepAgreement
 from pocketquery.export.training_step.training_step import (
     TrainingOptions,
@@ -67,6 +66,7 @@ from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
+from pocketquery.server.modeling.tokenizer_file import TokenizerFile, tokenizer_file
 
 __all__ = ["ExportOptions", "ExportReport", "export_bundle"]
 
@@ -204,6 +204,7 @@ def export_bundle(
         student = SentenceEncoder.load(student)
     if sentence_transformers is not None:
         student.check_kept(sentence_transformers)
+    student = student.with_device_ids()
     student.eval()
 
     # 1. The tokenizer first: it is cheap, and a vocabulary that cannot ship is found at once.

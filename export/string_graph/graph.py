@@ -20,12 +20,12 @@ from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import OUTPUT
 from pocketquery.export.string_graph.sentencepiece import add_sentencepiece
 from pocketquery.export.string_graph.wordpiece import EXTENSIONS, add_wordpiece, check_wordpiece
-from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import STRING_GRAPH_FILE, Manifest
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_bytes
+from pocketquery.server.modeling.tokenizer_file import TokenizerFile
 
 __all__ = ["StringGraph", "build_string_graph", "check_possible", "extensions_version"]
 

@@ -34,6 +34,11 @@ class SentencePieceTokenizer:
         known_pieces: pieces of the model numbered from here on become ``<unk>`` (a vocabulary that
             was pruned without changing how texts are cut); None knows all.
 
+    Attributes:
+        before, after: ids put around every text.
+        vocabulary_size: rows the embedding table needs.
+        unknown_id: the id of what cannot be spelled.
+
     Raises:
         CorruptArtifactError: ``data`` is no sentencepiece model, or not one for this layout.
         InvalidInputError: unknown ``layout``, ``known_pieces`` the model does not have, or
@@ -57,7 +62,7 @@ class SentencePieceTokenizer:
             self._set_xlm_roberta()
         else:
             self._set_plain()
-        self._room = max_length - len(self._before) - len(self._after)
+        self._room = max_length - len(self.before) - len(self.after)
         if self._room < 1:
             raise InvalidInputError(
                 f"max_length is {max_length}, expected at least {max_length - self._room + 1}: "
@@ -73,7 +78,7 @@ class SentencePieceTokenizer:
             )
         self.unknown_id = 3
         self._shift, self._model_unknown = 1, 0
-        self._before, self._after = [0], [2]
+        self.before, self.after = [0], [2]
         self.vocabulary_size = self._known + 2
         mask = AddedToken("<mask>", self.vocabulary_size - 1, lstrip=True)
         self._literals = AddedTokens(
@@ -84,14 +89,14 @@ class SentencePieceTokenizer:
         self._model_unknown = self.unknown_id = int(self._processor.unk_id())
         self._shift = 0
         begin, end = int(self._processor.bos_id()), int(self._processor.eos_id())
-        self._before = [begin] if begin >= 0 else []
-        self._after = [end] if end >= 0 else []
+        self.before = [begin] if begin >= 0 else []
+        self.after = [end] if end >= 0 else []
         self.vocabulary_size = self._known
         self._literals = AddedTokens([])
 
     def encode(self, text: str) -> list[int]:
         """The ids of ``text``, special tokens added, cut to ``max_length``."""
-        return self._before + self.encode_text(text)[: self._room] + self._after
+        return self.before + self.encode_text(text)[: self._room] + self.after
 
     def encode_text(self, text: str) -> list[int]:
         """The ids of ``text`` alone: no special tokens around it, not cut.

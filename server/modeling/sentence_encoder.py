@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, UnknownModelError
 from pocketquery.sdk.files import real_path, replace_folder
 from pocketquery.sdk.progress import Progress
+from pocketquery.server.modeling.device_tokenizer import device_tokenizer
 from pocketquery.server.modeling.layout import (
     CALIBRATION,
     Layout,
@@ -133,6 +135,8 @@ class SentenceEncoder(nn.Module):
             name=model_name(name_or_path),
         )
         _check_widths(folder, encoder)
+        if encoder.space:  # a student is what its device will be
+            encoder = encoder.with_device_ids()
         return to_device(encoder, device)
 
     def save(self, path: str | Path, *, more: Mapping[str, bytes] = MappingProxyType({})) -> None:
@@ -178,6 +182,17 @@ class SentenceEncoder(nn.Module):
                 f"{path} holds {self.name}, which is only read; name another place for what comes "
                 "of it"
             )
+
+    def with_device_ids(self) -> SentenceEncoder:
+        """This encoder, its weights shared, with the ids that a device makes of texts.
+
+        Raises:
+            UnknownModelError: a tokenizer that no device reads, or its file is not there.
+            CorruptArtifactError: that file is damaged.
+        """
+        encoder = copy.copy(self)
+        encoder.tokenizer = device_tokenizer(self.tokenizer)
+        return encoder
 
     @property
     def hidden_size(self) -> int:

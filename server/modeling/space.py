@@ -117,7 +117,11 @@ def weights_fingerprint(state: Mapping[str, torch.Tensor]) -> str:
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
-    """SHA-256 of a Hugging Face tokenizer's vocabulary and of its ids on fixed probe texts."""
+    """SHA-256 of a Hugging Face tokenizer's vocabulary and of its ids on fixed probe texts.
+
+    A teacher that is exported has a device's ids and stays in its own space.
+    """
+    tokenizer = getattr(tokenizer, "hugging_face", tokenizer)
     ids = [tokenizer(text, truncation=False)["input_ids"] for text in _PROBES]
     return _sha256_json({"vocabulary": sorted(tokenizer.get_vocab().items()), "probes": ids})
 

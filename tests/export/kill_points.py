@@ -20,8 +20,8 @@ import onnx
 from pocketquery import sdk
 from pocketquery.export.bundle.bundle_files import publish
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-from pocketquery.export.tokenizer_file import tokenizer_file
 from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.server.modeling.tokenizer_file import tokenizer_file
 from tests.kills import killed, lines_of, spread
 from tests.tiny_models import bert_teacher, sentences
 

@@ -11,10 +11,10 @@ from pocketquery.export.parity import (
     row_cosines,
 )
 from pocketquery.export.sessions import GraphSession
-from pocketquery.export.tokenizer_file import tokenizer_file
 from pocketquery.sdk.errors import ArtifactError, UnknownModelError
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.tokenizer_file import tokenizer_file
 from tests.tiny_models import sentences
 
 

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from pocketquery import sdk
+from pocketquery.distill.student import StudentShape, build_student
 from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds
@@ -19,7 +20,7 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError
 from pocketquery.server.corpus import Query
 from pocketquery.server.modeling import SentenceEncoder
-from tests.tiny_models import sentences
+from tests.tiny_models import sentences, xlmr_teacher
 
 TEXTS = sentences(40)
 FEW = ExportOptions(calibration_texts=20, parity_texts=4)
@@ -59,6 +60,26 @@ def test_the_adapter_file_equals_the_defaults_of_the_graph(bundle: Path) -> None
     assert all(tensor.dtype == np.float16 for tensor in tensors.values())
     assert len(tensors) == 2 * 2 * 2 + 2 * 2
     assert opened.manifest.files["adapter.safetensors"].bytes < 100_000
+
+
+def test_a_sentencepiece_student_is_trained_measured_and_shipped_with_the_devices_ids(
+    tmp_path: Path,
+) -> None:
+    texts = ["000", "1000000", "80000-1", "a\u0085b", "ﾊﾟ", "a\u0323\u0302", "\u1100\u1161\u11a8"]
+    teacher = xlmr_teacher(
+        tmp_path / "teacher", texts=[*texts, *texts, *("0" * n for n in range(40))]
+    )
+    student = build_student(teacher, StudentShape.parse("1x64"), max_length=32, seed=0)
+    for number, encoder in enumerate((student, teacher)):  # a teacher may be exported itself
+        path = tmp_path / str(number)
+        _export(encoder, path, calibration_texts=[*texts, *TEXTS])
+        shipped = sdk.load(path)
+        assert shipped.space_id == teacher.space_id
+        own = encoder.with_device_ids()
+        for text in texts:
+            assert shipped.tokenize(text) == own.tokenizer(text)["input_ids"]
+            assert shipped.encode(text) @ own.encode([text])[0] > 0.99
+    assert any(student.tokenizer(text) != teacher.tokenizer(text) for text in texts)
 
 
 def test_the_manifest_tells_the_quality(bundle: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pocketquery.export.quantization.held_out import split_texts
-from pocketquery.export.tokenizer_file import tokenizer_file
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
+from pocketquery.server.modeling.tokenizer_file import tokenizer_file
 from tests.tiny_models import wordpiece_tokenizer, xlmr_teacher
 
 

@@ -13,7 +13,6 @@ from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, expo
 from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds
 from pocketquery.export.string_graph.agreement import check_string_graph, every_character
 from pocketquery.export.string_graph.graph import StringGraph, build_string_graph
-from pocketquery.export.tokenizer_file import TokenizerFile
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.signature import public_key_of
@@ -27,6 +26,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.server.corpus import Query
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.tokenizer_file import TokenizerFile
 from tests.tiny_models import sentences
 
 TEXTS = sentences(40)

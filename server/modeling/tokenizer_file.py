@@ -16,6 +16,7 @@ __all__ = ["TokenizerFile", "tokenizer_file"]
 
 _SENTENCEPIECE_NAMES = ("tokenizer.model", "sentencepiece.bpe.model", "spiece.model")
 _XLM_ROBERTA_SPECIALS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+_ANY_LENGTH = 1 << 20
 _ADDED_BY_LAYOUT = 2  # ids an XLM-R vocabulary has beyond its sentencepiece model's
 
 
@@ -39,11 +40,16 @@ class TokenizerFile:
 
 
 def tokenizer_file(tokenizer: Any) -> TokenizerFile:
-    """The file for a Hugging Face fast tokenizer.
+    """The file for a Hugging Face fast tokenizer, or a device's own.
 
     Raises:
-        UnknownModelError: neither WordPiece nor sentencepiece, or its sentencepiece model is gone.
+        UnknownModelError: neither WordPiece nor sentencepiece, its sentencepiece model is gone, or
+            is not the one that numbers its pieces.
+        CorruptArtifactError: the sentencepiece model is damaged.
     """
+    file = getattr(tokenizer, "file", None)  # a DeviceTokenizer's
+    if isinstance(file, TokenizerFile):
+        return file
     content = json.loads(tokenizer.backend_tokenizer.to_str())
     kind = content["model"]["type"]
     if kind == "WordPiece":
@@ -51,26 +57,46 @@ def tokenizer_file(tokenizer: Any) -> TokenizerFile:
         content |= {"padding": None, "truncation": None}
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         return TokenizerFile("wordpiece", "tokenizer.json", text.encode("utf-8"))
+    data = _sentencepiece_model(tokenizer)
+    if data is not None and kind in ("Unigram", "BPE"):
+        file = TokenizerFile("sentencepiece", "tokenizer.model", data, _options(tokenizer, data))
+        _check_pieces(tokenizer, file)
+        return file
     if kind == "Unigram":
-        data = _sentencepiece_model(tokenizer)
-        return TokenizerFile("sentencepiece", "tokenizer.model", data, _options(tokenizer, data))
+        raise UnknownModelError(
+            "the tokenizer has a sentencepiece vocabulary, but its model file is not there; "
+            f"expected one of {', '.join(_SENTENCEPIECE_NAMES)} in {tokenizer.name_or_path}. Copy "
+            "it from where the tokenizer comes from"
+        )
     raise UnknownModelError(
-        f"the student's tokenizer is a {kind} one; a device reads WordPiece (BERT) and "
-        "sentencepiece (XLM-R). Distil into a student with one of these vocabularies"
+        f"the tokenizer is a {kind} one; a device reads WordPiece (BERT) and sentencepiece "
+        "(XLM-R). Distil into a student with one of these vocabularies"
     )
 
 
-def _sentencepiece_model(tokenizer: Any) -> bytes:
+def _sentencepiece_model(tokenizer: Any) -> bytes | None:
     folder = Path(str(tokenizer.name_or_path))
     named = [Path(file) for file in [getattr(tokenizer, "vocab_file", None)] if file]
-    places = named + [folder / name for name in _SENTENCEPIECE_NAMES]
-    for path in places:
+    for path in [*named, *(folder / name for name in _SENTENCEPIECE_NAMES)]:
         if path.suffix == ".model" and path.is_file():
             return path.read_bytes()
-    raise UnknownModelError(
-        "the student has a sentencepiece vocabulary, but its model file is not there; expected "
-        f"one of {', '.join(_SENTENCEPIECE_NAMES)} in {folder}. Copy it from the teacher's folder"
-    )
+    return None
+
+
+def _check_pieces(tokenizer: Any, file: TokenizerFile) -> None:
+    """Whether the model numbers its pieces as the tokenizer does: the rows of the table are told
+    by these numbers."""
+    device = file.open(_ANY_LENGTH)
+    count = device.vocabulary_size - (file.options["layout"] == "xlm-roberta")  # <mask> is last
+    expected = tokenizer.convert_ids_to_tokens(list(range(count)))
+    for number, pieces in enumerate(zip(expected, device.tokens(range(count)), strict=True)):
+        if pieces[0] != pieces[1]:
+            raise UnknownModelError(
+                f"the sentencepiece vocabulary of a {type(tokenizer).__name__} numbers its pieces "
+                f"in a way of its own (the id {number} is {pieces[0]!r}, by its model file "
+                f"{pieces[1]!r}); expected XLM-R's numbers, with {_XLM_ROBERTA_SPECIALS}, or the "
+                "model file's"
+            )
 
 
 def _options(tokenizer: Any, data: bytes) -> dict[str, object]:
