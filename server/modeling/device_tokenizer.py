@@ -135,6 +135,11 @@ class DeviceTokenizer:
         else:
             setattr(self.hugging_face, name, value)
 
+    def __copy__(self) -> DeviceTokenizer:
+        other = object.__new__(DeviceTokenizer)
+        other.__dict__.update(self.__dict__)  # the reader may be shared
+        return other
+
     def __getstate__(self) -> tuple[Any, TokenizerFile]:
         return self.hugging_face, self.file
 
@@ -145,4 +150,6 @@ class DeviceTokenizer:
         self._reader = reader
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceTokenizer:
-        return DeviceTokenizer(copy.deepcopy(self.hugging_face, memo), self.file)
+        other = copy.copy(self)
+        other.hugging_face = copy.deepcopy(self.hugging_face, memo)
+        return other

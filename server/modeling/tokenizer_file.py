@@ -10,6 +10,7 @@ from typing import Any
 
 from pocketquery.sdk.bundle.manifest import TokenizerSpec
 from pocketquery.sdk.errors import UnknownModelError
+from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 
 __all__ = ["TokenizerFile", "tokenizer_file"]
@@ -59,9 +60,8 @@ def tokenizer_file(tokenizer: Any) -> TokenizerFile:
         return TokenizerFile("wordpiece", "tokenizer.json", text.encode("utf-8"))
     data = _sentencepiece_model(tokenizer)
     if data is not None and kind in ("Unigram", "BPE"):
-        file = TokenizerFile("sentencepiece", "tokenizer.model", data, _options(tokenizer, data))
-        _check_pieces(tokenizer, file)
-        return file
+        options = _checked_options(tokenizer, data)
+        return TokenizerFile("sentencepiece", "tokenizer.model", data, options)
     if kind == "Unigram":
         raise UnknownModelError(
             "the tokenizer has a sentencepiece vocabulary, but its model file is not there; "
@@ -83,30 +83,26 @@ def _sentencepiece_model(tokenizer: Any) -> bytes | None:
     return None
 
 
-def _check_pieces(tokenizer: Any, file: TokenizerFile) -> None:
-    """Whether the model numbers its pieces as the tokenizer does: the rows of the table are told
-    by these numbers."""
-    device = file.open(_ANY_LENGTH)
-    count = device.vocabulary_size - (file.options["layout"] == "xlm-roberta")  # <mask> is last
+def _checked_options(tokenizer: Any, data: bytes) -> dict[str, object]:
+    """The options of a model that numbers its pieces as the tokenizer does: the rows of the table
+    are told by these numbers."""
+    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in _XLM_ROBERTA_SPECIALS}
+    layout = "xlm-roberta" if ids == _XLM_ROBERTA_SPECIALS else "plain"
+    device = SentencePieceTokenizer(data, _ANY_LENGTH, layout)
+    options: dict[str, object] = {"layout": layout}
+    count = device.vocabulary_size
+    if layout == "xlm-roberta":
+        count = min(count, len(tokenizer)) - 1  # <mask> is last
+        known = len(tokenizer) - _ADDED_BY_LAYOUT
+        # A vocabulary pruned without changing the model: its later pieces have no row in the table.
+        if known < device.vocabulary_size - _ADDED_BY_LAYOUT:
+            options["known_pieces"] = known
     expected = tokenizer.convert_ids_to_tokens(list(range(count)))
-    for number, pieces in enumerate(zip(expected, device.tokens(range(count)), strict=True)):
-        if pieces[0] != pieces[1]:
+    for number, (one, other) in enumerate(zip(expected, device.tokens(range(count)), strict=True)):
+        if one != other:
             raise UnknownModelError(
                 f"the sentencepiece vocabulary of a {type(tokenizer).__name__} numbers its pieces "
-                f"in a way of its own (the id {number} is {pieces[0]!r}, by its model file "
-                f"{pieces[1]!r}); expected XLM-R's numbers, with {_XLM_ROBERTA_SPECIALS}, or the "
-                "model file's"
+                f"in a way of its own (the id {number} is {one!r}, by its model file {other!r}); "
+                f"expected XLM-R's numbers, with {_XLM_ROBERTA_SPECIALS}, or the model file's"
             )
-
-
-def _options(tokenizer: Any, data: bytes) -> dict[str, object]:
-    from sentencepiece import SentencePieceProcessor
-
-    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in _XLM_ROBERTA_SPECIALS}
-    if ids != _XLM_ROBERTA_SPECIALS:
-        return {"layout": "plain"}
-    known = len(tokenizer) - _ADDED_BY_LAYOUT
-    pieces = SentencePieceProcessor(model_proto=data).get_piece_size()
-    # A vocabulary pruned without changing the model: its later pieces have no row in the table.
-    pruned: dict[str, object] = {"known_pieces": known} if known < pieces else {}
-    return {"layout": "xlm-roberta"} | pruned
+    return options
