@@ -37,7 +37,8 @@ class SentencePieceVocabulary:
         if not remap and not self._file.is_unigram:
             raise InvalidInputError(
                 "found a sentencepiece model that cuts texts by merges, which taking pieces out "
-                'would break, expected a unigram model; use mode="remap"'
+                "would break, expected a unigram model; leave the vocabulary whole, or use "
+                'mode="remap"'
             )
         self._layout, self._remap = layout, remap
         self.size = self._tokenizer.vocabulary_size
