@@ -30,11 +30,9 @@ __all__ = [
     "check_replaceable",
     "checked_path",
     "hold_folder",
-    "is_closed",
     "is_present",
     "let_go",
     "make_folder",
-    "mode_for",
     "present_folder",
     "publish_folder",
     "real_path",
@@ -264,7 +262,7 @@ def replace_folder(path: Path | str, *, private: bool = False) -> Iterator[Path]
     recover_folder(path)
     _sweep(path)
     temporary = _temporary(path)
-    make_folder(temporary, 0o700 if private or is_closed(path) else 0o777)
+    make_folder(temporary, 0o700 if private or _is_closed(path) else 0o777)
     try:
         yield temporary
         for file in sorted(temporary.rglob("*")):
@@ -292,9 +290,10 @@ def publish_folder(finished: Path, path: Path) -> None:
         WriteError: the folders cannot be moved; ``path`` is as it was before.
     """
     path = real_path(path)
-    if is_closed(finished):
-        for file in finished.rglob("*"):
-            file.chmod(0o700 if file.is_dir() else 0o600)
+    if _is_closed(finished):
+        from pocketquery.sdk.plain_files import close_to_others  # here, as below
+
+        close_to_others(finished)
     sync_folder(finished)
     old = _aside(path)
     for tries_left in reversed(range(_TRIES)):
@@ -370,17 +369,6 @@ def hold_folder(folder: Path, *, private: bool = False) -> int | None:
     raise ArtifactError(f"another process is building in {folder}; wait for it or end it")
 
 
-def is_closed(path: Path) -> bool:
-    """Whether there is something at ``path`` that is for its owner alone."""
-    return os.name != "nt" and path.exists() and not path.stat().st_mode & 0o077
-
-
-def mode_for(path: Path) -> int:
-    """The permissions of a file at ``path``, less the umask: its owner's alone in a folder that is,
-    and where it takes the place of such a file."""
-    return 0o600 if is_closed(path.parent) or is_closed(path) else 0o666
-
-
 def let_go(descriptor: int | None) -> None:
     """Let other processes build in a folder of :func:`hold_folder`."""
     if descriptor is not None:
@@ -406,6 +394,12 @@ def _path(path: str | os.PathLike[str]) -> Path:
     from pathlib import Path  # see above
 
     return Path(path)
+
+
+def _is_closed(path: Path) -> bool:
+    from pocketquery.sdk.plain_files import is_closed  # here: it takes pathlib
+
+    return is_closed(path)
 
 
 def _aside(path: Path) -> Path:

@@ -3,6 +3,7 @@
 A name in the folder may be a link, or a pipe that whoever reads it waits on for ever. Reading
 follows a link to a plain file (a cache that keeps files by their hash lays folders out so), and
 writing does not: what it leads to, or what another name of the same file stands for, is not ours.
+And who may read what is made: nobody but its owner, where that holds of what it is made of.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from typing import BinaryIO
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.files import writes
 
-__all__ = ["check_own_file", "has_one_name", "is_private", "open_own_file", "plain_size"]
+__all__ = [
+    "check_own_file",
+    "close_to_others",
+    "has_one_name",
+    "is_closed",
+    "is_private",
+    "mode_for",
+    "open_own_file",
+    "plain_size",
+]
 
 
 def plain_size(path: Path, mend: str = "build the index again or copy it anew") -> int:
@@ -88,6 +98,24 @@ def is_private(path: Path | str) -> bool:
     return any(not _allows(one, stat.S_IXOTH) for one in place.parents) or any(
         not _allows(one, stat.S_IROTH) for one in chain([place], place.rglob("*"))
     )
+
+
+def is_closed(path: Path) -> bool:
+    """Whether there is something at ``path`` that is for its owner alone."""
+    return os.name != "nt" and path.exists() and not path.stat().st_mode & 0o077
+
+
+def close_to_others(folder: Path) -> None:
+    """Keep ``folder``, and all in it, for its owner alone."""
+    folder.chmod(0o700)
+    for one in folder.rglob("*"):
+        one.chmod(0o700 if one.is_dir() else 0o600)
+
+
+def mode_for(path: Path) -> int:
+    """The permissions of a file at ``path``, less the umask: its owner's alone in a folder that is,
+    and where it takes the place of such a file."""
+    return 0o600 if is_closed(path.parent) or is_closed(path) else 0o666
 
 
 def _allows(path: Path, others: int) -> bool:

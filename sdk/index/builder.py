@@ -22,7 +22,6 @@ from pocketquery.sdk.files import (
     check_replaceable,
     checked_path,
     hold_folder,
-    is_closed,
     let_go,
     make_folder,
     publish_folder,
@@ -56,7 +55,7 @@ from pocketquery.sdk.index.segments import (
     vectors_name,
 )
 from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, Codes, quantize, unit_rows
-from pocketquery.sdk.plain_files import check_own_file
+from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.texts import check_text
 from pocketquery.sdk.validation import check, whole
 

@@ -63,11 +63,14 @@ class Document:
         id: unique in its index, not empty.
         text: what a search returns.
         metadata: JSON values by name, for filters; ``title``, where there is one, is searched too.
+        private: it comes of a file that others cannot read: the index it is added to is for its
+            owner alone from then on (0700, files 0600). Not stored.
     """
 
     id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    private: bool = field(default=False, compare=False, repr=False)
 
 
 def content(document: Document) -> str:

@@ -28,7 +28,7 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.fields import Fields
-from pocketquery.sdk.files import FolderKind, mode_for, present_folder, write_atomic
+from pocketquery.sdk.files import FolderKind, present_folder, write_atomic
 from pocketquery.sdk.index.database import Connection, Database, check_structure, get_meta, set_meta
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE
 from pocketquery.sdk.index.segments import (
@@ -42,7 +42,7 @@ from pocketquery.sdk.index.segments import (
 )
 from pocketquery.sdk.index.untrusted_file import sha256_of_first
 from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, file_size
-from pocketquery.sdk.plain_files import check_own_file, plain_size
+from pocketquery.sdk.plain_files import check_own_file, mode_for, plain_size
 
 __all__ = [
     "DATABASE",

@@ -42,6 +42,7 @@ from pocketquery.sdk.index.vectors import (
     create_vectors,
     without_vectors,
 )
+from pocketquery.sdk.plain_files import close_to_others
 
 __all__ = [
     "SCHEMA",
@@ -191,6 +192,8 @@ def append_segments(
     :func:`~pocketquery.sdk.index.bm25.without_place`.
     """
     path = folder / vectors_name(connection)
+    if any(document.private for document in documents):
+        close_to_others(folder)
     for start in range(0, len(documents), _AT_A_TIME):
         some = documents[start : start + _AT_A_TIME]
         rows = codes[start : start + _AT_A_TIME]

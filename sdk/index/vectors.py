@@ -35,9 +35,9 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import mode_for, sync_folder, writes
+from pocketquery.sdk.files import sync_folder, writes
 from pocketquery.sdk.index.integer_product import MOST_COLUMNS, integer_product
-from pocketquery.sdk.plain_files import open_own_file, plain_size
+from pocketquery.sdk.plain_files import mode_for, open_own_file, plain_size
 
 __all__ = [
     "MOST_DIMENSIONS",

@@ -30,7 +30,6 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.files import (
     check_file_replaceable,
     make_folder,
-    mode_for,
     present_folder,
 )
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, create_index
@@ -40,7 +39,7 @@ from pocketquery.sdk.index.documents import Document, metadata_text, stored_docu
 from pocketquery.sdk.index.folder import read_info
 from pocketquery.sdk.index.signature import check_space
 from pocketquery.sdk.index.vectors import Codes
-from pocketquery.sdk.plain_files import is_private
+from pocketquery.sdk.plain_files import is_private, mode_for
 from pocketquery.sdk.slices.delta_file import Changes, Delta, write_delta
 from pocketquery.sdk.slices.source import IndexState, read_source, state_of
 

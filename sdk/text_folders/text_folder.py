@@ -16,6 +16,7 @@ from pathlib import Path
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.text_folders.html_text import html_text
 from pocketquery.sdk.text_folders.passages import cut_passages
 from pocketquery.sdk.text_folders.plain_text import plain_text
@@ -42,7 +43,7 @@ def read_folder(
     their own ("Orchard: Fruit trees: Pruning"); a heading with nothing below it is a passage.
     Fenced code is one paragraph, without headings. Of reStructuredText, labels, comments and
     directives without text are left out. Hidden files and folders, and links to folders, are left
-    out.
+    out. Passages of a file that others cannot read are ``private``.
 
     Args:
         folder: the folder, or one file.
@@ -79,13 +80,14 @@ def read_folder(
         )
         if not paragraphs:
             skipped(path, InvalidInputError("no text"))
+        private = is_private(path)
         title = title or path.stem.replace("_", " ").replace("-", " ")
         told = [p for p in paragraphs if not (p.is_heading and _says(title, p.text))]
         for part, (headings, passage) in enumerate(
             cut_passages(told or paragraphs[:1], words), start=1
         ):
             metadata = {"title": _whole_title(title, headings), "path": name, "part": part}
-            yield Document(f"{name}#{part}", passage, metadata)
+            yield Document(f"{name}#{part}", passage, metadata, private)
 
 
 def _whole_title(title: str, headings: tuple[str, ...]) -> str:

@@ -129,6 +129,25 @@ def test_a_private_index_stays_private_whatever_is_done_to_it(public: Path, umas
     assert modes(place) == {0o700, 0o600}
 
 
+@pytest.mark.parametrize("closed", ["", "folder", "file", "above"])
+def test_texts_that_others_cannot_read_close_the_index_they_are_added_to(
+    public: Path, umask: int, closed: str
+) -> None:
+    expected = {0o700, 0o600} if closed else open_index_modes(umask)
+    documents = list(sdk.read_folder(notes(public, closed)))
+    with create_index(public / "built", space_id=SPACE, dimension=DIMENSION) as builder:
+        builder.add(documents, vectors_of(documents))
+    assert modes(public / "built") == expected
+    with create_index(public / "own", space_id=SPACE, dimension=DIMENSION):
+        pass
+    assert modes(public / "own") == open_index_modes(umask)
+    with sdk.open_index(public / "own", writable=True) as index:
+        index.add(documents, vectors_of(documents))
+        assert modes(public / "own") == expected
+        assert index.get("diary.txt#1") == documents[0]
+    assert modes(public / "own") == expected
+
+
 def test_a_private_folder_is_replaced_by_a_private_one(public: Path, umask: int) -> None:
     with replace_folder(public / "folder", private=True) as folder:
         (folder / "inner").mkdir()
