@@ -11,6 +11,7 @@ from transformers.activations import ACT2FN
 from pocketquery.sdk.bundle.manifest import MOST_DIMENSIONS, MOST_PROMPT, MOST_PROMPTS
 from pocketquery.sdk.errors import ArtifactError, UnknownModelError
 from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
+from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["ARCHITECTURES", "HEAD_ACTIVATIONS", "check_backbone", "check_exportable"]
@@ -105,9 +106,16 @@ def _check_tokenizer(encoder: SentenceEncoder) -> None:
     if content["model"]["type"] == "WordPiece":
         content |= {"padding": None, "truncation": None}
         try:
-            open_tokenizer("wordpiece", json.dumps(content).encode(), encoder.max_length)
+            device = open_tokenizer("wordpiece", json.dumps(content).encode(), encoder.max_length)
         except ArtifactError as error:
             raise UnknownModelError(f"the tokenizer cannot be exported: {error}") from error
+        for text in DIVERSE_TEXTS:
+            ids = tokenizer(text, truncation=True, max_length=encoder.max_length)["input_ids"]
+            if device.encode(text) != ids:
+                raise UnknownModelError(
+                    f"the tokenizer cannot be exported: a device would give other ids for "
+                    f"{text[:60]!r}; expected a plain WordPiece one"
+                )
     elif "Lowercase" in str(content["normalizer"]):
         raise UnknownModelError(
             'the tokenizer lowercases ("do_lower_case") before a sentencepiece model, which '

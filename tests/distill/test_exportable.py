@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import normalizers
+from tokenizers import normalizers, pre_tokenizers
 from torch import nn
 
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
@@ -43,6 +43,10 @@ def _normaliser(encoder: Any) -> None:
     encoder.tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
 
 
+def _words(encoder: Any) -> None:
+    encoder.tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+
+
 def _nothing(encoder: Any) -> None:
     pass
 
@@ -54,6 +58,7 @@ REFUSED: dict[str, tuple[Callable[[], SentenceEncoder], str]] = {
     "activation": (lambda: _with(_activation), "prelu"),
     "long texts": (lambda: _with(_cuts_left), "left"),
     "normaliser": (lambda: _with(_normaliser), "Lowercase"),
+    "words": (lambda: _with(_words), "tokenizer cannot be exported"),
     "head": (
         lambda: _with(_nothing, head=nn.Sequential(Normalize(), nn.Linear(64, 64))),
         "Normalize",
