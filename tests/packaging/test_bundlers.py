@@ -99,7 +99,8 @@ def test_a_page_built_by_vite_also_without_a_network(apps: Path) -> None:
 def test_a_page_that_vite_serves_while_it_is_written(apps: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(BIN / "vite"), "--host", "127.0.0.1", "--port", str(port), "--strictPort"]
+    place = ["--host", "127.0.0.1", "--port", str(port), "--strictPort"]
+    command = [str(BIN / "vite"), "--force", *place]  # nothing prepared of an earlier package
     with subprocess.Popen(command, cwd=apps, stdout=subprocess.DEVNULL) as server:
         try:
             check(open_page(f"http://127.0.0.1:{port}/index.html"))
