@@ -76,7 +76,7 @@ def index(subparsers: Any) -> None:
 
 
 def _index(arguments: argparse.Namespace) -> int:
-    skipped, notes, counts = list[str](), list[str](), TextCounts()
+    skipped, notes, counts = list[tuple[str, str]](), list[str](), TextCounts()
     try:
         report = _built(arguments, skipped, notes, counts)
     except KeyboardInterrupt:
@@ -103,7 +103,10 @@ def _index(arguments: argparse.Namespace) -> int:
 
 
 def _built(
-    arguments: argparse.Namespace, skipped: list[str], notes: list[str], counts: TextCounts
+    arguments: argparse.Namespace,
+    skipped: list[tuple[str, str]],
+    notes: list[str],
+    counts: TextCounts,
 ) -> IndexReport:
     from pocketquery.export.indexing import build_encoded_index, build_index
     from pocketquery.server.corpus.readers.documents import Place, read_documents
@@ -111,7 +114,7 @@ def _built(
     from pocketquery.server.corpus.shards.listing import list_shards
 
     def not_read(path: Path | str, why: str) -> None:
-        skipped.append(f"{path}: {why}")
+        skipped.append((str(path), why))
 
     engine = chosen_engine(arguments)
     if arguments.corpus is None and engine is not None:
@@ -150,9 +153,15 @@ def _built(
             return build_encoded_index(folder, arguments.output, shards=shards, **rest)
     documents: Iterable[Document]
     if arguments.documents is not None:
-        from pocketquery.sdk.text_folders.text_folder import read_folder
+        from pocketquery.sdk.text_folders.text_folder import SUFFIXES, read_folder
 
-        documents = read_folder(arguments.documents, on_skipped=not_read)
+        passages = read_folder(arguments.documents, on_skipped=not_read)
+        if (first := next(passages, None)) is None:
+            raise CorpusError(
+                f"{arguments.documents}: found no file with text; expected files that end in "
+                f"{', '.join(filter(None, SUFFIXES))}. JSON Lines and Parquet are for --corpus"
+            )
+        documents = chain([first], passages)
         encoder = source.open()
     else:
         places = dict[str, Place]()

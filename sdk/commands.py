@@ -104,8 +104,9 @@ def search(subparsers: Subparsers) -> None:
         "Search an index; the query never leaves this machine.",
         """\
 examples:
+  pocketquery search --index index "what did I plant in March"
+  pocketquery search --index index "tomatoes" -k 3 --mode lexical
   pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
-  pocketquery search --bundle demo/bundle --index demo/index "sugar" -k 3 --mode lexical
   pocketquery search --bundle demo/bundle --index demo/index "sugar" \\
       --filter '{"year": {"$gte": 2000}}' --json
   pocketquery search --bundle bundle.zip --public-key publisher.pub.pem --index index "sugar"
@@ -136,12 +137,16 @@ def verify(subparsers: Subparsers) -> None:
         "Check a bundle or an index: hashes, signature, graph, golden texts.",
         """\
 examples:
+  pocketquery verify index
+  pocketquery verify default
   pocketquery verify demo/bundle
   pocketquery verify encoder.zip --public-key publisher.pub.pem
 """,
         _verify,
     )
-    parser.add_argument("path", help="the bundle (folder or zip) or the index (folder)")
+    parser.add_argument(
+        "path", help="a bundle (folder, zip, or an installed one's name) or an index (folder)"
+    )
     add_public_key(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -187,8 +192,10 @@ def _search(options: argparse.Namespace) -> int:
     if not hits:
         print("no hits")
     for rank, hit in enumerate(hits, start=1):
-        title = hit.metadata.get("title") or hit.id
-        print(f"{rank:3}. {hit.score:7.4f}  {_shorten(str(title), 80)}")
+        title, named = hit.metadata.get("title"), _shorten(hit.id, 80)
+        if title:
+            named = f"{_shorten(str(title), 80)}  [{named}]"
+        print(f"{rank:3}. {hit.score:7.4f}  {named}")
         print(f"              {_shorten(hit.text, _SNIPPET)}")
     return 0
 

@@ -11,7 +11,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, DEFAULT, KEY_VARIABLE
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import AdapterSource, Encoder
-from pocketquery.sdk.errors import InvalidInputError, SignatureError
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,9 +66,10 @@ def load(
         SignatureError: a key is given and the signature is absent or not made by it; or the
             manifest names a key and there is no signature.
     """
+    of_environment = path is None
     if path is None:
         path = os.environ.get(BUNDLE_VARIABLE) or DEFAULT
-    bundle = Bundle.open(path, public_key=public_key)
+    bundle = _bundle(path, public_key, of_environment=of_environment)
     encoder = Encoder.of_bundle(
         bundle, num_threads=num_threads, verify_hashes=verify_hashes, adapter=adapter
     )
@@ -119,9 +120,20 @@ def _encoder() -> Encoder:
     named = (path or DEFAULT, key)
     with _opened.lock:
         if _opened.named is None or _opened.named[0] != named:
-            bundle = Bundle.open(named[0], public_key=key)
+            bundle = _bundle(named[0], key, of_environment=True)
             _opened.named = (named, Encoder.of_bundle(bundle))
         return _opened.named[1]
+
+
+def _bundle(path: Path | str, key: Key | None, *, of_environment: bool) -> Bundle:
+    try:
+        return Bundle.open(path, public_key=key)
+    except ArtifactNotFoundError as error:
+        if of_environment and path != DEFAULT:
+            raise ArtifactNotFoundError(
+                f"{error}. {BUNDLE_VARIABLE} names it: set that to a bundle, or unset it"
+            ) from error
+        raise
 
 
 def _checked(encoder: Encoder, key: str | None) -> Encoder:

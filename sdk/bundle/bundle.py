@@ -102,7 +102,7 @@ class Bundle:
             other = next((kind for name, kind in _OTHERS.items() if storage.size(name)), None)
             raise ArtifactNotFoundError(
                 f"{path}: found no {MANIFEST_FILE} in it, expected a bundle "
-                f"({other or 'pocketquery export writes one'})"
+                f"({other or 'pocketquery export writes one; an index has an index.json'})"
             )
         data = storage.read(MANIFEST_FILE, MOST_MANIFEST_BYTES + 1)
         checked = None if public_key is None else check_detached(storage, data, public_key)

@@ -50,10 +50,10 @@ def check_index(
         ArtifactError: it is not sound; see :func:`pocketquery.sdk.verify`; or as ``load`` does.
         SpaceMismatchError: the encoder is of another space.
     """
-    from pocketquery.sdk.doctor.verification import verify
+    from pocketquery.sdk.doctor.verification import verify_index
     from pocketquery.sdk.index.index import open_index
 
-    report = verify(path, public_key=public_key)
+    report = verify_index(path, public_key=public_key)
     found = f"{report.documents} documents, {report.bytes / 1e6:.1f} MB, {report.space_id}"
     found += f"; signed by {report.signed_by}" if report.signed_by else ""
     yield Finding("index", "files", Severity.OK, found, "", report.to_dict())

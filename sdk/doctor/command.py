@@ -152,7 +152,7 @@ def _index(options: argparse.Namespace, key: str | None) -> Iterator[Finding]:
     yield from guarded(
         "index",
         "index",
-        "name the bundle the index was made for (--bundle), or build the index again",
+        "name an index (--index) and the bundle it was made for (--bundle), or build it again",
         lambda: check_index(
             options.index,
             partial(load, options.bundle, public_key=key),

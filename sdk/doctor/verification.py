@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import GoldenAgreement, parse_golden, replay
+from pocketquery.sdk.bundle.installed import installed_bundle, warn_of_shadow
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.files import present_folder
 
-__all__ = ["VerificationReport", "verify"]
+__all__ = ["VerificationReport", "verify", "verify_index"]
 
 _INDEX_FILE = "index.json"
 
@@ -46,7 +47,8 @@ class VerificationReport:
 
 
 def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationReport:
-    """Check a bundle (folder or zip) or an index folder, whole.
+    """Check a bundle (folder or zip) or an index folder, whole. An installed bundle's name means
+    that bundle, as everywhere.
 
     A bundle: the manifest, its signature where a key is given, the size and hash of every file,
     the graph's inputs and output, and the golden texts: equal ids, cosine at least 0.999. An index:
@@ -62,9 +64,12 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
             first thing found wrong; a file is named.
         InvalidInputError: the key is none.
     """
-    folder = present_folder(Path(path))  # a writer killed between its renames leaves it beside
-    if (folder / _INDEX_FILE).is_file():
-        return _verify_index(folder, public_key)
+    if installed_bundle(path) is not None:
+        warn_of_shadow(path, _INDEX_FILE)
+    else:
+        folder = present_folder(Path(path))  # a writer killed between its renames leaves it beside
+        if (folder / _INDEX_FILE).is_file():
+            return verify_index(folder, public_key)
     bundle = Bundle.open(path, public_key=public_key)
     bundle.check_files()
     manifest = bundle.manifest
@@ -86,11 +91,12 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
     )
 
 
-def _verify_index(path: Path, public_key: Key | None) -> VerificationReport:
-    from pocketquery.sdk.index.index import open_index, verify_index
+def verify_index(path: Path | str, public_key: Key | None = None) -> VerificationReport:
+    """As :func:`verify`, of what must be an index."""
+    from pocketquery.sdk.index import index as indexes
 
-    with open_index(path, public_key=public_key) as index:
-        info = verify_index(path)
+    with indexes.open_index(path, public_key=public_key) as index:
+        info = indexes.verify_index(path)
         return VerificationReport(
             path=str(path),
             kind="index",

@@ -120,6 +120,11 @@ def read_info(folder: Path) -> IndexInfo:
         UnsupportedVersionError: of a newer version.
     """
     path = folder / INFO
+    if folder.is_file():
+        raise ArtifactNotFoundError(
+            f"{folder} is a file, and an index is a folder; name that, or build one with: "
+            "pocketquery index"
+        )
     if not folder.is_dir():
         raise ArtifactNotFoundError(
             f"there is no index at {folder}; build one with: pocketquery index"

@@ -253,11 +253,18 @@ def test_a_build_is_not_resumed_with_another_encoder(tmp_path: Path) -> None:
             "the bundle runs on the processor",
         ),
         (["--encoded", "absent"], "--bundle is given with --encoded"),
+        (["--documents", "EMPTY", "--symmetric"], "empty: found no file with text; expected files"),
+        (["--documents", "ROWS", "--symmetric"], "JSON Lines and Parquet are for --corpus"),
+        (["--corpus", "EMPTY", "--symmetric"], "is for: pocketquery index --documents"),
     ],
 )
 def test_what_cannot_be_indexed_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "rows.jsonl").write_text('{"_id": "a", "text": "one"}')
+    places = {"EMPTY": str(tmp_path / "empty"), "ROWS": str(tmp_path / "rows.jsonl")}
+    arguments = [places.get(argument, argument) for argument in arguments]
     bundle = write_tiny_bundle(tmp_path / "bundle")
     command = ["index", *arguments, "--bundle", str(bundle), "--output", str(tmp_path / "index")]
     assert main(command) == 2

@@ -258,7 +258,7 @@ def search(tiny_bundle: Path, tiny_index: Path, *arguments: str) -> str:
 
 def test_search_prints_hits_as_a_person_reads_them(tiny_bundle: Path, tiny_index: Path) -> None:
     lines = search(tiny_bundle, tiny_index, "how deep is the sea", "-k", "2").splitlines()
-    assert re.fullmatch(r"  1\. +\d\.\d{4}  The sea", lines[0])
+    assert re.fullmatch(r"  1\. +\d\.\d{4}  The sea  \[sea\]", lines[0])
     assert lines[1].strip() == "The sea is deep. And cold."
     assert len(lines) == 4
 
@@ -268,9 +268,9 @@ def test_no_document_speaks_to_the_terminal(tiny_bundle: Path, tmp_path: Path) -
     encoder = sdk.load(tiny_bundle)
     space, dimension = encoder.space_id, encoder.dimension
     with sdk.create_index(tmp_path / "i", space_id=space, dimension=dimension) as builder:
-        builder.add([sdk.Document("a", text, {"title": title})], encoder.encode([text]))
+        builder.add([sdk.Document("a\x1b[2J", text, {"title": title})], encoder.encode([text]))
     shown = search(tiny_bundle, tmp_path / "i", "the sea")
-    assert "\ufffd[31mred\ufffdder \u0645\u06cc\u200c\n" in shown
+    assert "\ufffd[31mred\ufffdder \u0645\u06cc\u200c  [a\ufffd[2J]\n" in shown
     assert "\ufffd]0;pwned\ufffd the sea\ufffd\n" in shown
     said = run(["encode", "--bundle", str(tiny_bundle)], text=text.encode()).stdout
     assert said.startswith("\ufffd]0;pwned\ufffd the sea\ufffd\n")

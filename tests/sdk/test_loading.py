@@ -46,8 +46,12 @@ def test_the_variable_wins_and_may_change(
     monkeypatch.setenv("POCKETQUERY_BUNDLE", str(other))
     assert np.array_equal(sdk.encode("the sea"), second.encode("the sea"))
     monkeypatch.setenv("POCKETQUERY_BUNDLE", str(tmp_path / "absent"))
-    with pytest.raises(ArtifactNotFoundError, match="absent"):
-        sdk.encode("the sea")
+    for use in (sdk.load, lambda: sdk.encode("the sea")):
+        with pytest.raises(ArtifactNotFoundError, match=r"absent: .*POCKETQUERY_BUNDLE names it"):
+            use()
+    with pytest.raises(ArtifactNotFoundError) as caught:
+        sdk.load(tmp_path / "elsewhere")
+    assert "POCKETQUERY_BUNDLE" not in str(caught.value)
 
 
 def test_arguments_are_those_of_an_encoder(tiny_bundle: Path) -> None:

@@ -78,8 +78,8 @@ def mined_groups(
         return
     kind, paths = named_input(arguments)
     reading = named_reading(arguments)
-    skipped = list[str]()
-    shards = list_shards(paths, lambda path, why: skipped.append(f"{path}: {why}"))
+    skipped = list[tuple[str, str]]()
+    shards = list_shards(paths, lambda path, why: skipped.append((path, why)))
     print_skipped(skipped)
     alone = len(shards) == 1  # its groups keep their ids
     work = _Mining(kind, reading, alone, mine, made)

@@ -60,7 +60,7 @@ def encode_corpus_command(subparsers: Any) -> None:
 def _encode_corpus(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.shards.encoding import encode_corpus
 
-    skipped = list[str]()
+    skipped = list[tuple[str, str]]()
     try:
         report = encode_corpus(
             arguments.corpus,
@@ -69,7 +69,7 @@ def _encode_corpus(arguments: argparse.Namespace) -> int:
             batch_size=arguments.batch_size,
             engine=chosen_engine(arguments),
             passages=arguments.passages,
-            on_skipped=lambda path, why: skipped.append(f"{path}: {why}"),
+            on_skipped=lambda path, why: skipped.append((path, why)),
             show_progress_bar=True,
         )
     finally:  # where nothing could be read, they say why

@@ -152,7 +152,8 @@ def _shards_of(folder: str, place: str, names: Iterable[str], skipped: OnSkipped
         skipped(name, _IS_HIDDEN)
     if not shards:
         raise InvalidInputError(
-            f"{folder} has no shard; expected files with the endings {', '.join(SUFFIXES)}"
+            f"{folder} has no shard; expected files with the endings {', '.join(SUFFIXES)}. A "
+            "folder of texts is for: pocketquery index --documents"
         )
     return shards
 

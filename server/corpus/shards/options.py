@@ -21,7 +21,8 @@ __all__ = [
     "print_skipped",
 ]
 
-_NAMED = 50  # files
+_NAMED = 3  # files that are not read for one reason; of more the first is named
+_MOST_LINES = 100
 
 
 def add_encoder(parser: argparse.ArgumentParser) -> None:
@@ -54,12 +55,25 @@ def add_passages(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_skipped(skipped: Sequence[str]) -> None:
-    """Name what was not read on stderr, as far as a reader would, and count the rest."""
-    for line in skipped[:_NAMED]:
+def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Name on stderr what was not read, and why. Where many files share a reason, the first is
+    named and the others are counted, so that they hide no other reason.
+
+    Args:
+        skipped: path and reason of each.
+    """
+    by_reason = dict[str, list[str]]()
+    for path, why in skipped:
+        by_reason.setdefault(why, []).append(path)
+    lines = [
+        f"{path}: {why}"
+        for why, paths in by_reason.items()
+        for path in (paths if len(paths) <= _NAMED else [f"{paths[0]} and {len(paths) - 1} more"])
+    ]
+    for line in lines[:_MOST_LINES]:
         print(f"not read: {line}", file=sys.stderr)
-    if len(skipped) > _NAMED:
-        print(f"not read: {len(skipped) - _NAMED} more", file=sys.stderr)
+    if len(lines) > _MOST_LINES:
+        print(f"not read: files for {len(lines) - _MOST_LINES} more reasons", file=sys.stderr)
 
 
 def chosen_encoder(arguments: argparse.Namespace) -> EncoderSource:

@@ -131,6 +131,25 @@ def test_a_signature(
     assert "is set and empty" in broken(report)["bundles", "public key"]
 
 
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("absent", "there is no index at "),
+        ("bundle", "is no index, it has no index.json"),
+        ("file", "is a file, and an index is a folder"),
+    ],
+)
+def test_what_is_no_index(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, place: str, message: str
+) -> None:
+    write_tiny_bundle(tmp_path / "bundle")
+    (tmp_path / "file").touch()
+    code, report = run(capsys, "--index", tmp_path / place)
+    assert code == 1
+    assert message in broken(report)["index", "index"]
+    assert [f["name"] for f in report["findings"] if f["area"] == "index"] == ["index"]
+
+
 def test_an_index_of_another_space(
     capsys: pytest.CaptureFixture[str], tiny_bundle: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
+    PocketQueryWarning,
     SignatureError,
 )
 from tests.sdk.tiny_bundle import (
@@ -106,6 +107,16 @@ def test_an_index_left_aside_by_a_killed_writer_is_found(tmp_path: Path) -> None
     path = write_tiny_index(tmp_path / "index")
     path.rename(tmp_path / ".index.old")
     assert sdk.verify(path).kind == "index"
+
+
+def test_the_name_of_an_installed_bundle_is_no_index_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tiny_index(tmp_path / "default")
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(PocketQueryWarning, match="default is taken for the installed one"):
+        assert sdk.verify("default").kind == "bundle"
+    assert sdk.verify("./default").kind == "index"
 
 
 def test_nothing_there_is_said(tmp_path: Path) -> None:
