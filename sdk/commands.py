@@ -123,7 +123,8 @@ examples:
     parser.add_argument(
         "--mode",
         choices=("dense", "lexical", "hybrid"),
-        help="by meaning, by words, or both (default: hybrid)",
+        help="by meaning, by words, or both (default: hybrid; its scores compare the hits of one "
+        "search: 1 is first by both, 0 last by both, or the only one)",
     )
     add_filter(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -282,7 +282,9 @@ def main() -> int:
         help="a query encoder's folder; default: the built-in one",
     )
     parser.add_argument("--index", type=Path, required=True, help="an index of the same space")
-    parser.add_argument("--public-key", type=Path, help="PEM file; both must be signed by its half")
+    parser.add_argument(
+        "--public-key", type=Path, help="PEM file; both must be signed by its private half"
+    )
     parser.add_argument("--gateway", type=origin, help="for federated rounds: https://host[:port]")
     parser.add_argument(
         "--release-key",

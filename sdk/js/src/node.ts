@@ -58,7 +58,8 @@ export async function openSource(place: string | FileSource): Promise<FileSource
     return ZipSource.open(new FolderSource(dirname(place)), basename(place), place);
   }
   throw new ArtifactNotFoundError(
-    `${place}: found nothing there, expected a folder or a zip of one`,
+    `${place}: found nothing there, expected a folder or a zip of one, or ` +
+      "no path: the built-in one",
   );
 }
 

@@ -72,7 +72,7 @@ export class Bundle {
         if (!(error instanceof ArtifactNotFoundError)) throw error;
         throw new ArtifactNotFoundError(
           `${source.name}: found no ${MANIFEST_FILE} in it, expected a bundle ` +
-            "(pocketquery export writes one)",
+            "(pocketquery export writes one; an index has an index.json)",
           { cause: error },
         );
       },
