@@ -13,6 +13,8 @@ _HEADING = re.compile(r"#{1,6}\s+(.*?)[\s#]*$")
 _RULE = re.compile(r"(=|-|~|\^|\"|\*|#)\1{2,}\s*$")  # a line that underlines a heading
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")  # code between two of them
+_COMMENT = re.compile(r" {0,3}<!--(?!.*-->)")  # Markdown's, that ends on a later line
+_TAGS = re.compile(r"(?>\s|<!--.*?-->|</?[a-zA-Z][\w-]*(?:\s[^<>]*|/)?>)++$")  # and no text
 _DIRECTIVE = re.compile(r"\.\. ([\w:.+-]+)::(?:\s+(\S.*))?$")  # reStructuredText's
 _OPTION = re.compile(r"\s+:[^:`]+:(?:\s|$)")  # of a directive
 _SILENT_FIELD = re.compile(r":(?:[^:`]+:|tocdepth:.*)\s*$")  # with no text for a reader
@@ -26,13 +28,14 @@ _SPEAKING = frozenset(  # directives whose line alone says something to a reader
 
 def plain_text(text: str, suffix: str) -> tuple[str, list[Paragraph]]:
     """Title and paragraphs of plain text, Markdown or reStructuredText."""
-    title, outline = "", Outline()
+    title, outline, markdown = "", Outline(), suffix in (".md", ".markdown")
     if front := _FRONT_MATTER.match(text):
         named = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front[1], re.MULTILINE)
         title, text = (named[1] if named else ""), text[front.end() :]
     lines, fence, above = list[str](), "", ""  # above: the rule over a heading
     # Of underlined headings; Markdown's are fixed, elsewhere each new kind lies below the others.
-    levels = {"=": 1, "-": 2} if suffix in (".md", ".markdown") else dict[str, int]()
+    levels = {"=": 1, "-": 2} if markdown else dict[str, int]()
+    comment = False
 
     def end() -> None:
         if lines:
@@ -43,12 +46,16 @@ def plain_text(text: str, suffix: str) -> tuple[str, list[Paragraph]]:
         opened = None if suffix == ".rst" else _FENCE.match(line)
         rule = _RULE.match(line)
         underlines = rule and len(lines) == 1 and len(line.strip()) >= len(lines[0].strip()) / 2
-        if fence:
+        if comment:
+            _, ended, rest = line.partition("-->")
+            comment = not ended
+            lines.extend(rest.split())
+        elif fence:
             lines.append(line)
             if line.strip().startswith(fence) and not line.strip().strip(fence[0]):
                 fence = ""
                 end()
-        elif opened and not (underlines and suffix not in (".md", ".markdown")):
+        elif opened and not (underlines and not markdown):
             end()
             fence = opened[1]
             lines.append(line)
@@ -66,7 +73,10 @@ def plain_text(text: str, suffix: str) -> tuple[str, list[Paragraph]]:
                 outline.head(level, found[1])
             else:
                 outline.end(level)
-        elif line.strip():
+        elif markdown and _COMMENT.match(line):
+            end()
+            comment = True
+        elif line.strip() and not (markdown and _TAGS.match(line)):
             lines.append(line)
         else:
             end()

@@ -42,8 +42,9 @@ def read_folder(
     the file's with the section's heading, and between them the headings above that have no text of
     their own ("Orchard: Fruit trees: Pruning"); a heading with nothing below it is a passage.
     Fenced code is one paragraph, without headings. Of reStructuredText, labels, comments and
-    directives without text are left out. Hidden files and folders, and links to folders, are left
-    out. Passages of a file that others cannot read are ``private``.
+    directives without text are left out; of Markdown, comments and lines of HTML tags alone. Hidden
+    files and folders are left out, and links to folders, which are named. Passages of a file that
+    others cannot read are ``private``.
 
     Args:
         folder: the folder, or one file.
@@ -101,7 +102,9 @@ def _says(title: str, heading: str) -> bool:
     return f" {' '.join(words)} " in f" {' '.join(said)} "
 
 
-def _files(root: Path, skipped: Callable[[Path, OSError], None]) -> Iterator[Path]:
+def _files(
+    root: Path, skipped: Callable[[Path, OSError | InvalidInputError], None]
+) -> Iterator[Path]:
     if not root.is_dir():
         yield root
         return
@@ -111,6 +114,9 @@ def _files(root: Path, skipped: Callable[[Path, OSError], None]) -> Iterator[Pat
 
     for place, folders, names in os.walk(root, onerror=unlisted):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in folders:
+            if (path := Path(place, name)).is_symlink():  # which os.walk does not enter
+                skipped(path, InvalidInputError("a link to a folder; name the folder itself"))
         for name in sorted(names):
             if not name.startswith("."):
                 yield Path(place, name)

@@ -74,6 +74,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_bytes(b"a\0b")
     (tmp_path / "d.txt").write_text("fine", encoding="utf-8")
     os.mkfifo(tmp_path / "e.txt")
+    (tmp_path / "g").symlink_to(tmp_path.parent)
     (tmp_path / "f\udce9.txt").write_text("fine, but for its name", encoding="utf-8")
     skipped = dict[str, str]()
     found = list(read_folder(tmp_path, on_skipped=lambda p, why: skipped.update({p.name: why})))
@@ -83,6 +84,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "not utf-8 at byte 3" in skipped["b.txt"]
     assert "zero bytes" in skipped["c.txt"]
     assert skipped["e.txt"] == "no plain file"
+    assert skipped["g"] == "a link to a folder; name the folder itself"
 
 
 def test_a_folder_that_cannot_be_listed_is_named(
@@ -262,6 +264,33 @@ def test_markup_of_restructuredtext_is_no_text(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.rst").write_text("Options\n=======\n\n.. options:: uninstall\n")
     assert [text for *_, text in _found(tmp_path)] == ["Options"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<!-- one line -->\n\nseen", "seen"),
+        ("<!-- some\n\n# lines -->\n\nseen", "seen"),
+        ("<!--\nsome --> seen", "seen"),
+        ("seen\n<!-- some\n```\nlines\n-->\nalso", "seen also"),
+        ('<p align="center">\n  <img src="a.svg" alt="b">\n<br/>\n</p>\n\nseen', "seen"),
+        ("<details><summary>More</summary>", "<details><summary>More</summary>"),
+        ("```html\n<br>\n<!-- code\n```", "```html <br> <!-- code ```"),
+        ("<https://a.org>\n<b@a.org>\nVec<T>", "<https://a.org> <b@a.org> Vec<T>"),
+        ("<!-- all\nof it", ""),
+        ("# Seen\n" + "<!--a-->" * 5000 + "<br />" * 5000, "Seen"),
+    ],
+)
+def test_comments_and_lines_of_tags_in_markdown_are_no_text(
+    tmp_path: Path, text: str, found: str
+) -> None:
+    (tmp_path / "a.md").write_text(text, encoding="utf-8")
+    assert " ".join(text for *_, text in _found(tmp_path)) == found
+
+
+def test_a_line_of_tags_without_end_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("<!--a--><br />" * 5000 + "end", encoding="utf-8")
+    assert _found(tmp_path)[-1][-1].endswith("end")
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
