@@ -12,6 +12,7 @@ import argparse
 import glob
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -122,9 +123,11 @@ def _sources(options: argparse.Namespace) -> Iterator[str]:
             continue
         for one in value if isinstance(value, list) else [value]:
             if one and isinstance(one, (str, os.PathLike)):
-                # Or a pattern, or a question, which ends as one does.
-                place = os.fspath(one).removeprefix("file://")
-                yield from glob.glob(place, recursive=True) if glob.has_magic(place) else [place]  # noqa: PTH207
+                place = os.fspath(one)
+                # Or an address of a file here, be it behind others (zip://a.jsonl::file:///b.zip);
+                # or a pattern, or a question, which ends as one does.
+                for each in {place, *re.split("::|://", place)}:
+                    yield from glob.glob(each, recursive=True) if glob.has_magic(each) else [each]  # noqa: PTH207
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:

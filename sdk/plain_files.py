@@ -86,18 +86,9 @@ def open_own_file(path: Path) -> BinaryIO:
 
 def is_private(path: Path | str) -> bool:
     """Whether another user of this machine cannot read all that is at ``path``: a folder on the way
-    to it, the file, or something in the folder is closed to others. What is made of it is for its
-    owner alone, too. Never where a system has no such permissions."""
-    try:
-        place = Path(os.path.realpath(path))
-        place.stat()
-    except (OSError, ValueError):  # nothing is there, or can be
-        return False
-    if os.name == "nt":
-        return False
-    return any(not _allows(one, stat.S_IXOTH) for one in place.parents) or any(
-        not _allows(one, stat.S_IROTH) for one in chain([place], place.rglob("*"))
-    )
+    to it, the file, or something in the folder or that a link in it leads to is closed to others.
+    What is made of it is for its owner alone, too. Never where a system has no such permissions."""
+    return os.name != "nt" and _is_private(path, set())
 
 
 def is_closed(path: Path) -> bool:
@@ -116,6 +107,23 @@ def mode_for(path: Path) -> int:
     """The permissions of a file at ``path``, less the umask: its owner's alone in a folder that is,
     and where it takes the place of such a file."""
     return 0o600 if is_closed(path.parent) or is_closed(path) else 0o666
+
+
+def _is_private(path: Path | str, seen: set[Path]) -> bool:
+    try:
+        place = Path(os.path.realpath(path))
+        place.stat()
+    except (OSError, ValueError):  # nothing is there, or can be
+        return False
+    if place in seen:  # a link in a circle
+        return False
+    seen.add(place)
+    inside = list(place.rglob("*"))
+    return (
+        any(not _allows(one, stat.S_IXOTH) for one in place.parents)
+        or any(not _allows(one, stat.S_IROTH) for one in chain([place], inside))
+        or any(_is_private(one, seen) for one in inside if one.is_symlink())
+    )
 
 
 def _allows(path: Path, others: int) -> bool:

@@ -52,6 +52,7 @@ _LAST_CREATED = 10**11 - 1  # that a signature can say
 _AGAIN = (408, 429, 502, 503, 504)
 _USED_UP = "quota"  # comes with 429 too, and is so until tomorrow
 _LONGEST_PAUSE, _LONGEST_ASKED = 60.0, 3600.0
+_CUT_AGAIN = 1.0  # seconds
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CODE = re.compile("[a-z_]{1,40}")
 _ETAG = re.compile(r'(?:W/)?"[!#-~]{1,128}"')
@@ -277,25 +278,31 @@ class GatewayConnection:
             OSError, http.client.HTTPException: there is none, or it is not here in time.
             CorruptArtifactError: the body is too long.
         """
-        connection, found = self._connection(), b""
+        connection, found, held = self._connection(), b"", None
+        is_over, is_late = threading.Event(), threading.Event()
 
         def cut() -> None:  # a byte now and then is no answer
-            if (held := connection.sock) is not None:
-                with contextlib.suppress(OSError):
-                    held.shutdown(socket.SHUT_RDWR)
+            seconds = self._seconds
+            while not is_over.wait(seconds):  # again: the connection may only be made later
+                is_late.set()
+                seconds = _CUT_AGAIN
+                if (one := held or connection.sock) is not None:
+                    with contextlib.suppress(OSError):
+                        one.shutdown(socket.SHUT_RDWR)
 
-        patience = threading.Timer(self._seconds, cut)
-        patience.daemon = True
-        patience.start()
+        threading.Thread(target=cut, daemon=True).start()
         try:
             connection.request(method, path, body or None, headers)
+            held = connection.sock  # it lets go of one that ends with the answer
             with connection.getresponse() as response:
                 while len(found) <= _LARGEST_ANSWER and (data := response.read1(_PIECE_BYTES)):
                     found += data
         except ValueError as error:  # what is no HTTP, and http.client did not expect
             raise http.client.HTTPException(f"no answer of HTTP: {error}") from error
         finally:
-            patience.cancel()
+            is_over.set()
+        if is_late.is_set():  # one without a length looks whole, too
+            raise TimeoutError(f"the answer was not here in {self._seconds:g} s")
         if len(found) > _LARGEST_ANSWER:
             self.close()
             raise CorruptArtifactError(f"the gateway answered more than {_LARGEST_ANSWER} bytes")

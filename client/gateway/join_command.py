@@ -57,7 +57,6 @@ _RULES: tuple[tuple[str, type, str], ...] = (
 _LEAST_WAIT = 1.0
 # Seconds, where the gateway gives no usable answer, and at most where it asks for them.
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED = 30.0, 900.0, 3600.0
-_ENDING = ("attestation", "attestation_needed")  # this command has no evidence to give
 _LONGEST_LINE = 400
 _log = logging.getLogger(__name__)
 _FILES = ("bundle", "index", "state")
@@ -130,8 +129,7 @@ def _rounds(
 
     Where that is until stopped, nothing that a gateway, or what is in its place, answers ends it:
     what is of no use is told in a line, and the gateway is asked again after a pause that grows.
-    What ends it are the device's own options, and a gateway that wants evidence which this command
-    does not have.
+    What ends it are the device's own options.
 
     Args:
         participation: of this device.
@@ -139,8 +137,6 @@ def _rounds(
         sleep: waits so many seconds.
         draw: a random number from 0 to 1, for how long it waits.
     """
-    from pocketquery.client.gateway.connection import Refused
-
     asked = 0
     state = _Standing()
     while True:
@@ -149,8 +145,7 @@ def _rounds(
             asked += 1
             _tell(outcome, as_json=arguments.json)
         for error in failures:
-            wants_evidence = isinstance(error, Refused) and error.code in _ENDING
-            if arguments.times or wants_evidence or isinstance(error, _ConfigurationError):
+            if arguments.times or isinstance(error, _ConfigurationError):
                 raise error
             _tell_failure(error, state, as_json=arguments.json)
         if arguments.times and asked >= arguments.times:

@@ -84,7 +84,18 @@ def test_a_corpus_that_others_cannot_read(public: Path, umask: int) -> None:
     corpus.mkdir(mode=0o755)
     (corpus / "a.jsonl").write_text('{"_id": "1", "text": "the sea"}\n')
     (corpus / "a.jsonl").chmod(0o600)
-    for number, pattern in enumerate((corpus, corpus / "*.jsonl", f"file://{corpus}/a.jsonl")):
+    links = public / "links"
+    links.mkdir(mode=0o755)
+    (links / "b.jsonl").symlink_to(corpus / "a.jsonl")
+    named = f"{corpus}/a.jsonl"
+    for number, pattern in enumerate(
+        (
+            corpus,
+            corpus / "*.jsonl",
+            links,
+            *(f"{before}{named}" for before in ("file://", "local://", "simplecache::file://")),
+        )
+    ):
         output = public / f"index-{number}"
         command = ["index", "--corpus", str(pattern), "--symmetric", "--output", str(output)]
         assert main(command) == 0
@@ -171,7 +182,18 @@ def test_which_places_are_private(public: Path, closed: str, expected: bool) -> 
     assert is_private(public / "link") == expected
     assert is_private(place / "garden.txt") == (closed in ("folder", "above"))
     (place / "nowhere").symlink_to("nothing")
+    (place / "circle").symlink_to(".")
     assert is_private(place) == expected
+
+
+@pytest.mark.parametrize("closed", ["folder", "file", "above"])
+@pytest.mark.parametrize("linked", ["home", "home/notes", "home/notes/diary.txt"])
+def test_what_links_lead_to_is_of_a_folder(public: Path, closed: str, linked: str) -> None:
+    notes(public, closed)
+    for folder, target in (("one", f"../{linked}"), ("two", "../one")):
+        (public / folder).mkdir(mode=0o755)
+        (public / folder / "link").symlink_to(target)
+        assert is_private(public / folder)
 
 
 def test_a_question_is_no_pattern_of_all_that_is_here(

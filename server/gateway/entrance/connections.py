@@ -6,8 +6,9 @@ are; its one timer begins after an answer. Whoever opens connections and is sile
 for ever, would so have all that a gateway takes. Here each request has a time in which its headers
 have come, another for its body, and its answer one in which it is taken. What is no body (request
 line, headers, sizes and extensions of chunks, trailers) has 16 KiB and 100 headers, counted as they
-are parsed; bodies have a room of their own that all connections share. A connection that passes a
-limit ends.
+are parsed; bodies have a room of their own that all connections share. Requests that are sent
+before others are answered wait, sixteen of a connection at most. A connection that passes a limit
+ends.
 
 A request that is refused here counts against its address and has its line in the log, as one that
 is answered. A connection that ends without one is counted in the metrics, and is in no log: a line
@@ -37,6 +38,7 @@ __all__ = ["limited_protocol"]
 
 _MOST_HEAD_BYTES = 16_384  # of a request: all of it that is no body
 _MOST_HEADERS = 100
+_MOST_WAITING = 16  # requests of one connection, for those before them to be answered
 _SEPARATORS = 4  # bytes of a header beside name and value
 _PIECE_BYTES = 4096  # that are parsed before they are counted
 _FULL_RETRY_S = 10.0
@@ -142,6 +144,8 @@ class _Limits:
         self.malformed = Problem(400, "malformed", "this is no HTTP/1.1 request; mend it")
         said = f"found more than {_MOST_HEADERS} headers or {_MOST_HEAD_BYTES} bytes of them"
         self.large = Problem(431, "headers", f"{said}, expected at most that many")
+        said = f"found over {_MOST_WAITING} requests that wait; send them when others are answered"
+        self.hasty = Problem(429, "waiting", said, retry_after=again)
         said = "the bodies of too many requests are here already; send it again later"
         self.full = Problem(503, "busy", said, retry_after=_FULL_RETRY_S)
 
@@ -239,6 +243,8 @@ class _Limited(HttpToolsProtocol):
         return True
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= _MOST_WAITING:
+            self._fail("waiting", self.limits.hasty)
         super().on_message_begin()
         self._is_new, self._line_bytes = True, 0
 

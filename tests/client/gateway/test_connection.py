@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -79,6 +82,47 @@ def test_answers_always_cut_short_are_no_answer(gateway: Gateway) -> None:
     said = "did not answer 3 times"
     with connection(gateway) as opened, pytest.raises(ArtifactError, match=said):
         opened.ask("GET", "/v1/releases/1")
+
+
+RECORD = b"\x16\x03\x03\x40\x00"  # of a handshake, 16 KiB
+
+
+@pytest.mark.parametrize(
+    ("scheme", "begin", "drop"),
+    [
+        ("http", b"", b"H"),
+        ("http", b"HTTP/1.1 200 OK\r\n", b"a: b\r\n"),
+        ("http", b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+        ("https", RECORD, b"\0"),
+        ("https", b"", b"\x15\x03\x03\x00\x02\x01\x00"),  # warnings
+    ],
+)
+def test_an_answer_that_drips_is_cut(scheme: str, begin: bytes, drop: bytes) -> None:
+    drops, most = 0, 300
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            nonlocal drops
+            one, _ = server.accept()
+            with one, contextlib.suppress(OSError):
+                one.recv(1000)
+                one.sendall(begin)
+                for drops in range(most):  # noqa: B007
+                    one.sendall(drop)
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"{scheme}://127.0.0.1:{server.getsockname()[1]}"
+        with (
+            GatewayConnection(url, os.urandom(32), attempts=1, seconds=0.5) as opened,
+            pytest.raises(ArtifactError, match="did not answer 1 times"),
+        ):
+            opened.ask("GET", "/v1/offer")
+        thread.join()
+    assert drops < most - 1
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from pocketquery.client.gateway import join_command
-from pocketquery.client.gateway.connection import GatewayConnection, Refused
+from pocketquery.client.gateway.connection import GatewayConnection
 from pocketquery.client.gateway.participation import RELEASE, Participation
 from pocketquery.sdk import load
 from pocketquery.sdk.bundle.adapter import pack_adapter
@@ -232,12 +232,12 @@ def test_an_odd_answer_is_told_and_asked_for_again(
 
 
 @pytest.mark.parametrize("code", ["attestation", "attestation_needed"])
-def test_a_gateway_that_wants_evidence_ends_it(gateway: Gateway, tmp_path: Path, code: str) -> None:
-    gateway.path, gateway.odd, gateway.times = DEVICE, Odd(403, {"code": code, "detail": ""}), 1
+def test_a_gateway_that_wants_evidence_is_asked_again(
+    gateway: Gateway, tmp_path: Path, code: str
+) -> None:
+    gateway.path, gateway.odd, gateway.times = DEVICE, Odd(403, {"code": code, "detail": ""}), 3
     arguments = parsed({"bundle": "none", "index": "none", "state": tmp_path})
-    url = f"http://127.0.0.1:{gateway.server_port}"
-    with GatewayConnection(url, os.urandom(32)) as connection, pytest.raises(Refused, match=code):
-        join_command._rounds(Participation(connection, tmp_path), arguments)
+    assert run(gateway, arguments, 4, lambda number: None) == [30, 60, 120, 7]
 
 
 def test_a_gateway_that_forgets_at_once_is_not_asked_without_a_pause(

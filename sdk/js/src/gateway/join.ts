@@ -15,7 +15,6 @@ const LEAST_WAIT = 1;
 const FIRST_PAUSE = 30;
 const LONGEST_PAUSE = 900;
 const LONGEST_ASKED = 3600;
-const ENDING = ["attestation", "attestation_needed"];
 
 export interface JoinOptions {
   /** Made only for an offer. */
@@ -54,8 +53,10 @@ const JOIN_OPTIONS: Names<JoinOptions> = {
  * Nothing that a gateway, or what is in its place, answers ends it: `onFailure` is told, nothing of it
  * is put in force, and the gateway is asked again after a pause that grows to a quarter of an hour.
  *
- * Throws InvalidInputError or MissingExtraError (the device cannot be made as the app says) and
- * RefusedError (the gateway wants an attestation, which `participation.register` takes).
+ * Where the gateway wants an attestation, `onFailure` gets a RefusedError that says so: give it to
+ * `participation.register`.
+ *
+ * Throws InvalidInputError or MissingExtraError: the device cannot be made as the app says.
  */
 export async function join(participation: Participation, options: JoinOptions): Promise<void> {
   const { device, manifest, releases, take, signal, onOutcome, onFailure } = checkOptions(options, JOIN_OPTIONS);
@@ -89,7 +90,6 @@ export async function join(participation: Participation, options: JoinOptions): 
     for (const error of failures) {
       const isConfiguration = error instanceof InvalidInputError || error instanceof MissingExtraError;
       if (error === local && isConfiguration) throw error;
-      if (error instanceof RefusedError && ENDING.includes(error.code)) throw error;
       if (!isNoRelease(error)) onFailure?.(error);
     }
     const asks = failures.map((error) => (error instanceof RefusedError ? Math.min(LONGEST_ASKED, error.retryAfter) : 0));

@@ -169,11 +169,13 @@ test("an odd answer is told, and asked for again", async (context) => {
   }
 });
 
-test("a gateway that wants evidence ends it", async () => {
+test("a gateway that wants evidence is asked again", async () => {
   for (const code of ["attestation", "attestation_needed"]) {
     isForgotten = true;
-    odd = { path: DEVICE, reply: said(403, { code, detail: "" }), left: 1 };
-    await assert.rejects(ran(4), (error) => error instanceof RefusedError && error.code === code);
+    odd = { path: DEVICE, reply: said(403, { code, detail: "" }), left: 3 };
+    const { pauses, failures } = await ran(4);
+    assert.deepEqual(pauses, [30, 60, 120, 7]);
+    for (const error of failures) assert.ok(error instanceof RefusedError && error.code === code);
   }
   isForgotten = false;
 });

@@ -94,6 +94,8 @@ def told(answer: bytes) -> str:
         (GET + b"\r\n" + GET + b"a: ", LONG),
         (b"\x16\x03\x01\x02\x00\x01\x00", LONG),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", LONG),
+        (b"", (GET + b"\r\n") * 2000),
+        (b"", (POST + b"content-length: 0\r\n\r\n") * 2000),
     ],
 )
 @pytest.mark.parametrize("listener", ["devices", "control", "metrics"])
@@ -135,6 +137,20 @@ def test_a_request_has_so_many_headers(served: Served, data: bytes, answer: str)
             response = http.client.HTTPResponse(one)
             response.begin()
             assert (response.status, json.loads(response.read())) == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize("listener", ["devices", "control", "metrics"])
+def test_a_few_requests_may_wait_for_others(served: Served, listener: str) -> None:
+    closing = GET + b"connection: close\r\n\r\n"
+    with connected(served, listener) as one:
+        one.sendall((GET + b"\r\n") * 16 + closing)
+        assert read(one).count(b"HTTP/1.1 ") == 17
+    before = ended(served, "waiting")
+    with connected(served, listener) as one:
+        one.sendall((GET + b"\r\n") * 1000)
+        with contextlib.suppress(ConnectionError):
+            assert read(one).count(b"HTTP/1.1 ") <= 17
+    assert ended(served, "waiting") == before + 1
 
 
 def head(served: Served, key: bytes, size: int, **change: str) -> bytes:
