@@ -3,7 +3,8 @@
 The table is a Darts double array of 32-bit units, which the library walks by the bytes of a text
 without looking where it walks to, and the replacements that the array's values point to. What a
 sound table never has would be read outside of it, so it is refused: a step or a value that leads
-out, a replacement that does not end, rules longer than the library has room for.
+out, a replacement that does not end, rules longer than the library has room for. And a table may
+not make much of a little text: what a tokenizer needs grows with what it makes.
 
 Source: Darts-clone's ``darts.h`` and sentencepiece's ``normalizer.cc``.
 """
@@ -21,6 +22,7 @@ _VALUE = 0x80000000  # marks a unit that holds a value, in its other bits
 _MOST_BYTES = 1 << 24  # of the whole; Unicode's own is 240,000
 _LONGEST_RULE = 32  # bytes; the library's table of what it matched has that many rows
 _LONGEST_REPLACEMENT = 256  # bytes; Unicode's own is 33
+_MOST_GROWTH = 16  # bytes for each of a rule; Unicode's own is 11
 
 
 def check_charsmap(blob: bytes) -> None:
@@ -32,22 +34,24 @@ def check_charsmap(blob: bytes) -> None:
     size = int.from_bytes(blob[:4], "little")
     if not 0 < size < len(blob) - 4 or size % (4 * _BLOCK) or len(blob) > _MOST_BYTES:
         raise ValueError("its normalisation rule is broken")
-    _check_steps(np.frombuffer(blob, "<u4", size // 4, 4), _beginnings(blob[4 + size :]))
+    _check_steps(np.frombuffer(blob, "<u4", size // 4, 4), _lengths(blob[4 + size :]))
 
 
-def _beginnings(texts: bytes) -> NDArray[np.bool_]:
-    """At each byte of ``texts`` whether a replacement begins there."""
+def _lengths(texts: bytes) -> NDArray[np.int64]:
+    """At each byte of ``texts`` the bytes of the replacement that begins there; -1: none does."""
     texts.decode("utf-8")
-    ends = np.frombuffer(texts, np.uint8) == 0
-    lengths = np.diff(np.flatnonzero(ends), prepend=-1)
-    if not ends[-1] or lengths.max() > _LONGEST_REPLACEMENT:
+    ends = np.flatnonzero(np.frombuffer(texts, np.uint8) == 0)
+    sizes = np.diff(ends, prepend=-1) - 1
+    if not len(ends) or ends[-1] != len(texts) - 1 or sizes.max() >= _LONGEST_REPLACEMENT:
         raise ValueError(f"a replacement of its normalisation is over {_LONGEST_REPLACEMENT} bytes")
-    return np.concatenate(([True], ends[:-1]))
+    lengths = np.full(len(texts), -1, np.int64)
+    lengths[ends - sizes] = sizes
+    return lengths
 
 
 def _check_steps(
     units: NDArray[np.uint32],
-    beginnings: NDArray[np.bool_],
+    lengths: NDArray[np.int64],
 ) -> None:
     """Walk all ways at once, a byte at a time. A unit with a label is reached from one place alone,
     its own number with the label's bits changed."""
@@ -55,7 +59,7 @@ def _check_steps(
     steps = units[numbers]
     sources, targets = numbers ^ (steps & 0xFF), numbers ^ _offset(steps)
     reached = _offset(units[:1])
-    for _ in range(_LONGEST_RULE + 1):
+    for depth in range(1, _LONGEST_RULE + 2):
         if (reached >= len(units)).any():
             raise ValueError("its normalisation leads outside of its table")
         here = np.zeros(len(units), np.bool_)
@@ -66,8 +70,10 @@ def _check_steps(
         if (valued >= len(units)).any():
             raise ValueError("its normalisation leads outside of its table")
         values = units[valued] ^ _VALUE
-        if (values >= len(beginnings)).any() or not beginnings[values].all():
+        if (values >= len(lengths)).any() or (lengths[values] < 0).any():
             raise ValueError("its normalisation leads outside of its replacements")
+        if (lengths[values] > _MOST_GROWTH * depth).any():
+            raise ValueError(f"its normalisation makes over {_MOST_GROWTH} bytes of one")
         if not len(reached):
             return
     raise ValueError(f"its normalisation has a rule of over {_LONGEST_RULE} bytes")

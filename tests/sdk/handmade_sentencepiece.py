@@ -92,7 +92,8 @@ SOUND = {
     "bytes": model(*BYTES_OF_ALL, trainer=number(35, 1)),
     "a table": normalizing(charsmap(_RULES)),
     "a rule of 32 bytes": normalizing(charsmap({b"ab" * 16: b"b"})),
-    "a replacement of 255 bytes": normalizing(charsmap({b"A": b"a" * 255})),
+    "a replacement of 255 bytes": normalizing(charsmap({b"A" * 16: b"a" * 255})),
+    "16 bytes of one": normalizing(charsmap({b"A": b"a" * 16})),
     "a piece of 512 bytes": model(piece("a" * 512)),
     "64 user-defined pieces in one another": model(
         *(piece("c" * size, 0, USER_DEFINED) for size in range(1, 65))
@@ -165,7 +166,9 @@ REFUSED = {
     "a value that is none": normalizing(charsmap(_RULES, {_BASE_OF_A: 0})),
     "a replacement without an end": normalizing(charsmap(_RULES, texts=b"a\0ab\0c")),
     "a replacement that is no UTF-8": normalizing(charsmap(_RULES, texts=b"\xff\0\0ab\0")),
-    "a replacement of 256 bytes": normalizing(charsmap({b"A": b"a" * 256})),
+    "a replacement of 256 bytes": normalizing(charsmap({b"A" * 16: b"a" * 256})),
+    "17 bytes of one": normalizing(charsmap({b"A": b"a" * 17})),
+    "33 bytes of two": normalizing(charsmap({b"AB": b"a" * 33})),
     "a rule of 33 bytes": normalizing(charsmap({b"a" * 33: b"b"})),
     "a message that is cut": model()[:-1] + b"\x7f",
     "a group": model(rest=b"\x0b\x0c"),

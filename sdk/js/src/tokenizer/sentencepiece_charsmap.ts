@@ -12,6 +12,7 @@ const VALUE = 0x80000000; // marks a unit that holds a value, in its other bits
 const MOST_BYTES = 1 << 24; // of the whole; Unicode's own is 240,000
 const LONGEST_RULE = 32; // bytes; the library's table of what it matched has that many rows
 const LONGEST_REPLACEMENT = 256; // bytes; Unicode's own is 33
+const MOST_GROWTH = 16; // bytes for each of a rule; Unicode's own is 11
 
 /** A stretch at the beginning of a text: how many bytes of it, and what replaces them. */
 export interface Prefix {
@@ -59,13 +60,13 @@ export class Charsmap {
 /** Throws RangeError (or TypeError: no UTF-8) where some text could not be walked by the table. */
 export function checkCharsmap(blob: Uint8Array): void {
   const [units, texts] = partsOf(blob);
-  const begins = beginnings(texts);
+  const lengths = lengthsOf(texts);
   let reached = new Uint8Array(units.length);
   const root = offsetOf(units[0] as number);
   if (root >= units.length) throw new RangeError("its normalisation leads outside of its table");
   reached[root] = 1;
   // All ways at once, a byte at a time. A unit with a label is reached from one place alone.
-  for (let depth = 0; depth <= LONGEST_RULE; depth++) {
+  for (let depth = 1; depth <= LONGEST_RULE + 1; depth++) {
     const next = new Uint8Array(units.length);
     let isEnd = true;
     for (let i = 0; i < units.length; i++) {
@@ -73,8 +74,10 @@ export function checkCharsmap(blob: Uint8Array): void {
       if (unit >= VALUE || !reached[i ^ (unit & 0xff)]) continue;
       const target = (i ^ offsetOf(unit)) >>> 0;
       if (target >= units.length) throw new RangeError("its normalisation leads outside of its table");
-      if (unit & 0x100 && !begins[(units[target] as number) - VALUE]) {
-        throw new RangeError("its normalisation leads outside of its replacements");
+      if (unit & 0x100) {
+        const length = lengths[(units[target] as number) - VALUE] ?? -1;
+        if (length < 0) throw new RangeError("its normalisation leads outside of its replacements");
+        if (length > MOST_GROWTH * depth) throw new RangeError(`its normalisation makes over ${MOST_GROWTH} bytes of one`);
       }
       next[target] = 1;
       isEnd = false;
@@ -96,20 +99,20 @@ function partsOf(blob: Uint8Array): [units: Uint32Array, texts: Uint8Array] {
   return [units, blob.subarray(4 + size)];
 }
 
-/** At each byte of `texts` whether a replacement begins there. */
-function beginnings(texts: Uint8Array): Uint8Array {
+/** At each byte of `texts` the bytes of the replacement that begins there; -1: none does. */
+function lengthsOf(texts: Uint8Array): Int16Array {
   decodeUtf8(texts);
-  const begins = new Uint8Array(texts.length);
+  const lengths = new Int16Array(texts.length).fill(-1);
   let begin = 0;
   while (begin < texts.length) {
-    begins[begin] = 1;
     const end = texts.indexOf(0, begin);
     if (end < 0 || end - begin >= LONGEST_REPLACEMENT) {
       throw new RangeError(`a replacement of its normalisation is over ${LONGEST_REPLACEMENT} bytes`);
     }
+    lengths[begin] = end - begin;
     begin = end + 1;
   }
-  return begins;
+  return lengths;
 }
 
 function offsetOf(unit: number): number {
