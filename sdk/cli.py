@@ -218,7 +218,7 @@ class _Parser(argparse.ArgumentParser):
                     f"expected one {one.dest}, found more: {said}; where it has spaces, put it in "
                     f'quotes: "{getattr(found, one.dest)} {said}"'
                 )
-        self.error(f"nothing takes these words: {said}")
+        self.error(f"no option takes these words: {said}; see {self.prog} --help")
 
 
 def _empty_parser() -> tuple[argparse.ArgumentParser, Subparsers]:

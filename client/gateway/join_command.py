@@ -83,7 +83,11 @@ def join(subparsers: Any) -> None:
         "--authority", metavar="FILE", help="PEM of the authority to trust (default: the system's)"
     )
     parser.add_argument(
-        "--times", type=int, default=0, metavar="N", help="ask so often (default: until stopped)"
+        "--times",
+        type=int,
+        default=0,
+        metavar="N",
+        help="ask so often, and end at a failure (default: until stopped, whatever fails)",
     )
     parser.add_argument(
         "--leave", action="store_true", help="have the gateway forget this device, and end"

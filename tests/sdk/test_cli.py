@@ -107,7 +107,7 @@ def test_an_unknown_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
             '"what did I plant"',
         ),
         ("verify My Documents/bundle", 'put it in quotes: "My Documents/bundle"'),
-        ("doctor now", "doctor: error: nothing takes these words: now"),
+        ("doctor now", "doctor: error: no option takes these words: now; see pocketquery doctor"),
     ],
 )
 def test_what_no_command_takes_is_named_with_what_was_meant(

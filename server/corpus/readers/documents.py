@@ -85,7 +85,9 @@ def _text(path: Path | str, number: int, entry: dict[str, Any]) -> str:
     if sentences is None and "sentences" in entry:
         return ""
     if not isinstance(sentences, list):
-        found = f"no text, and sentences is {type(sentences).__name__}"
-        raise bad_line(path, number, found, "a string text or a list sentences")
+        found = f"no field 'text' or 'sentences' among {list(entry)[:20]}"
+        if "sentences" in entry:
+            found = f"no text, and sentences is {type(sentences).__name__}"
+        raise bad_line(path, number, found, "text, a string, or sentences, a list of strings")
     texts = [text_field(path, number, part, f"sentences[{i}]") for i, part in enumerate(sentences)]
     return " ".join(texts)
