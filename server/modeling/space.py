@@ -95,8 +95,10 @@ def unusual_settings(config: Any, head: Iterable[nn.Module]) -> dict[str, Any]:
         for name in _SETTINGS
         if getattr(config, name, None) != getattr(usual, name, None)
     }
-    kinds = [type(module).__name__ for module in head if not isinstance(module, nn.Dropout)]
-    if set(kinds) - {"Linear", "Identity"}:
+    # A saved head is loaded with an Identity where a linear layer has no activation.
+    changing = [module for module in head if not isinstance(module, nn.Dropout | nn.Identity)]
+    kinds = [type(module).__name__ for module in changing]
+    if set(kinds) - {"Linear"}:
         settings["head"] = kinds
     return settings
 

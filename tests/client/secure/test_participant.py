@@ -201,7 +201,7 @@ def test_on_a_full_disk_nothing_is_sent_and_the_old_state_answers_again(
     one = reach(on_disk(tmp_path), stage)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with full_disk():
-        assert "cannot be kept" in declined(ask(one, stage))
+        assert "cannot be written" in declined(ask(one, stage))
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     assert ask(one, stage) == messages()[1][stage]
 
@@ -209,7 +209,7 @@ def test_on_a_full_disk_nothing_is_sent_and_the_old_state_answers_again(
 def test_a_disk_that_is_full_after_the_charge_keeps_the_charge(tmp_path: Path) -> None:
     one = reach(on_disk(tmp_path), Stage.COLLECT)
     with full_disk(1000):  # room for the ledger
-        assert "cannot be kept" in declined(ask(one, Stage.COLLECT))
+        assert "cannot be written" in declined(ask(one, Stage.COLLECT))
     assert (charged(tmp_path), progress(tmp_path)) == (1, SecureProgress.SHARED)
     assert (tmp_path / LEDGER).stat().st_size < 1000 < (tmp_path / SECURE).stat().st_size
     assert ask(one, Stage.COLLECT) == messages()[1][Stage.COLLECT]

@@ -134,6 +134,14 @@ def test_the_head_is_part_of_the_space() -> None:
     assert len(set(ids)) == len(ids)
 
 
+def test_a_saved_head_is_of_the_same_space(tmp_path: Path) -> None:
+    """Loaded, a linear layer without an activation has an Identity."""
+    head = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64))
+    saved = bert_teacher(head=head)
+    saved.save(tmp_path / "model")
+    assert SentenceEncoder.load(tmp_path / "model").space_id == saved.space_id
+
+
 def test_the_ids_of_what_ships_stay() -> None:
     """Bundles and indexes hold the demo teacher's; a plain linear head was never named in one."""
     assert SentenceEncoder.load("demo").space_id == "space-c908b0599cb71548933014c3f35124fc"
