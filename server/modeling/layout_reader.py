@@ -8,7 +8,7 @@ token.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,10 +52,12 @@ _TRANSFORMER_DEFAULTS: Mapping[str, Sequence[object]] = {
     "tokenizer_name_or_path": (None,),
 }
 _ONLY_TEXT = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+_LIMITS = ("max_seq_length", "do_lower_case")
 _ARGUMENTS = (
     *("model_kwargs", "processor_kwargs", "config_kwargs"),
     *("model_args", "tokenizer_args", "config_args"),  # older
 )
+_NOT_LOOKED_AT = ("backend", "cache_dir", "unpad_inputs")  # where and how fast, not what
 _HARMLESS_ARGUMENTS = ("trust_remote_code", "attn_implementation", "add_pooling_layer", "use_fast")
 
 _PREFIX = "pooling_mode_"
@@ -89,6 +91,7 @@ def read_layout(folder: Path, pooling: str | None = None) -> Layout:
     """
     ours = _read_ours(folder / _OURS)
     if not (folder / _MODULES).exists():
+        _check_no_template(folder)
         return Layout(pooling=pooling or _plain_pooling(folder), pocketquery=ours)
     chain = _read_chain(folder)
     transformer, pooling_place = chain[0][1], chain[1][1]
@@ -126,6 +129,19 @@ def _read_ours(path: Path) -> dict[str, Any]:
     return ours
 
 
+def _check_no_template(folder: Path) -> None:
+    """sentence-transformers puts every text into a template that a plain folder has."""
+    config = folder / "tokenizer_config.json"
+    files = [folder / name for name in ("chat_template.jinja", "additional_chat_templates")]
+    named = [config] if read_object(config).get("chat_template") else []
+    for path in [*named, *(file for file in files if file.exists())]:
+        raise UnknownModelError(
+            f"{path} has a chat template, which sentence-transformers puts around every text of a "
+            f"folder without {_MODULES}, and this does not; remove it, or save the model with "
+            "sentence-transformers"
+        )
+
+
 def _plain_pooling(folder: Path) -> str:
     path = folder / "config.json"
     config = read_object(path)
@@ -140,11 +156,17 @@ def _read_chain(folder: Path) -> list[tuple[str, Path]]:
     modules = read_json(path)
     check(str(path), modules, _LIST, CorruptArtifactError)
     chain: list[tuple[str, Path]] = []
+    names = list[str]()
     for number, module in enumerate(modules):
         check(f"{path}: module {number}", module, OBJECT, CorruptArtifactError)
-        for name in ("type", "path"):
+        for name in ("name", "type", "path"):
             if name not in module:
                 raise CorruptArtifactError(f'{path}: module {number} has no "{name}"')
+        names.append(field(path, module, "name", TEXT))
+        if names[-1] in names[:-1]:  # sentence-transformers takes the last one's files alone
+            raise CorruptArtifactError(
+                f"{path}: two modules have the name {names[-1]!r}; expected a name for each"
+            )
         name = field(path, module, "type", TEXT)
         place = folder / field(path, module, "path", TEXT)
         kind = str(name).rpartition(".")[2]
@@ -184,6 +206,8 @@ def _read_transformer(place: Path, layout: Layout) -> Layout:
             break
     else:
         return layout
+    known = (*_LIMITS, *_ARGUMENTS, *_NOT_LOOKED_AT, "modality_config")
+    _check_options(path, config, (*known, *_TRANSFORMER_DEFAULTS))
     for name, values in _TRANSFORMER_DEFAULTS.items():
         if name in config and config[name] not in values:
             raise _unsupported(path, name, config[name], values[0])
@@ -207,10 +231,12 @@ def _read_pooling(path: Path) -> tuple[str, bool]:
     config = read_object(path)
     if not config:
         raise ArtifactNotFoundError(f"{path} is missing or empty; copy the model again")
-    for name in config:
-        if name.removeprefix(_PREFIX) in _LEGACY_POOLINGS:
-            field(path, config, name, BOOLEAN)
-    for name in ("embedding_dimension", "word_embedding_dimension"):
+    older = [_PREFIX + name for name in _LEGACY_POOLINGS]
+    widths = ("embedding_dimension", "word_embedding_dimension")
+    _check_options(path, config, (*older, *widths, "pooling_mode", "include_prompt"))
+    for name in older:
+        field(path, config, name, BOOLEAN)
+    for name in widths:
         field(path, config, name, whole())
     named = config.get("pooling_mode")
     if "pooling_mode" in config:
@@ -275,10 +301,12 @@ def _read_head(modules: Sequence[tuple[str, Path]]) -> nn.Sequential | None:
 def _read_dense(place: Path) -> list[nn.Module]:
     path = place / "config.json"
     config = read_object(path)
-    for name in ("in_features", "out_features"):
+    sizes, places = ("in_features", "out_features"), ("module_input_name", "module_output_name")
+    _check_options(path, config, (*sizes, *places, "bias", "activation_function"))
+    for name in sizes:
         if name not in config:
             raise CorruptArtifactError(f'{path} has no "{name}"; copy the model again')
-    for name in ("module_input_name", "module_output_name"):
+    for name in places:
         read = field(path, config, name, optional(TEXT)) or "sentence_embedding"
         if read != "sentence_embedding":
             raise _unsupported(path, name, read, "sentence_embedding")
@@ -290,7 +318,7 @@ def _read_dense(place: Path) -> list[nn.Module]:
             f"{path} uses the activation {activation}; supported are {', '.join(ACTIVATIONS)}"
         )
     rule = whole(1, 1 << 20)
-    shape = [field(path, config, name, rule) for name in ("in_features", "out_features")]
+    shape = [field(path, config, name, rule) for name in sizes]
     bias = field(path, config, "bias", BOOLEAN, True)
     state = _read_weights(place)
     wanted = {"linear.weight": (shape[1], shape[0])} | (
@@ -325,6 +353,13 @@ def _read_weights(place: Path) -> dict[str, torch.Tensor]:
                 f"({first_line(error)}); copy the model again, or save it with safetensors"
             ) from error
     raise ArtifactNotFoundError(f"{place} has no model.safetensors; copy the model again")
+
+
+def _check_options(path: Path, config: Mapping[str, object], known: Iterable[str]) -> None:
+    """An option of a later version may change the vectors; sentence-transformers takes none that it
+    does not know, either."""
+    for name in sorted(config.keys() - set(known)):
+        raise _unsupported(path, name, config[name], None)
 
 
 def _unsupported(path: Path, name: str, value: object, expected: object) -> UnknownModelError:

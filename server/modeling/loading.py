@@ -18,7 +18,7 @@ from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 
 from pocketquery.sdk.errors import CorruptArtifactError, UnknownModelError
-from pocketquery.sdk.validation import check, one_of, optional, whole
+from pocketquery.sdk.validation import Rule, check, one_of, optional, whole
 from pocketquery.server.modeling.folder_json import (
     TEXT,
     check_whole_file,
@@ -134,11 +134,16 @@ def _check_files(folder: Path, place: Path) -> None:
         place / _TOKENIZER_CONFIG,
         read_object(place / _TOKENIZER_CONFIG),
         "model_max_length",
-        optional(whole(3)),
+        optional(Rule(_is_length, whole(3).expected)),
     )
     for file in [place / "tokenizer.json", place / "vocab.txt", *sorted(place.glob("*.model"))]:
         if file.exists():
             check_whole_file(file)
+
+
+def _is_length(value: object) -> bool:
+    """Where nobody set one, transformers says 1e30, and some write it so."""
+    return whole(3).holds(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _check_kinds(path: Path, usual: Any) -> None:

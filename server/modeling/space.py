@@ -16,24 +16,26 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers import PretrainedConfig
 
 __all__ = ["space_id", "tokenizer_fingerprint", "unusual_settings", "weights_fingerprint"]
 
 _ROLES = ("query", "document")
 
-# Of an architecture, and not to be read off the shapes of its weights.
-_SETTINGS = (
-    "activation",
-    "attention_type",
-    "hidden_act",
-    "hidden_activation",
-    "is_decoder",
-    "layer_norm_eps",
-    "norm_eps",
-    "num_attention_heads",
-    "position_embedding_type",
-    "rope_theta",
+# An architecture has settings of its own, and each may change the vectors of equal weights, but for
+# these: sizes, which the weights' names and shapes show, and what only training, other tasks or
+# other programs look at.
+_SIZES = (
+    *("vocab_size", "type_vocab_size", "hidden_size", "embedding_size", "intermediate_size"),
+    *("max_position_embeddings", "num_hidden_layers", "num_key_value_heads"),
+    *("dim", "hidden_dim", "n_layers", "d_model", "d_inner", "n_layer"),
 )
+_ELSEWHERE = (
+    *("dropout", "pdrop", "initializer", "init_std", "classif", "pooler", "summary", "use_cache"),
+    *("token_id", "pretraining_tp", "sparse_pred", "decoder_bias", "deterministic_flash_attn"),
+    *("_mems_", "_n_top", "reference_compile", "repad_logits", "gradient_checkpointing"),
+)
+_OF_ROBERTA = 1  # its padding's id, behind which it and its kin number the positions
 
 # What a tokenizer does with these stands for its normaliser, pre-tokeniser and specials, whose
 # serialisation changes between library versions while their behaviour does not.
@@ -90,9 +92,16 @@ def unusual_settings(config: Any, head: Iterable[nn.Module]) -> dict[str, Any]:
         head: the modules behind the pooling; usual are linear layers alone.
     """
     usual = type(config)()
+    own = usual.to_dict().keys() - PretrainedConfig().to_dict().keys() - set(_SIZES)
+    names = {name for name in own if not any(part in name for part in _ELSEWHERE)}
+    names.add("is_decoder")
+    if usual.pad_token_id == _OF_ROBERTA:
+        names.add("pad_token_id")
+    if hasattr(usual, "num_hidden_groups"):  # ALBERT's, which may run one layer many times
+        names.add("num_hidden_layers")
     settings = {
         name: getattr(config, name)
-        for name in _SETTINGS
+        for name in names
         if getattr(config, name, None) != getattr(usual, name, None)
     }
     # A saved head is loaded with an Identity where a linear layer has no activation.

@@ -115,6 +115,11 @@ def _check_weights(path: Path, model: Any, loading: dict[str, Any]) -> None:
             f"{path} lacks weights that {_CONFIG} expects: {_some(missing)}{beside}; copy the "
             "model again, or give the weights the names that save_pretrained gives them"
         )
+    damaged = [name for name, value in model.named_parameters() if not value.isfinite().all()]
+    if damaged:  # a row of a table, say, which shows in the vectors of texts with its piece alone
+        raise CorruptArtifactError(
+            f"{path} has weights that are not finite: {_some(damaged)}; copy the model again"
+        )
     sizes = model.state_dict()
     wrong = [
         f"{name} (expected {'x'.join(map(str, sizes[name].shape))})"

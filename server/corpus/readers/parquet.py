@@ -143,7 +143,10 @@ def _plain(value: Any) -> Any:
         case list():
             pairs = bool(value) and all(isinstance(one, tuple) and len(one) == 2 for one in value)
             if pairs:  # a map
-                return {str(_plain(key)): _plain(item) for key, item in value}
+                entries = {str(_plain(key)): _plain(item) for key, item in value}
+                if len(entries) < len(value):
+                    raise ValueError("a map with a key twice")
+                return entries
             return [_plain(item) for item in value]
     if hasattr(value, "item"):  # of numpy, as half floats come
         return _plain(value.item())

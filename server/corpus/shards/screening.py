@@ -91,7 +91,8 @@ def screened(
         counts: of what is met; counted up.
         passages: cut documents that are longer than the encoder reads. Passages have the ids
             ``id#1``, ``id#2`` and so on, and beside the document's own metadata ``document``, its
-            id, and ``part``, from 1, where it has no fields of these names.
+            id, and ``part``, from 1, where it has no fields of these names. A title that takes
+            more than half of what the encoder reads is cut, and its rest is text.
 
     Raises:
         InvalidInputError: a document that cannot be stored.
@@ -127,12 +128,14 @@ def _are_longer(documents: Sequence[Document], encoder: OpenedEncoder) -> list[b
 
 def _cut(document: Document, encoder: OpenedEncoder) -> list[Document]:
     """The passages of a document; those that are still too long are cut anew, to fewer words."""
+    title, rest = _short_title(document.metadata.get("title"), encoder)
 
     def passage(text: str, part: int = 0) -> Document:
         metadata = {"document": document.id, "part": part, **document.metadata}
+        metadata |= {"title": title} if rest else {}
         return Document(f"{document.id}#{part}", text, metadata)
 
-    texts = _cut_text(document.text, _WORDS[0])
+    texts = _cut_text(f"{rest}\n\n{document.text}", _WORDS[0]) or [""]
     for words in _WORDS[1:]:
         longer = _are_longer([passage(text) for text in texts], encoder)
         if not any(longer):
@@ -143,6 +146,20 @@ def _cut(document: Document, encoder: OpenedEncoder) -> list[Document]:
             for part in (_cut_text(text, words) if is_longer else [text])
         ]
     return [passage(text, part) for part, text in enumerate(texts, start=1)]
+
+
+def _short_title(title: object, encoder: OpenedEncoder) -> tuple[str, str]:
+    """A title that leaves half of what is read to the text, for every passage begins with it; and
+    what was cut off, which is read as text."""
+    if not isinstance(title, str):
+        return "", ""
+    rest = list[str]()
+    for words in _WORDS[1:]:
+        if len(encoder.tokens([title])[0]) <= encoder.max_length // 2:
+            break
+        title, *more = _cut_text(title, words) or [title]
+        rest = [*more, *rest]
+    return title, " ".join(rest)
 
 
 def _cut_text(text: str, words: int) -> list[str]:

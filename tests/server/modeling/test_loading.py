@@ -140,6 +140,13 @@ def _without(start: str) -> Callable[[Weights], Weights]:
     return lambda weights: {n: value for n, value in weights.items() if not n.startswith(start)}
 
 
+def _with_a_bad_row(table: torch.Tensor) -> torch.Tensor:
+    """Of a piece that no probe has."""
+    table = table.clone()
+    table[-1] = float("nan")
+    return table
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -149,9 +156,10 @@ def _without(start: str) -> Callable[[Weights], Weights]:
         (_without(EMBEDDINGS), EMBEDDINGS),
         (lambda w: w | {EMBEDDINGS: w[EMBEDDINGS][:-1]}, f"{EMBEDDINGS} (expected"),
         (lambda w: w | {EMBEDDINGS: w[EMBEDDINGS] * float("nan")}, "not finite"),
+        (lambda w: w | {EMBEDDINGS: _with_a_bad_row(w[EMBEDDINGS])}, f"not finite: {EMBEDDINGS}"),
         (lambda w: {}, "lacks weights"),
     ],
-    ids=["compiled", "parallel", "no layer", "no table", "short table", "nan", "none"],
+    ids=["compiled", "parallel", "no layer", "no table", "short table", "nan", "a row", "none"],
 )
 def test_weights_that_are_not_the_configurations_are_named(
     folder: Path, tmp_path: Path, change: Callable[[Weights], Weights], said: str

@@ -192,6 +192,17 @@ def _all(*changes: Change) -> Change:
     return change
 
 
+def _modules(**values: Any) -> Change:
+    """``values`` in the last module's entry."""
+
+    def change(folder: Path) -> None:
+        chain = json.loads((folder / "modules.json").read_text())
+        chain[-1] |= values
+        (folder / "modules.json").write_text(json.dumps(chain))
+
+    return change
+
+
 def _with_dense(*kinds: str, **values: Any) -> Change:
     """The chain Transformer, Pooling, and then ``kinds``; ``values`` are of each Dense's config."""
 
@@ -233,6 +244,7 @@ EQUAL: Mapping[str, Change] = {
     "length null": _named(BERT, max_seq_length=None),
     "tokenizer's length": _named("tokenizer_config.json", model_max_length=30),
     "no length anywhere": _named("tokenizer_config.json", model_max_length=10**30),
+    "no length, as a float": _named("tokenizer_config.json", model_max_length=1e30),
     "lower case": _named(BERT, do_lower_case=True),
     "older defaults": _only(BERT, max_seq_length=40, do_lower_case=False),
     **{
@@ -315,6 +327,13 @@ REFUSED: Mapping[str, tuple[Change, str]] = {
         _named(BERT, processing_kwargs={"text": {"max_length": 5}}),
         "processing_kwargs",
     ),
+    "a later option": (_named(BERT, query_length=8), "query_length"),
+    "a pooling's later option": (_named(POOLING, window=3), "window"),
+    "a dense's later option": (_with_dense("Dense", use_residual=True), "use_residual"),
+    "one name for two modules": (
+        _all(_with_dense("Dense", "Dense"), _modules(name="2")),
+        "two modules have the name '2'",
+    ),
     "half precision": (_named(BERT, model_args={"torch_dtype": "float16"}), "torch_dtype"),
     "dense of tokens": (
         _with_dense("Dense", module_input_name="token_embeddings"),
@@ -349,6 +368,18 @@ def test_what_would_change_a_vector_is_refused_by_name(
     with pytest.raises(PocketQueryError, match=said) as caught:
         SentenceEncoder.load(folder)
     assert str(folder) in str(caught.value)
+
+
+def test_a_plain_folder_with_a_chat_template_is_refused(
+    plain_teacher: Path, tmp_path: Path
+) -> None:
+    """sentence-transformers puts every text into it; where modules.json is, it does not."""
+    plain = tmp_path / "plain"
+    shutil.copytree(plain_teacher.parent / "plain", plain)
+    check_equal(plain)
+    edit(plain / "tokenizer_config.json", chat_template="{{ messages[0].content }}")
+    with pytest.raises(PocketQueryError, match=r"tokenizer_config\.json has a chat template"):
+        SentenceEncoder.load(plain)
 
 
 @pytest.mark.parametrize("name", ["passage", "corpus"])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,6 +13,13 @@ from torch import nn
 
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import Normalize
+from tests.server.modeling.test_sentence_transformers_folders import (
+    ENCODERS,
+    WITHOUT_TYPES,
+    configuration,
+    saved,
+    tokenizer,
+)
 from tests.tiny_models import bert_teacher
 
 Change = Callable[[Path], None]
@@ -55,7 +63,7 @@ def _named_as_masked_model(folder: Path) -> None:
 def _normalized_twice(folder: Path) -> None:
     path = folder / "modules.json"
     chain = json.loads(path.read_text())
-    path.write_text(json.dumps([*chain, chain[-1]]))
+    path.write_text(json.dumps([*chain, chain[-1] | {"name": "again"}]))
 
 
 def _pooling_as_newer_versions_write_it(folder: Path) -> None:
@@ -95,6 +103,40 @@ OTHER: Mapping[str, Change] = {
     "norm": _edited("config.json", layer_norm_eps=1e-2),
     "lower case": _edited("tokenizer_config.json", do_lower_case=False),
 }
+
+
+# Settings of other architectures that no weight shows: each changes the vectors.
+SETTINGS: Mapping[str, dict[str, Any]] = {
+    "albert": {"num_hidden_layers": 3},
+    "roberta": {"pad_token_id": 3},
+    "modernbert": {
+        "global_attn_every_n_layers": 1,
+        "local_attention": 8,
+        "local_rope_theta": 10.0,
+        "norm_eps": 0.1,
+    },
+    "llama": {"rms_norm_eps": 0.1, "rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+    "xlnet": {"clamp_len": 2},
+    "deberta-v2": {"position_biased_input": False},
+}
+TEXTS = ["the king of the castle and the river rock " * 3, "trade sky"]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_settings_of_every_architecture_change_the_id(tmp_path: Path, kind: str) -> None:
+    tokens = tokenizer(types=kind not in WITHOUT_TYPES)
+    folder = saved(tmp_path, configuration(kind, **ENCODERS[kind]), tokens)
+    usual = SentenceEncoder.load(folder)
+    config = json.loads((folder / "config.json").read_text())
+    for name, value in SETTINGS[kind].items():
+        (folder / "config.json").write_text(json.dumps(config | {name: value}))
+        changed = SentenceEncoder.load(folder)
+        assert np.abs(changed.encode(TEXTS) - usual.encode(TEXTS)).max() > 1e-3
+        assert changed.space_id != usual.space_id, name
+    harmless = {"initializer_range": 0.5, "problem_type": "regression", "classifier_dropout": 0.3}
+    (folder / "config.json").write_text(json.dumps(config | harmless))
+    assert SentenceEncoder.load(folder).space_id == usual.space_id
 
 
 @pytest.fixture(scope="module")

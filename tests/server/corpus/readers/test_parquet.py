@@ -50,6 +50,10 @@ COLUMNS: dict[str, tuple[Any, Any]] = {  # a column, and what its metadata are
 BAD: dict[str, tuple[Any, str]] = {
     "bytes": (pa.array([b"\xff\xfe"]), "2 bytes that are not UTF-8"),
     "not a number": (pa.array([float("nan")]), "the number nan"),
+    "a key twice": (
+        pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int8())),
+        "a map with a key twice",
+    ),
     "infinite": (pa.array([[1.0, float("inf")]]), "the number inf"),
     "bytes inside": (pa.array([{"a": [b"\xff"]}]), "bytes that are not UTF-8"),
     "year": (pa.array([400_000_000], pa.date32()), "out of range"),

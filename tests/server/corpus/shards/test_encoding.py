@@ -224,6 +224,21 @@ def test_what_an_index_could_not_find_is_told(
     assert dict(cut[1].metadata) == {"document": "5", "part": 2}
 
 
+@pytest.mark.parametrize("text", ["", "the harbour at dawn"])
+def test_a_long_title_leaves_room_for_the_text_and_is_never_lost(tmp_path: Path, text: str) -> None:
+    """A title begins every passage: one as long as all that is read would make them all equal."""
+    title = " ".join(f"word{number}" for number in range(300))
+    rows = [{"_id": "a", "title": title, "text": text}]
+    _index(written(tmp_path, "corpus", rows, "jsonl"), tmp_path / "index", "--passages")
+    with sdk.open_index(tmp_path / "index") as index:
+        passages = [index.get(f"a#{part}") for part in range(1, len(index) + 1)]
+    titles = {passage.metadata["title"] for passage in passages}
+    (short,) = titles
+    assert title.startswith(short)
+    assert " ".join([short, *(passage.text for passage in passages)]) == f"{title} {text}".strip()
+    assert len(passages) > 3
+
+
 def test_a_corpus_without_a_word_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "a", [{"_id": str(n), "text": " "} for n in range(3)], "jsonl")
     for engine in ((), ("--engine", "local")):
