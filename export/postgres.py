@@ -191,7 +191,7 @@ class _Sync:
             "KEY, digest bytea NOT NULL) ON COMMIT DROP"
         )
         with self._copying("pocketquery_incoming", ("place", "id", "digest")) as copy:
-            for rows, documents, vectors in self._batches(self._source.living()):
+            for rows, documents, vectors in self._batches(self._source.placed()):
                 for row, document, vector in zip(rows, documents, vectors, strict=True):
                     digest = self._digest(document, vector)
                     copy.write(_fields(struct.pack(">q", row), document.id.encode(), digest))

@@ -122,7 +122,7 @@ class _Sync:
         missing = set(before)
         added = changed = 0
         waiting: list[models.PointStruct] = []
-        for _, documents, vectors in in_batches(self._source, self._source.living()):
+        for _, documents, vectors in in_batches(self._source, self._source.placed()):
             for document, vector in zip(documents, vectors, strict=True):
                 point = point_id(document.id)
                 digest = document_digest(document, vector.tobytes()).hex()

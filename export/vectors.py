@@ -70,6 +70,8 @@ def export_vectors(
 ) -> VectorsReport:
     """Write the vectors, ids and metadata of ``index`` to the folder ``output`` (extra "vectors").
 
+    Documents that say too little have no vector, and are left out.
+
     ``vectors.json`` says format, space and the SHA-256 of the other files. They are, for "parquet",
     ``vectors.parquet``: the columns ``id`` (text), ``metadata`` (JSON as a text) and ``vector``
     (float32, a list of fixed size), with ``pocketquery.space_id`` in the file's metadata; for
@@ -98,12 +100,12 @@ def export_vectors(
         replace_folder(output, private=private) as folder,
     ):
         write(source, folder)
-        info = source.info
+        info, count = source.info, len(source.placed())
         fields = {
             "format": _FORMAT,
             "format_version": _VERSION,
             "space": {"id": info.space_id, "dimension": info.dimension},
-            "documents": len(source),
+            "documents": count,
             "files": {
                 file.name: {"sha256": sha256_file(file), "bytes": file.stat().st_size}
                 for file in sorted(folder.iterdir())
@@ -113,7 +115,7 @@ def export_vectors(
         return VectorsReport(
             path=str(output),
             format=format,
-            documents=len(source),
+            documents=count,
             space_id=info.space_id,
             dimension=info.dimension,
             bytes=sum(file.stat().st_size for file in folder.iterdir()),
@@ -132,9 +134,9 @@ def _writer(format: VectorFormat) -> Callable[[IndexState, Path], None]:
 
 
 def _batches(source: IndexState) -> Iterator[tuple[list[Document], Floats]]:
-    living = source.living()
-    for start in range(0, len(living), _AT_A_TIME):
-        rows = living[start : start + _AT_A_TIME]
+    placed = source.placed()
+    for start in range(0, len(placed), _AT_A_TIME):
+        rows = placed[start : start + _AT_A_TIME]
         yield source.read(rows)[0], source.floats(rows)
 
 

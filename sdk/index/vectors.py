@@ -251,7 +251,8 @@ class Vectors:
                 scores -= shift
                 scores -= offset
                 scores *= scales * step
-                scores[missing] = -np.inf
+                if len(missing):
+                    scores[missing] = -np.inf
                 if allowed is not None:
                     scores[~allowed[block]] = -np.inf
                 yield block.start, scores
@@ -395,13 +396,12 @@ def _check_header(path: Path, dimension: int) -> None:
 
 def _scales(rows: Codes, path: Path) -> Floats:
     scales = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
-    missing = np.flatnonzero(scales == 0)
     if (
         len(scales)
         and not (
-            scales.min() >= 0  # NaN is neither
+            (least := scales.min()) >= 0  # NaN is neither
             and scales.max() <= _MOST_SCALE
-            and (rows[missing, :-_SCALE_BYTES] == _ZERO).all()
+            and (least > 0 or (rows[scales == 0, :-_SCALE_BYTES] == _ZERO).all())
         )
     ):
         raise CorruptArtifactError(

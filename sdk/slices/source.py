@@ -54,6 +54,11 @@ class IndexState:
         alive = self._snapshot.alive(self._connection)
         return np.arange(len(self._snapshot.vectors)) if alive is None else np.flatnonzero(alive)
 
+    def placed(self) -> Rows:
+        """Those of :meth:`living` whose documents have a vector."""
+        living = self.living()
+        return living[self._snapshot.vectors.placed()[living]]
+
     def matching(self, filter: Mapping[str, Any]) -> Rows:
         """The rows that ``filter`` selects, rising.
 

@@ -20,14 +20,16 @@ K = 10
 
 
 def build_server_index(path: Path, encoder: sdk.Encoder) -> Path:
-    """Three hundred passages of the demo's corpus, ten of them deleted."""
+    """Three hundred passages of the demo's corpus, ten of them deleted, and a document without a
+    vector, which no server is to find."""
     with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         found = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
     build_index(
         [
             Document(one["_id"], one["text"], {"title": one["title"], "n": [1, None]})
             for one in found
-        ],
+        ]
+        + [Document("blank", "", {"n": [1, None]})],
         encoder.encode_document,
         path,
         space_id=encoder.space_id,
