@@ -150,7 +150,8 @@ def test_another_space_or_type_is_refused_and_nothing_changes(
 
 
 def test_what_postgres_cannot_hold_takes_everything_back(database: str, tmp_path: Path) -> None:
-    for number, document in enumerate((Document("a", "two words\0"), Document("a", "two words", {"k": "\0"}))):
+    documents = Document("a", "two words\0"), Document("a", "two words", {"k": "\0"})
+    for number, document in enumerate(documents):
         bad = tmp_path / str(number)
         build_index([document], lambda texts: np.ones((1, 8)), bad, space_id="s", dimension=8)
         with pytest.raises(InvalidInputError, match=r"U\+0000"):

@@ -231,7 +231,8 @@ def test_a_long_title_leaves_room_for_the_text_and_is_never_lost(tmp_path: Path,
     rows = [{"_id": "a", "title": title, "text": text}]
     _index(written(tmp_path, "corpus", rows, "jsonl"), tmp_path / "index", "--passages")
     with sdk.open_index(tmp_path / "index") as index:
-        passages = [index.get(f"a#{part}") for part in range(1, len(index) + 1)]
+        passages = list(index.documents())
+    assert [one.id for one in passages] == [f"a#{part}" for part in range(1, len(passages) + 1)]
     titles = {passage.metadata["title"] for passage in passages}
     (short,) = titles
     assert title.startswith(short)
