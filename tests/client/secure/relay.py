@@ -127,7 +127,9 @@ def relaying(relay: Relay) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             found = _PRIVATE.fullmatch(self.path)
             if found and found[2]:
-                return self._answer(relay.reply(self._name(), int(found[2]), body), b"{}")
+                return self._answer(
+                    relay.reply(self._name(), int(found[2]), body), b'{"verdict": "received"}'
+                )
             if self.path.endswith("/declined"):
                 relay.declined.append(self._name())
             return self._answer(204)
