@@ -12,7 +12,6 @@ import argparse
 import glob
 import io
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +27,7 @@ from pocketquery.sdk.errors import (
     PocketQueryWarning,
     WriteError,
 )
-from pocketquery.sdk.plain_files import is_private
+from pocketquery.sdk.plain_files import is_private, local_places
 
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
@@ -123,11 +122,10 @@ def _sources(options: argparse.Namespace) -> Iterator[str]:
             continue
         for one in value if isinstance(value, list) else [value]:
             if one and isinstance(one, (str, os.PathLike)):
-                place = os.fspath(one)
-                # Or an address of a file here, be it behind others (zip://a.jsonl::file:///b.zip);
-                # or a pattern, or a question, which ends as one does.
-                for each in {place, *re.split("::|://", place)}:
-                    yield from glob.glob(each, recursive=True) if glob.has_magic(each) else [each]  # noqa: PTH207
+                for place in local_places(one):
+                    # Or a pattern, or a question, which ends as one does.
+                    is_pattern = glob.has_magic(place)
+                    yield from glob.glob(place, recursive=True) if is_pattern else [place]  # noqa: PTH207
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:

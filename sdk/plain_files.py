@@ -9,6 +9,7 @@ And who may read what is made: nobody but its owner, where that holds of what it
 from __future__ import annotations
 
 import os
+import re
 import stat
 from itertools import chain
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = [
     "has_one_name",
     "is_closed",
     "is_private",
+    "local_places",
     "mode_for",
     "open_own_file",
     "plain_size",
@@ -89,6 +91,13 @@ def is_private(path: Path | str) -> bool:
     to it, the file, or something in the folder or that a link in it leads to is closed to others.
     What is made of it is for its owner alone, too. Never where a system has no such permissions."""
     return os.name != "nt" and _is_private(path, set())
+
+
+def local_places(address: os.PathLike[str] | str) -> set[str]:
+    """What may be a path in ``address``: itself, or where it is a URL or a chain of some, its parts
+    (``zip://a.jsonl::file:///b.zip``)."""
+    place = os.fspath(address)
+    return {place, *re.split("::|://", place)}
 
 
 def is_closed(path: Path) -> bool:

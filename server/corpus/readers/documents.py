@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.plain_files import is_private, local_places
 from pocketquery.server.corpus.readers.json_lines import field_name, json_objects, text_field
 from pocketquery.server.corpus.readers.lines import bad_line, encodable, identifier
 
@@ -23,7 +24,7 @@ def read_documents(path: Path | str, places: dict[str, Place] | None = None) -> 
 
     The file is a path or an fsspec URL. Each line has ``_id`` or ``id``, and ``text`` or
     ``sentences`` (a list, joined with blanks). Its ``title``, its other fields and those of a BEIR
-    ``metadata`` object become metadata.
+    ``metadata`` object become metadata. What is of a file that others cannot read is ``private``.
 
     Args:
         path: the file.
@@ -35,8 +36,9 @@ def read_documents(path: Path | str, places: dict[str, Place] | None = None) -> 
             and where the id was before.
     """
     places = {} if places is None else places
+    private = any(map(is_private, local_places(path)))
     for number, entry in json_objects(path):
-        document = _document(path, number, entry)
+        document = _document(path, number, entry, private)
         file, first = places.setdefault(document.id, (str(path), number))
         if (file, first) != (str(path), number):
             where = f"line {first}" if file == str(path) else f"{file}, line {first},"
@@ -45,12 +47,13 @@ def read_documents(path: Path | str, places: dict[str, Place] | None = None) -> 
         yield document
 
 
-def _document(path: Path | str, number: int, entry: dict[str, Any]) -> Document:
+def _document(path: Path | str, number: int, entry: dict[str, Any], private: bool) -> Document:
     name = field_name(path, number, entry, "_id", "id")
     return Document(
         id=identifier(path, number, entry[name], name),
         text=_text(path, number, entry),
         metadata=_metadata(path, number, entry, name),
+        private=private,
     )
 
 

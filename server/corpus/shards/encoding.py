@@ -10,8 +10,8 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from pocketquery.sdk.files import (
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.sdk.index.vectors import unit_rows
+from pocketquery.sdk.plain_files import is_private, local_places
 from pocketquery.server.corpus.readers.documents import Place, read_documents
 from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 from pocketquery.server.corpus.shards.engine import Engine, run_parts
@@ -167,6 +168,7 @@ class EncodedCorpus:
         """
         names = shards or [str(self.path / name) for name, _ in self.parts]
         places = dict[str, Place]()
+        private = is_private(self.path)
         for number, (name, sha256) in enumerate(self.parts):
             file = self.path / name
             if not file.is_file():
@@ -184,7 +186,8 @@ class EncodedCorpus:
                             f"document {before[1]}, again; expected a different id for every "
                             "document"
                         )
-                yield from zip(documents, vectors, strict=True)
+                owned = (replace(one, private=private) for one in documents)
+                yield from zip(owned, vectors, strict=True)
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,8 @@ def encoded_parts(
         "batch_size": batch_size,
         "passages": passages,
     }
-    with open_parts(output, shards, settings) as parts:
+    private = any(map(is_private, chain.from_iterable(map(local_places, shards))))
+    with open_parts(output, shards, settings, private=private) as parts:
         resumed = run_parts(
             parts,
             _Encoding(open_encoder, batch_size, passages),

@@ -26,6 +26,7 @@ from pocketquery.sdk.files import (
     remove_file,
     write_atomic,
 )
+from pocketquery.sdk.plain_files import is_closed
 from pocketquery.server.corpus.shards.listing import fingerprint
 
 __all__ = ["ShardPart", "finish_parts", "open_parts"]
@@ -68,7 +69,11 @@ def finish_parts(folder: Path, parts: Sequence[ShardPart], name: str, text: str)
 
 @contextlib.contextmanager
 def open_parts(
-    output: Path | str, shards: Sequence[str], settings: Mapping[str, Any]
+    output: Path | str,
+    shards: Sequence[str],
+    settings: Mapping[str, Any],
+    *,
+    private: bool = False,
 ) -> Iterator[list[ShardPart]]:
     """Yield the parts of ``shards``, those of an earlier run kept as far as they still hold.
 
@@ -79,6 +84,7 @@ def open_parts(
         output: what is going to be made of them.
         shards: of :func:`~pocketquery.server.corpus.shards.listing.list_shards`.
         settings: what else the parts depend on, as JSON: with others, all are made anew.
+        private: they are for their owner alone, as they are where ``output`` is.
 
     Raises:
         ArtifactError: another process works on the same output.
@@ -91,7 +97,7 @@ def open_parts(
     make_folder(real.parent)
     recover_folder(real)
     folder = real.parent / f".{real.name}.parts"
-    lock = hold_folder(folder)
+    lock = hold_folder(folder, private=private or is_closed(real))
     ours = folder.stat()
     try:
         run = {"settings": settings, "shards": [[one, fingerprint(one)] for one in shards]}

@@ -133,7 +133,7 @@ def _cut(document: Document, encoder: OpenedEncoder) -> list[Document]:
     def passage(text: str, part: int = 0) -> Document:
         metadata = {"document": document.id, "part": part, **document.metadata}
         metadata |= {"title": title} if rest else {}
-        return Document(f"{document.id}#{part}", text, metadata)
+        return Document(f"{document.id}#{part}", text, metadata, document.private)
 
     texts = _cut_text(f"{rest}\n\n{document.text}", _WORDS[0]) or [""]
     for words in _WORDS[1:]:
