@@ -68,7 +68,7 @@ _EXTRAS = {
 
 
 _show_others = warnings.showwarning
-_NO_SOURCES = {"output", "bundle", "adapter", "teacher", "student", "start"}
+_NO_SOURCES = {"output", "bundle", "adapter", "teacher"}
 _FAILED = 2
 _INTERRUPTED = 130
 
@@ -115,8 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _sources(options: argparse.Namespace) -> Iterator[str]:
-    """The places that a command makes something of: all that its options name but models, keys and
-    where the result goes."""
+    """The places that a command makes something of: all that its options name but models that only
+    serve, keys and where the result goes. A student is one of them: what is exported is what it
+    learned."""
     for name, value in vars(options).items():
         if name in _NO_SOURCES or "key" in name:
             continue

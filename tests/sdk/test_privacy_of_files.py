@@ -205,6 +205,13 @@ def test_a_question_is_no_pattern_of_all_that_is_here(
     assert set(_sources(options)) == {"notes"}
 
 
+def test_what_is_made_of_a_student_is_as_private_as_it() -> None:
+    options = Namespace(
+        student="a", start="b", teacher="c", bundle="d", signing_key="e", output="f"
+    )
+    assert set(_sources(options)) == {"a", "b"}
+
+
 @pytest.mark.parametrize("name", ["absent", "x" * 5000, "a\0b", "s3://bucket/corpus"])
 def test_what_is_not_there_is_not_private(name: str) -> None:
     assert not is_private(name)
