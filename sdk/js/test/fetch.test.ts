@@ -55,6 +55,19 @@ for (const [name, listener] of Object.entries({ plain, compressing })) {
   });
 }
 
+test("a polyfill's signal is followed by one of the platform's, which fetch takes", async () => {
+  const signal = Object.assign(new EventTarget(), { aborted: false });
+  const source = new FetchSource("https://host/bundle", async (_, { signal: given } = {}) => {
+    assert.ok(given instanceof AbortSignal);
+    Object.assign(signal, { aborted: true }).dispatchEvent(new Event("abort"));
+    given.throwIfAborted();
+    return new Response("");
+  });
+  const given = signal as unknown as AbortSignal;
+  await assert.rejects(source.read("file", { signal: given }), { name: "AbortError" });
+  await assert.rejects(source.read("file", { signal: given }), { name: "AbortError" });
+});
+
 test("what an address asks for is asked for with each file", async () => {
   const asked: string[] = [];
   const fetcher = async (address: string): Promise<Response> => {

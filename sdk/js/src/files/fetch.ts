@@ -1,6 +1,6 @@
 /** Files under an address, for pages and everything else that has `fetch`. */
 
-import { throwIfAborted } from "../platform/cancelling.js";
+import { platformSignal, throwIfAborted } from "../platform/cancelling.js";
 import { concatenated } from "./bytes.js";
 import { ArtifactError, type ArtifactNotFoundError, InvalidInputError } from "../errors.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
@@ -91,7 +91,8 @@ export class FetchSource implements FileSource {
     if (address === null) return null;
     let response: Response;
     try {
-      response = address.startsWith("data:") ? inlined(address) : await this.#fetch(address, init);
+      const signal = init.signal ? { signal: platformSignal(init.signal) } : {};
+      response = address.startsWith("data:") ? inlined(address) : await this.#fetch(address, { ...init, ...signal });
     } catch (error) {
       throwIfAborted(init.signal);
       const isOnDisk = address.startsWith("file:");

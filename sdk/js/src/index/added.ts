@@ -2,7 +2,7 @@
  * The documents added on the device, in memory. Deleting one erases its id, text and metadata and
  * keeps its terms and vector, which count until the changes are compacted, as in Python's index.
  */
-import { termsOf } from "./analyzer.js";
+import { termsInParts, termsOf } from "./analyzer.js";
 import { content, type Document } from "./document.js";
 import { parseMetadata } from "./metadata.js";
 import type { Part, Postings } from "./part.js";
@@ -23,7 +23,15 @@ export interface Added {
 
 /** A document with what its search needs; one that says too little has no place by meaning. */
 export function analyzed(document: Document, vector: Uint8Array): Added {
-  const terms = termsOf(content(document));
+  return placed(document, termsOf(content(document)), vector);
+}
+
+/** As {@link analyzed}; between parts of a long text the thread's other work goes on. */
+export async function analyzedInParts(document: Document, vector: Uint8Array, signal?: AbortSignal): Promise<Added> {
+  return placed(document, await termsInParts(content(document), signal), vector);
+}
+
+function placed(document: Document, terms: ReadonlyMap<string, number>, vector: Uint8Array): Added {
   return { document, terms, vector: isPlaced(terms) ? vector : withoutVector(vector.length) };
 }
 

@@ -3,6 +3,7 @@
  * make words; case and accents are folded; English is stemmed; scripts that write no spaces become
  * their single characters and overlapping pairs.
  */
+import { breathe } from "../platform/cancelling.js";
 import { stem } from "./porter.js";
 import { decodeLoosely, encodeUtf8 } from "../utf8.js";
 import { mapOfRuns } from "../tokenizer/character_class.js";
@@ -26,13 +27,44 @@ const MOST_MARKS = 30;
 const MANY_MARKS = new RegExp(`[^\\0-\\u02ff\\u3400-\\u9fff\\uac00-\\ud7a3]{${MOST_MARKS + 1}}`, "u");
 const JOINER = "\u034f"; // a starter, but an accent, and the marks on its sides meet
 
+// No word, accent or unspaced run goes on over them.
+const SEPARATOR = /[\0-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]/g;
+const LEAST_PART = 1 << 14; // characters
+
 /** How often each term occurs in `text`, the terms in the order of their UTF-8. */
 export function termsOf(text: string): Map<string, number> {
   const counts = new Map<string, number>();
+  count(text, counts);
+  return inOrder(counts);
+}
+
+/** As {@link termsOf}, of a long text part by part, between which the thread's other work goes on. */
+export async function termsInParts(text: string, signal?: AbortSignal): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  for (const part of partsOf(text)) {
+    await breathe(signal);
+    count(part, counts);
+  }
+  return inOrder(counts);
+}
+
+function* partsOf(text: string): Generator<string> {
+  for (let at = 0; at < text.length; ) {
+    SEPARATOR.lastIndex = at + LEAST_PART;
+    const end = SEPARATOR.exec(text)?.index ?? text.length;
+    yield text.slice(at, end);
+    at = end;
+  }
+}
+
+function count(text: string, counts: Map<string, number>): void {
   for (const word of words(spaced(text))) {
     const term = termOf(word);
     counts.set(term, (counts.get(term) ?? 0) + 1);
   }
+}
+
+function inOrder(counts: ReadonlyMap<string, number>): Map<string, number> {
   return new Map([...counts].sort(([left], [right]) => compareTexts(left, right)));
 }
 

@@ -1,5 +1,6 @@
 /** One state of an index: publisher's and added documents as one, searched together. */
 import { type Added, AddedDocuments } from "./added.js";
+import { breathe } from "../platform/cancelling.js";
 import { termsOf } from "./analyzer.js";
 import type { BaseDocuments } from "./deltas/base.js";
 import { best, type Ranking, ranked } from "./vectors/best.js";
@@ -120,11 +121,14 @@ export class Contents {
   }
 
   /** The same documents, without what deleted ones left behind. */
-  compacted(): Contents {
+  async compacted(): Promise<Contents> {
     const made = this.unchanged();
     for (const id of this.hidden) made.delete(id);
     made.forgetDeleted();
-    for (const entry of this.added.entries) if (entry.document) made.add(entry);
+    for (const entry of this.added.entries) {
+      await breathe();
+      if (entry.document) made.add(entry);
+    }
     return made;
   }
 

@@ -17,7 +17,7 @@ import type { FileSource, Progress } from "../files/source.js";
 import { kindOf, repr, show } from "../python_text.js";
 import type { Key } from "../bundle/signature.js";
 import { checkOptions, checkText, type Names } from "../texts.js";
-import { type Added, analyzed } from "./added.js";
+import { type Added, analyzedInParts } from "./added.js";
 import type { ChangeStore } from "./changes/change_store.js";
 import { Journal } from "./changes/journal.js";
 import { Contents } from "./contents.js";
@@ -152,12 +152,12 @@ export async function openIndex(
   }
   const contents = new Contents(documents, rows, dimension, vectorsFile);
   const index = new Index(spaceId, dimension, contents, encoder, changes);
-  await index.load();
+  await index.load(signal);
   return index;
 }
 
 /** The index of a device's own documents alone. */
-async function ownIndex({ encoder, changes, deltas, publicKey }: OpenIndexOptions): Promise<Index> {
+async function ownIndex({ encoder, changes, deltas, publicKey, signal }: OpenIndexOptions): Promise<Index> {
   if (deltas?.length || publicKey !== undefined) {
     throw new InvalidInputError(
       "deltas and publicKey are about a publisher's files, and the source is null; name the files' source, " +
@@ -173,7 +173,7 @@ async function ownIndex({ encoder, changes, deltas, publicKey }: OpenIndexOption
   }
   const contents = new Contents(new NoDocuments(), new Uint8Array(), dimension, "no file");
   const index = new Index(spaceId, dimension, contents, await encoder, changes);
-  await index.load();
+  await index.load(signal);
   return index;
 }
 
@@ -294,18 +294,15 @@ export class Index {
     const journal = this.writable();
     const { signal } = checkOptions(options, ADD_OPTIONS);
     const checked = checkedDocuments(documents);
-    const rows = this.quantized(checked, vectors ?? (await this.encoded(checked, options)));
+    const rows = await this.quantized(checked, vectors ?? (await this.encoded(checked, options)), signal);
     throwIfAborted(signal);
     await this.write(async () => {
       const added: Added[] = [];
-      for (const [i, document] of checked.entries()) {
-        await breathe(signal);
-        added.push(analyzed(document, rows[i]!));
-      }
+      for (const [i, document] of checked.entries()) added.push(await analyzedInParts(document, rows[i]!, signal));
       await journal.change(async () => {
         const known = checked.find(({ id }) => this.contents.rowOf(id) !== undefined);
         if (known) throw taken(known.id);
-        if (added.length) await journal.add(added);
+        if (added.length) await journal.add(added, signal);
       });
     });
   }
@@ -347,8 +344,8 @@ export class Index {
   }
 
   /** @internal Read the changes that are stored. */
-  async load(): Promise<void> {
-    await this.journal?.open();
+  async load(signal: AbortSignal | undefined): Promise<void> {
+    await this.journal?.open(signal);
   }
 
   private async encoded(
@@ -364,14 +361,23 @@ export class Index {
     return documents.length ? this.encoder.encodeDocument(documents.map(content), options) : [];
   }
 
-  private quantized(documents: readonly Document[], vectors: readonly VectorLike[]): Uint8Array[] {
+  private async quantized(
+    documents: readonly Document[],
+    vectors: readonly VectorLike[],
+    signal: AbortSignal | undefined,
+  ): Promise<Uint8Array[]> {
     if (!Array.isArray(vectors)) {
       throw new InvalidInputError(`vectors is ${kindOf(vectors)}, expected a list`);
     }
     if (documents.length !== vectors.length) {
       throw new InvalidInputError(`${documents.length} documents came with ${vectors.length} vectors`);
     }
-    return documents.map((_, i) => quantize(unitVector(vectors[i], this.dimension, `vectors[${i}]`)));
+    const rows: Uint8Array[] = [];
+    for (const [i, vector] of vectors.slice().entries()) {
+      rows.push(quantize(unitVector(vector, this.dimension, `vectors[${i}]`)));
+      await breathe(signal);
+    }
+    return rows;
   }
 
   private writable(): Journal {

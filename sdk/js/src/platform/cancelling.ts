@@ -17,6 +17,17 @@ export function reasonOf(signal: AbortSignal): unknown {
   return error;
 }
 
+/** `signal` as the platform's own functions take it: one of a polyfill's is followed by one of the platform's. */
+export function platformSignal(signal: AbortSignal): AbortSignal {
+  if (typeof AbortSignal !== "function" || signal instanceof AbortSignal) return signal;
+  const controller = new AbortController();
+  const given: AbortSignal = signal;
+  const abort = (): void => controller.abort(reasonOf(given));
+  if (given.aborted) abort();
+  else given.addEventListener("abort", abort, { once: true });
+  return controller.signal;
+}
+
 /** A thread that computes for so long lets others run: timers, clicks, messages of a page. */
 const LONGEST_BLOCK_MS = 8;
 

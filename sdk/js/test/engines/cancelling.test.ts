@@ -44,6 +44,39 @@ test("an addition that is ended adds nothing, with vectors or without", async ()
   assert.equal(index.size, 3);
 });
 
+test("one long document, many vectors and an opening are ended, too", async () => {
+  const encoder = await opened();
+  const index = await openIndex(null, { encoder, changes: new MemoryChanges() });
+  const long = { id: "long", text: TEXTS.join(" ").repeat(100) };
+  const many = Array.from({ length: 20_000 }, (_, i) => ({ id: `d${i}`, text: "a word" }));
+  const vector = new Float32Array(encoder.dimension).fill(1);
+  for (const documents of [[long], many]) {
+    const given = documents.map(() => vector);
+    await assert.rejects(index.add(documents, given, { signal: soonAborted() }), REASON);
+    assert.equal(index.size, 0);
+  }
+  const changes = new MemoryChanges();
+  const large = await openIndex(null, { encoder, changes });
+  await large.add([long, ...many], [long, ...many].map(() => vector));
+  await assert.rejects(openIndex(null, { encoder, changes, signal: soonAborted() }), REASON);
+  assert.equal((await openIndex(null, { encoder, changes })).size, many.length + 1);
+});
+
+test("a timer runs while an index is opened and compacted", async () => {
+  const encoder = await opened();
+  const changes = new MemoryChanges();
+  const index = await openIndex(null, { encoder, changes });
+  const long = DOCUMENTS.map(({ id, text }) => ({ id, text: `${text} `.repeat(200) }));
+  await index.add(long, long.map(() => new Float32Array(encoder.dimension).fill(1)));
+  for (const work of [() => index.compact(), () => openIndex(null, { encoder, changes })]) {
+    let isOver = false;
+    const ran = new Promise((resolve) => setTimeout(() => resolve(!isOver), 0));
+    await work();
+    isOver = true;
+    assert.equal(await ran, true, String(work));
+  }
+});
+
 test("a search that comes while documents are added is answered first", async () => {
   const encoder = await opened();
   const index = await openIndex(null, { encoder, changes: new MemoryChanges() });

@@ -5,7 +5,7 @@ import type { Encoder } from "pocketquery";
 import { CorruptArtifactError, InvalidInputError } from "pocketquery";
 import { openIndex, type QueryEncoder } from "pocketquery/index";
 import { analyzed } from "../../dist/index/added.js";
-import { termsOf } from "../../dist/index/analyzer.js";
+import { termsInParts, termsOf } from "../../dist/index/analyzer.js";
 import { best, ranked } from "../../dist/index/vectors/best.js";
 import { compileFilter } from "../../dist/index/filters.js";
 import { comparable, parseExactly, parseMetadata } from "../../dist/index/metadata.js";
@@ -13,6 +13,15 @@ import { integerMatrix } from "../../dist/index/vectors/integer_product.js";
 import { pairwiseSum, roundHalfEven } from "../../dist/index/vectors/numbers.js";
 import { quantize, unitVector, Vectors, withoutVector } from "../../dist/index/vectors/vectors.js";
 import { DIMENSION, drawer, EXPECTED, source } from "./data.js";
+
+test("the terms of a long text are the same part by part", async () => {
+  const all = EXPECTED.terms.map(([text]) => text);
+  const letters = ["\u0301", "\u0338", "<", "e", "ガ", "ﾞ", "海", "\u3099", "\r\n", " ", "Ⅷ", "𠀀", "한", "\u0f71\u0f72", "x1"];
+  const mixed = Array.from({ length: 60_000 }, (_, i) => letters[(i * i + 7 * i) % 101 % letters.length]);
+  for (const text of ["", "one", all.join(" ").repeat(3), all.join("\n"), mixed.join(""), "a".repeat(50_000), `${"é".repeat(40_000)} b`]) {
+    assert.deepEqual([...(await termsInParts(text))], [...termsOf(text)]);
+  }
+});
 
 test("the terms of texts, in their order", () => {
   for (const [text, terms] of EXPECTED.terms) assert.deepEqual([...termsOf(text)], terms, text);

@@ -22,7 +22,8 @@ import {
 } from "../../errors.js";
 import { concatenated, randomName } from "../../files/bytes.js";
 import { decodeUtf8, encodeUtf8 } from "../../utf8.js";
-import { type Added, analyzed } from "../added.js";
+import { breathe } from "../../platform/cancelling.js";
+import { type Added, analyzedInParts } from "../added.js";
 import { crc32 } from "../../files/zip.js";
 import { checkDocument, isObject } from "../document.js";
 import { rowBytes } from "../vectors/vectors.js";
@@ -46,10 +47,10 @@ export interface Space {
 }
 
 /** The bytes of a log with these changes. */
-export function encodeLog(space: Space, changes: readonly Change[]): Uint8Array {
+export async function encodeLog(space: Space, changes: readonly Change[]): Promise<Uint8Array> {
   // Earlier releases read what has nothing new in it.
   const version = changes.some((change) => "compact" in change) ? VERSION : 1;
-  return concatenated([encodeHead(space, version), encodeName(), ...changes.map(encodeChange)]);
+  return concatenated([encodeHead(space, version), encodeName(), ...(await encodeChanges(changes))]);
 }
 
 /** The bytes of the record that tells a log from every other. */
@@ -68,6 +69,16 @@ export function recordsIn(bytes: Uint8Array): Uint8Array[] {
   return records;
 }
 
+/** The bytes of more changes, each a record; the thread's other work goes on between. */
+export async function encodeChanges(changes: readonly Change[], signal?: AbortSignal): Promise<Uint8Array[]> {
+  const records: Uint8Array[] = [];
+  for (const change of changes) {
+    await breathe(signal);
+    records.push(encodeChange(change));
+  }
+  return records;
+}
+
 /** The bytes of one more change. */
 export function encodeChange(change: Change): Uint8Array {
   if (!("add" in change)) return encodeRecord(change, []);
@@ -79,17 +90,19 @@ export function encodeChange(change: Change): Uint8Array {
  * The changes in a log.
  * @param file how an error calls it
  * @param from where to begin: after whole records that are known
+ * @param signal ends the reading with its reason
  * @returns the changes, and how many bytes are whole records: what follows was cut off
  * @throws CorruptArtifactError damaged in its middle, or no log
  * @throws UnsupportedVersionError a newer version of the format
  * @throws SpaceMismatchError of another space
  */
-export function decodeLog(
+export async function decodeLog(
   bytes: Uint8Array,
   space: Space,
   file: string,
   from = 0,
-): { changes: Change[]; whole: number } {
+  signal?: AbortSignal,
+): Promise<{ changes: Change[]; whole: number }> {
   const changes: Change[] = [];
   let at = from;
   for (;;) {
@@ -97,7 +110,7 @@ export function decodeLog(
     if (!payload) break;
     const { json, rows } = parsePayload(payload, file);
     if (at === 0) checkHead(json, space, file);
-    else changes.push(parseChange(json, rows, space, file));
+    else changes.push(await parseChange(json, rows, space, file, signal));
     at += FRAME + payload.length;
   }
   const view = viewOf(bytes); // one for all: there are as many places as bytes
@@ -175,7 +188,13 @@ function checkHead(json: unknown, space: Space, file: string): void {
   }
 }
 
-function parseChange(json: unknown, rows: Uint8Array, space: Space, file: string): Change {
+async function parseChange(
+  json: unknown,
+  rows: Uint8Array,
+  space: Space,
+  file: string,
+  signal: AbortSignal | undefined,
+): Promise<Change> {
   const fields = isObject(json) ? json : {};
   const { delete: deleted, add } = fields;
   if (Array.isArray(deleted) && deleted.every((id) => typeof id === "string")) {
@@ -186,18 +205,21 @@ function parseChange(json: unknown, rows: Uint8Array, space: Space, file: string
   if (!Array.isArray(add) || add.length * stride !== rows.length) {
     throw damaged(file, "a record is neither an addition nor a deletion");
   }
-  return {
-    add: add.map((entry, i) => parseAdded(entry, Uint8Array.from(rows.subarray(i * stride, (i + 1) * stride)), file)),
-  };
+  const added: Added[] = [];
+  for (const [i, entry] of (add as unknown[]).entries()) {
+    await breathe(signal);
+    added.push(await parseAdded(entry, Uint8Array.from(rows.subarray(i * stride, (i + 1) * stride)), file));
+  }
+  return { add: added };
 }
 
-function parseAdded(entry: unknown, vector: Uint8Array, file: string): Added {
+async function parseAdded(entry: unknown, vector: Uint8Array, file: string): Promise<Added> {
   if (isObject(entry) && Array.isArray(entry["terms"])) {
     const terms = entry["terms"] as unknown[];
     if (terms.every(isCount)) return { document: null, terms: new Map(terms), vector };
   }
   try {
-    return analyzed(checkDocument(entry, "an added document"), vector);
+    return await analyzedInParts(checkDocument(entry, "an added document"), vector);
   } catch (error) {
     throw damaged(file, error instanceof Error ? error.message : String(error));
   }

@@ -30,6 +30,7 @@ const WRITES_BETWEEN = 100; // attempts to have a reserve
 const LARGE = 4096;
 const WRAPPED = 1 << 16;
 const LONGEST_WAIT_MS = 10_000;
+const ASKED_AT_ONCE = 200; // requests
 
 type Row = Uint8Array | Blob;
 
@@ -66,9 +67,7 @@ export class IndexedDbChanges implements ChangeStore {
 
   async append(bytes: Uint8Array, known: Written): Promise<Written> {
     const rows = rowsOf(recordsIn(bytes));
-    const written = await this.changed(known, (store) => {
-      for (const row of rows) store.add(row);
-    });
+    const written = await this.changed(known, (store) => each(rows, (row) => store.add(row)));
     await this.reserve();
     return written;
   }
@@ -78,7 +77,7 @@ export class IndexedDbChanges implements ChangeStore {
     const rows = [...records.slice(0, NAMED).map((record) => Uint8Array.from(record)), ...rowsOf(records.slice(NAMED))];
     const written = await this.changed(known, (store) => {
       store.clear();
-      for (const row of rows) store.add(row);
+      return each(rows, (row) => store.add(row));
     });
     await this.reserve();
     return written;
@@ -89,11 +88,11 @@ export class IndexedDbChanges implements ChangeStore {
     return this.changed(known, async (store) => {
       const keys = await done(store.getAllKeys());
       if (onlyRemoves) store.transaction.objectStore(RESERVE).clear();
-      for (const [place, record] of records) {
+      await each(records, ([place, record]) => {
         const key = keys[place];
-        if (record === null) store.delete(key!);
-        else store.put(place < NAMED ? Uint8Array.from(record) : rowsOf([record])[0], key);
-      }
+        if (record === null) return store.delete(key!);
+        return store.put(place < NAMED ? Uint8Array.from(record) : rowsOf([record])[0], key);
+      });
     });
   }
 
@@ -148,7 +147,8 @@ export class IndexedDbChanges implements ChangeStore {
       const result = await work(transaction.objectStore(RECORDS));
       await over;
       return result;
-    } catch (error) {
+    } catch (failed) {
+      const error = transaction.error ?? failed; // a request of a transaction that was refused says less
       try {
         transaction.abort();
       } catch {
@@ -156,6 +156,15 @@ export class IndexedDbChanges implements ChangeStore {
       }
       throw await explainedWithQuota(this.name, error);
     }
+  }
+}
+
+/** Ask for something with each item, of one transaction; the thread's other work goes on between. */
+async function each<T>(items: Iterable<T>, ask: (item: T) => IDBRequest): Promise<void> {
+  let asked = 0;
+  for (const item of items) {
+    const request = ask(item);
+    if (++asked % ASKED_AT_ONCE === 0) await done<unknown>(request);
   }
 }
 

@@ -8,9 +8,10 @@
 import { ArtifactError, ChangedElsewhereError, SpaceMismatchError, StorageFullError } from "../../errors.js";
 import { concatenated } from "../../files/bytes.js";
 import { crc32 } from "../../files/zip.js";
+import { breathe } from "../../platform/cancelling.js";
 import type { Added } from "../added.js";
 import type { Contents } from "../contents.js";
-import { type Change, decodeLog, encodeChange, encodeLog, encodeName, type Space } from "./change_log.js";
+import { type Change, decodeLog, encodeChange, encodeChanges, encodeLog, encodeName, type Space } from "./change_log.js";
 import { type ChangeStore, difference, NOTHING_WRITTEN, type Written, writtenIn } from "./change_store.js";
 
 /** Bytes of changes, to tell whether they are still there. */
@@ -42,9 +43,9 @@ export class Journal {
     private readonly store: ChangeStore,
   ) {}
 
-  /** Read the changes for the first time. */
-  async open(): Promise<void> {
-    await this.load();
+  /** Read the changes for the first time; the signal ends it with its reason. */
+  async open(signal?: AbortSignal): Promise<void> {
+    await this.load(true, signal);
   }
 
   /** Take up what others stored; whether there was something. */
@@ -68,9 +69,9 @@ export class Journal {
     return this.store.alone ? this.store.alone(inTurn) : inTurn();
   }
 
-  /** Within {@link change}: store and add documents. */
-  async add(added: readonly Added[]): Promise<void> {
-    await this.append({ add: added });
+  /** Within {@link change}: store and add documents; the signal ends it with its reason before they are stored. */
+  async add(added: readonly Added[], signal?: AbortSignal): Promise<void> {
+    await this.append({ add: added }, signal);
     for (const one of added) this.contents.add(one);
   }
 
@@ -90,7 +91,7 @@ export class Journal {
 
   /** Within {@link change}: drop what deleted documents left behind. */
   async compact(): Promise<void> {
-    const compacted = this.contents.compacted();
+    const compacted = await this.contents.compacted();
     try {
       await this.replace(changesOf(compacted));
       this.contents = compacted;
@@ -125,7 +126,7 @@ export class Journal {
   }
 
   /** Read the store; whether there are changes that were not in `contents`. */
-  private async load(): Promise<boolean> {
+  private async load(isOpening = false, signal?: AbortSignal): Promise<boolean> {
     let before: Written;
     let bytes: Uint8Array;
     do {
@@ -135,7 +136,7 @@ export class Journal {
     const { length, sum } = this.known;
     const isLonger = length > 0 && bytes.length >= length && crc32(bytes.subarray(0, length)) === sum;
     const from = isLonger ? length : 0;
-    const { changes, whole } = decodeLog(bytes, this.space, this.store.name, from);
+    const { changes, whole } = await decodeLog(bytes, this.space, this.store.name, from, signal);
     const now = behind(bytes.subarray(from, whole), isLonger ? this.known : NOTHING);
     this.seen = before;
     const same = ({ length, sum }: Known): boolean => length === now.length && sum === now.sum;
@@ -150,7 +151,12 @@ export class Journal {
     for (const change of changes) {
       if ("compact" in change) this.contents.forgetDeleted();
       else if ("delete" in change) for (const id of change.delete) this.contents.delete(id);
-      else for (const added of change.add) this.replay(added);
+      else {
+        for (const added of change.add) {
+          if (isOpening) await breathe(signal); // later, nobody is to see some of them
+          this.replay(added);
+        }
+      }
       this.records++;
     }
     this.known = this.tried = now;
@@ -165,14 +171,14 @@ export class Journal {
     this.places.push(this.records);
   }
 
-  private async append(change: Change): Promise<void> {
+  private async append(change: Change, signal?: AbortSignal): Promise<void> {
     if (!this.whole || this.owes || this.known.length === 0) return this.rewrite([], change);
-    return this.appendBehind(change);
+    return this.appendBehind(change, signal);
   }
 
-  private async appendBehind(change: Change): Promise<void> {
+  private async appendBehind(change: Change, signal?: AbortSignal): Promise<void> {
     const parts = this.parts([change]);
-    const bytes = parts.map(encodeChange);
+    const bytes = await encodeChanges(parts, signal);
     const longer = bytes.reduce((known, record) => behind(record, known), this.known);
     try {
       this.seen = (await this.store.append(concatenated(bytes), this.seen)) ?? longer;
@@ -195,7 +201,7 @@ export class Journal {
 
   private async replace(changes: readonly Change[]): Promise<void> {
     const parts = this.parts(changes);
-    const bytes = encodeLog(this.space, parts);
+    const bytes = await encodeLog(this.space, parts);
     const now = behind(bytes);
     this.seen = (await this.store.replace(bytes, this.seen)) ?? now;
     this.known = this.tried = now;
@@ -209,10 +215,11 @@ export class Journal {
     const { added } = this.contents;
     const records = new Map([[NAME, encodeName()]]);
     for (const row of own.map((id) => added.rowOf(id)!)) {
+      await breathe();
       const { terms, vector } = added.entries[row]!;
       records.set(this.places[row]!, encodeChange({ add: [{ document: null, terms, vector }] }));
     }
-    const others = ids.filter((id) => !own.includes(id));
+    const others = ids.filter((id) => added.rowOf(id) === undefined);
     if (others.length) records.set(this.records, encodeChange({ delete: others }));
     this.seen = await this.store.edit!({ records, known: this.seen });
     this.known = this.tried = EDITED;
