@@ -244,7 +244,7 @@ test("without WebAssembly the error says what to do", async () => {
   try {
     await assert.rejects(load(TINY, { onnxruntime: runtime }), (error: Error) => {
       assert.ok(error instanceof MissingExtraError, String(error));
-      assert.match(error.message, /tiny: encoder.onnx: WebAssembly with SIMD is not there .*'wasm-unsafe-eval'/);
+      assert.match(error.message, /tiny: encoder.onnx: WebAssembly with SIMD is not there .*onnxruntime-react-native.*'wasm-unsafe-eval'/);
       return true;
     });
   } finally {

@@ -89,8 +89,8 @@ export class Memory {
     } catch (error) {
       compiled = undefined;
       throw new MissingExtraError(
-        "WebAssembly with SIMD is not there or is switched off, and pocketquery/runtime needs it; use a newer " +
-          "browser, and where the page has a Content-Security-Policy let script-src have 'wasm-unsafe-eval' " +
+        "WebAssembly with SIMD is not there or is switched off, and pocketquery/runtime needs it; in React Native " +
+          "pass onnxruntime-react-native as onnxruntime; else use a newer browser, and where the page has a Content-Security-Policy let script-src have 'wasm-unsafe-eval' " +
           `(${(error as Error).message})`,
         { cause: error },
       );
