@@ -372,8 +372,9 @@ export class Index {
     if (documents.length !== vectors.length) {
       throw new InvalidInputError(`${documents.length} documents came with ${vectors.length} vectors`);
     }
+    const copies = Array.from(vectors as readonly VectorLike[], (one) => (hasNumbers(one) ? one.slice() : one));
     const rows: Uint8Array[] = [];
-    for (const [i, vector] of vectors.slice().entries()) {
+    for (const [i, vector] of copies.entries()) {
       rows.push(quantize(unitVector(vector, this.dimension, `vectors[${i}]`)));
       await breathe(signal);
     }
@@ -393,6 +394,10 @@ export class Index {
     this.writing = done.catch(() => undefined);
     return done;
   }
+}
+
+function hasNumbers(value: unknown): value is Float32Array {
+  return Array.isArray(value) || value instanceof Float32Array || value instanceof Float64Array;
 }
 
 /** Copies of the documents. Throws InvalidInputError: one cannot be stored, or an id comes twice. */

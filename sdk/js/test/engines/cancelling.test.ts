@@ -66,7 +66,7 @@ test("a timer runs while an index is opened and compacted", async () => {
   const encoder = await opened();
   const changes = new MemoryChanges();
   const index = await openIndex(null, { encoder, changes });
-  const long = DOCUMENTS.map(({ id, text }) => ({ id, text: `${text} `.repeat(200) }));
+  const long = DOCUMENTS.map(({ id }, i) => ({ id, text: Array.from({ length: 500 }, (_, j) => `w${i}x${j}`).join(" ") }));
   await index.add(long, long.map(() => new Float32Array(encoder.dimension).fill(1)));
   for (const work of [() => index.compact(), () => openIndex(null, { encoder, changes })]) {
     let isOver = false;

@@ -117,6 +117,11 @@ test("a caller's objects and the index's are apart", async () => {
   metadata.list.push(2);
   (index.get("new")!.metadata["list"] as number[]).push(3);
   assert.deepEqual(index.get("new")!.metadata, { list: [1] });
+  const vectors = Array.from({ length: 3000 }, () => VECTOR.slice());
+  const adding = index.add(vectors.map((_, i) => ({ id: `many ${i}`, text: "many" })), vectors);
+  for (const vector of vectors) vector.fill(Number.NaN);
+  await adding;
+  assert.equal((await index.search("many", { mode: "lexical", k: 5000 })).length, vectors.length);
 });
 
 test("what cannot be added changes nothing", async () => {
