@@ -297,7 +297,7 @@ def test_a_bad_shard_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     corpus = write_shards(tmp_path / "corpus", (20, 20, 20))
     good = (corpus / "1.jsonl").read_text()
     (corpus / "1.jsonl").write_text(good + '{"_id": "x"}\n')
-    with pytest.raises(CorpusError, match=r"1\.jsonl, line 21: no text"):
+    with pytest.raises(CorpusError, match=r"1\.jsonl, line 21: no field 'text'"):
         encode_corpus([corpus], toy, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     encoded_count()
