@@ -42,6 +42,7 @@ _MOST_LAYERS = 1000  # each is made before the weights are looked at
 _NO_LIMIT = 1 << 20  # tokens
 _PROBE_LENGTH = 64
 _PROBES = ("a", "two texts of which one is longer " * 8)
+_UNKNOWN = "𓀀 𒀀"  # in no vocabulary but of bytes: what stands for it must be there
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
             )
         if lower_case:
             _lower_case(tokenizer)
-        tokenizer(list(_PROBES), padding=True)
+        tokenizer([*_PROBES, _UNKNOWN], padding=True)
     return tokenizer
 
 
