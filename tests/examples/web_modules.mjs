@@ -189,7 +189,7 @@ async function left() {
   const gateway = createServer(({ method, headers }, response) => {
     const [, key] = /keyid="([^"]+)"/.exec(headers["signature-input"]);
     const known = method === "PUT" ? keys.add(key) : keys.delete(key);
-    response.writeHead(known ? 200 : 403).end(known ? "{}" : '{"code": "unknown_device", "detail": ""}');
+    response.writeHead(known ? 200 : 403).end(known ? '{"registered": true}' : '{"code": "unknown_device", "detail": ""}');
   });
   const start = async (port) => {
     gateway.listen(port, "127.0.0.1");
