@@ -7,6 +7,7 @@ import stat
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -88,14 +89,10 @@ def test_a_corpus_that_others_cannot_read(public: Path, umask: int) -> None:
     links.mkdir(mode=0o755)
     (links / "b.jsonl").symlink_to(corpus / "a.jsonl")
     named = f"{corpus}/a.jsonl"
-    for number, pattern in enumerate(
-        (
-            corpus,
-            corpus / "*.jsonl",
-            links,
-            *(f"{before}{named}" for before in ("file://", "local://", "simplecache::file://")),
-        )
-    ):
+    addresses = [f"{before}{named}" for before in ("file://", "local://", "simplecache::file://")]
+    if find_spec("fsspec") is None:  # what opens addresses: extra shards
+        addresses = []
+    for number, pattern in enumerate((corpus, corpus / "*.jsonl", links, *addresses)):
         output = public / f"index-{number}"
         command = ["index", "--corpus", str(pattern), "--symmetric", "--output", str(output)]
         assert main(command) == 0
