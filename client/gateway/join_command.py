@@ -183,7 +183,7 @@ def _once(
     participation: Participation, arguments: argparse.Namespace, state: _Standing
 ) -> tuple[Outcome | None, list[Exception]]:
     """Take part once, and fetch what is in force; the device is opened only where there is
-    something for it to do. What came of it, None where nothing did, and what failed."""
+    something for it to do. Its result, None where there was none, and what failed."""
     from pocketquery.client.gateway.connection import Refused, UnreachableError
 
     outcome, was_registered = None, state.is_registered

@@ -25,7 +25,7 @@ export interface JoinOptions {
   readonly take?: Take;
   /** Ends it; without, it ends with the page. */
   readonly signal?: AbortSignal;
-  /** Told what came of each turn. */
+  /** Told the result of each turn. */
   readonly onOutcome?: (outcome: Outcome) => void;
   /** Told what failed, say an answer that no gateway gives; it is asked again after a pause. */
   readonly onFailure?: (error: unknown) => void;
