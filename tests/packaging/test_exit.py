@@ -32,7 +32,10 @@ def open_all(folder):
 
 
 def stderr_of(program: str, folder: Path) -> str:
-    command = [sys.executable, "-X", "dev", "-c", OPEN_ALL + program, str(folder)]
+    # torch may load SWIG, whose types warn when they are imported: not our words.
+    swig = "ignore:builtin type swig:DeprecationWarning"
+    options = ["-X", "dev", "-W", swig]
+    command = [sys.executable, *options, "-c", OPEN_ALL + program, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     return done.stderr
 
