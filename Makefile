@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo docs dist test test-device test-js test-slow check format lint types bench bench-check reference clean
+.PHONY: demo docs dist test test-research test-device test-js test-slow check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -23,7 +23,11 @@ test-device:
 
 # OPTIONS: further ones of pytest's.
 test-slow: .stamps/dev
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile $(OPTIONS)
+	$(BIN)/python -m pytest -m "slow and not research" -n 2 --dist loadfile $(OPTIONS)
+
+# The tests of research/, which users do not run.
+test-research: .stamps/dev
+	$(BIN)/python -m pytest research/tests -m "research and not slow" -n 2 --dist loadfile
 
 # The documentation as a site, which also works as files: open site/index.html.
 docs: .stamps/docs
@@ -50,7 +54,7 @@ test-js:
 check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p pocketquery
+	$(BIN)/mypy -p pocketquery -p pocketquery_research
 	$(BIN)/mypy tests examples benchmarks
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -94,7 +98,7 @@ bench-check: .stamps/dev
 	@touch $@
 
 .stamps/dev: .stamps/venv pyproject.toml constraints.txt
-	$(INSTALL) ".[dev]"
+	$(INSTALL) ".[dev]" --editable ./research
 	@touch $@
 
 clean:

@@ -1,0 +1,1 @@
+"""Baselines, studies and recipes around pocketquery."""
