@@ -17,7 +17,8 @@ import { byCodePoint, kindOf, repr } from "./python_text.js";
 import { parseSafetensors } from "./bundle/safetensors.js";
 import { type Key, rawKey } from "./bundle/signature.js";
 import { checkCount, checkOptions, checkText, checkTexts, type Names } from "./texts.js";
-import { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";
+import { openTokenizer } from "./tokenizer/open_tokenizer.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 /** A release, by its bytes or as `TrustedReleases` gave it; or tensors by name. */
 export type AdapterSource = Uint8Array | AdapterRelease | AdapterTensors;

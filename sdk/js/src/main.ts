@@ -26,4 +26,5 @@ export {
 } from "./loading.js";
 export type { FileEntry, Manifest, TokenizerSpec } from "./bundle/manifest.js";
 export { type Key, keyId } from "./bundle/signature.js";
-export { openTokenizer, type Tokenizer } from "./tokenizer/tokenizer.js";
+export { openTokenizer } from "./tokenizer/open_tokenizer.js";
+export type { Tokenizer } from "./tokenizer/tokenizer.js";

@@ -52,6 +52,26 @@ test("the packed files and their sizes", () => {
   assert.ok(search < 77_500, `the worker with an index has ${search} bytes, compressed`);
 });
 
+test("no source imports itself, by whichever way round", () => {
+  const root = join(PACKAGE, "src");
+  const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".ts"));
+  const imports = new Map(
+    files.map((path) => {
+      const named = readFileSync(join(root, path), "utf8").matchAll(/(?:from|import\() ?"(\.[^"]+)\.js"/g);
+      return [path, [...named].map(([, target = ""]) => `${join(dirname(path), target)}.ts`)];
+    }),
+  );
+  const finished = new Set<string>();
+  const visit = (path: string, way: readonly string[]): void => {
+    if (way.includes(path)) assert.fail(`${[...way, path].join(" imports ")}; move what both need below them`);
+    if (finished.has(path)) return;
+    for (const target of imports.get(path) ?? []) visit(target, [...way, path]);
+    finished.add(path);
+  };
+  for (const path of files) visit(path, []);
+  assert.ok(imports.get(join("tokenizer", "wordpiece.ts"))?.includes(join("tokenizer", "tokenizer.ts")));
+});
+
 function sum(sizes: readonly number[]): number {
   return sizes.reduce((all, size) => all + size, 0);
 }

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { openTokenizer } from "../dist/tokenizer/tokenizer.js";
+import { openTokenizer } from "../dist/tokenizer/open_tokenizer.js";
 
 interface Case {
   kind: string;

@@ -1,6 +1,10 @@
 /** Byte-pair encoding as the sentencepiece library does it: a port of `bpe_model.cc`. */
 
-import type { Cut } from "./sentencepiece_model.js";
+/** A stretch of the normalised text and the piece it is. */
+export interface Cut {
+  readonly text: string;
+  readonly id: number;
+}
 
 /** What merging has to know of the model. */
 export interface MergeRules {

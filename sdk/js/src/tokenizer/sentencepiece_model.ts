@@ -16,16 +16,10 @@ import {
   USER_DEFINED,
 } from "./sentencepiece_file.js";
 import { PrefixSet, SentencePieceNormalizer } from "./sentencepiece_normalizer.js";
-import { merged } from "./sentencepiece_merges.js";
+import { type Cut, merged } from "./sentencepiece_merges.js";
 
 const UNKNOWN_PENALTY = 10;
 const LEAST_FLOAT = 1.1754943508222875e-38; // C's FLT_MIN, where the library's search begins
-
-/** A stretch of the normalised text and the piece it is. */
-export interface Cut {
-  readonly text: string;
-  readonly id: number;
-}
 
 export class SentencePieceModel {
   readonly pieces: readonly Piece[];
