@@ -3,7 +3,7 @@
 SQLite lays the same rows out in other pages from release to release, so the hash of a file says
 whether it is the very file, and not whether two indexes answer alike. This one is over everything a
 search reads (documents in their order, vectors, lengths, postings) and nothing of how it is stored:
-neither pages nor segments. docs/formats.md has it byte by byte.
+neither pages nor segments. docs/formats/search-index.md has it byte by byte.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_vectors_of_exported_graphs(name: str) -> None:
 
 def test_exported_graphs_have_the_operators_of_the_specification() -> None:
     onnx = pytest.importorskip("onnx")
-    page = (CONFORMANCE.parent / "docs" / "formats.md").read_text(encoding="utf-8")
+    page = (CONFORMANCE.parent / "docs" / "formats" / "bundle.md").read_text(encoding="utf-8")
     listed = page.partition("operators and no others")[2].partition("Weights of")[0]
     found: set[str] = set()
     for path in GRAPHS.glob("*.onnx.gz"):

@@ -1,4 +1,4 @@
-"""docs/formats.md suffices to write a reader: one that was written from it alone agrees."""
+"""docs/formats suffices to write a reader: one that was written from it alone agrees."""
 
 from __future__ import annotations
 

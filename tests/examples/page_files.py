@@ -317,7 +317,7 @@ def write_fleet(desk: Desk) -> None:
 
 @before("how-to/phones-and-browsers.md", "--student student")
 @before("how-to/own-teacher.md")
-@before("formats.md")
+@before("formats/bundle.md")
 def write_student(desk: Desk) -> None:
     shutil.copytree(small_demo().student, desk.folder / "student")
     write_collection(desk.folder)

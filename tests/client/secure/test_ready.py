@@ -48,7 +48,7 @@ def test_another_key_announced_is_answered_with_another_proof() -> None:
 
 
 def test_the_proof_is_the_mark_that_the_layout_says() -> None:
-    """HKDF and HMAC spelled out, of what docs/formats.md says."""
+    """HKDF and HMAC spelled out, of what docs/formats/private-rounds.md says."""
     said = said_by(ONE.key, ONE.certificate)
     label = b"pocketquery-secure-1 ready " + FEDERATION + ONE.key.public + ANNOUNCER.public
     secret = HKDF(hashes.SHA256(), 32, None, label).derive(ANNOUNCER.agree(ONE.key.public))

@@ -1,4 +1,4 @@
-"""Text to terms by docs/formats.md, "Analyser": without FTS5, from the tables."""
+"""Text to terms by docs/formats, "Analyser": without FTS5, from the tables."""
 
 from __future__ import annotations
 

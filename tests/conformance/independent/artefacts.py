@@ -1,4 +1,4 @@
-"""Bundles, safetensors, releases and lineages, by docs/formats.md."""
+"""Bundles, safetensors, releases and lineages, by docs/formats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = Any
 
 
 class Refused(Exception):
-    """What docs/formats.md says must be refused."""
+    """What docs/formats says must be refused."""
 
 
 def require(held: bool, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Filters by docs/formats.md, "Filters"."""
+"""Filters by docs/formats, "Filters"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index by docs/formats.md, "Index": opened, checked and searched."""
+"""An index by docs/formats, "Index": opened, checked and searched."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def unit(vector: Any) -> Floats:
 
 
 def mean_of(values: Floats) -> float:
-    """The mean in float32, summed in the order of docs/formats.md."""
+    """The mean in float32, summed in the order of docs/formats."""
     return float(_sum(values.astype(np.float32)) / np.float32(len(values)))
 
 

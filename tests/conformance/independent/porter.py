@@ -1,4 +1,4 @@
-"""The stemmer of docs/formats.md, "Stemming", on bytes."""
+"""The stemmer of docs/formats, "Stemming", on bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text to ids by docs/formats.md, "WordPiece"."""
+"""Text to ids by docs/formats, "WordPiece"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/formats.md, held to the byte: contents and deltas read by what stands there alone."""
+"""docs/formats/search-index.md, held to the byte: contents and deltas read by what stands there alone."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
  *     const participant = await Participant.open({ device, store, place, certificate, authority });
  *     const outcome = await participation.takePart(participant);
  *
- * docs/privacy.md says what they promise, docs/formats.md has the messages.
+ * docs/privacy.md says what they promise, docs/formats/private-rounds.md has the messages.
  */
 
 export { enrolmentRequest } from "./certificate.js";

@@ -1,6 +1,6 @@
 /**
  * The hash of what an index holds, whatever its files look like: Python's `contents.py`. It is over
- * everything a search reads and nothing of how it is stored; docs/formats.md has it byte by byte.
+ * everything a search reads and nothing of how it is stored; docs/formats/search-index.md has it byte by byte.
  */
 import { CorruptArtifactError } from "../../errors.js";
 import { repr } from "../../python_text.js";

@@ -1,6 +1,6 @@
 /**
  * A delta: one file with what changed from an index to the next version of it, as
- * `pocketquery delta make` writes it. Python's `delta_file.py`; docs/formats.md has it byte by byte.
+ * `pocketquery delta make` writes it. Python's `delta_file.py`; docs/formats/search-index.md has it byte by byte.
  */
 import { checkDetached, checkPresent } from "../../bundle/bundle.js";
 import { type Key, sha256 } from "../../bundle/signature.js";
