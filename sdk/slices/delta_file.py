@@ -2,8 +2,8 @@
 
 A zip without compression of ``delta.json``, its signature where it has one, and four parts, each
 packed by zlib: ``order`` says which rows of the old index and which new documents follow one
-another, ``removed`` has the ids that go, ``documents`` and ``vectors`` what comes. docs/formats/search-index.md
-has them byte by byte.
+another, ``removed`` has the ids that go, ``documents`` and ``vectors`` what comes.
+docs/formats/search-index.md has them byte by byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/formats/search-index.md, held to the byte: contents and deltas read by what stands there alone."""
+"""Contents and deltas, read by what docs/formats/search-index.md says and nothing else."""
 
 from __future__ import annotations
 
