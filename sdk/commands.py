@@ -64,7 +64,6 @@ SUMMARIES = {
     "enrol": "A device's key and certificate for private rounds (experimental).",
     "privacy": "Plan private rounds, or write the privacy officer's page (experimental).",
     "simulate": "Federated rounds over simulated devices, in this process.",
-    "chaos": "Whether rounds with your settings survive every fault, before you deploy.",
     "gateway": "Let phones and browsers take part in federated rounds.",
     "releases": "List the versions the rounds made, show one, roll back.",
     "demo": "The whole journey on a real corpus, in minutes.",

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +29,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from pocketquery.server.federation.chaos.kills import in_a_fork
 
 __all__ = [
     "by_fork",
@@ -105,6 +105,36 @@ def statements_of(action: Callable[[], object], kill_at: int | None = None) -> i
     finally:
         sqlite3.connect = plain
     return count
+
+
+def in_a_fork(action: Callable[[], int | None]) -> int | None:
+    """Run ``action`` in a process of its own; the number it returns (0 for None), or None where
+    the process was killed.
+
+    Raises:
+        RuntimeError: it raised; what, is on the standard error stream.
+    """
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child needs not
+        child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, str(action() or 0).encode())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        found = answer.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return None
+    if status:
+        raise RuntimeError(f"the process failed with status {os.waitstatus_to_exitcode(status)}")
+    return int(found)
 
 
 def killed(action: Callable[[], int | None]) -> None:

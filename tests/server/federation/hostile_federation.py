@@ -20,7 +20,6 @@ from flwr.app import Message
 
 from pocketquery.client.records import read_reply
 from pocketquery.client.update import decode_update
-from pocketquery.server.federation.chaos.lies import forged, plain_lies
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
@@ -29,6 +28,7 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
 from tests.kills import in_a_fork, killed, lines_of
+from tests.server.federation.chaos.lies import forged, plain_lies
 from tests.server.federation.hostile_replies import BOMBS, npy, packed, reply_of
 from tests.server.federation.simulation_kill_points import MODULES
 from tests.server.federation.small_federation import Files, opened, write_federation

@@ -13,13 +13,13 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 from pocketquery.client.device import Offer
 from pocketquery.client.transforms import SCALES
-from pocketquery.server.federation.chaos.lies import forged
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import receive
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from tests.server.federation.chaos.lies import forged
 from tests.server.federation.replies import SETTINGS, SHAPES, reply, small_state
 
 MAGIC = b"\x93NUMPY"

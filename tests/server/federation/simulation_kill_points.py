@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pocketquery.server.federation.chaos.kills import left_by, same_rounds
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from tests.kills import in_a_fork, killed, lines_of
+from tests.server.federation.chaos.kills import left_by, same_rounds
 from tests.server.federation.small_federation import opened, write_federation
 
 MODULES = (

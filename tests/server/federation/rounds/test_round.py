@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.chaos.lies import forged
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import (
     Receipt,
@@ -25,6 +24,7 @@ from pocketquery.server.federation.rounds.round import (
 from pocketquery.server.federation.rounds.server_optimizers import FedAdam, FedAvgM
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.validation import Reason
+from tests.server.federation.chaos.lies import forged
 from tests.server.federation.replies import (
     SETTINGS,
     SHAPES,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from pocketquery.client.transforms import SCALES
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
-from pocketquery.server.federation.chaos.lies import forged
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.validation import Quarantined, Reason, Valid, validate
+from tests.server.federation.chaos.lies import forged
 from tests.server.federation.replies import (
     SETTINGS,
     SHAPES,

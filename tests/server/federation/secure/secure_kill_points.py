@@ -29,7 +29,6 @@ from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.sharing import join as plain_join
 from pocketquery.client.secure.transport import read_secure_reply
 from pocketquery.sdk.sqlite_file import transaction
-from pocketquery.server.federation.chaos.kills import left_by
 from pocketquery.server.federation.orchestration import journal as journal_module
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
@@ -37,6 +36,7 @@ from pocketquery.server.federation.secure import unmasking
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
 from tests.kills import in_a_fork, killed
+from tests.server.federation.chaos.kills import left_by
 from tests.server.federation.small_federation import Files, Parts, opened, write_federation
 
 GRAPHS: dict[str, dict[str, Any]] = {

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from pocketquery.client.secure.encoding import Encoding
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.state_file import SecureState
-from pocketquery.server.federation.chaos.expectation import expected_sum
 from pocketquery.server.federation.secure.coordinator import SecureReason, SecureSum, Skipped
 from pocketquery.server.federation.secure.unmasking import Unmasked, can_unmask, unmask
 from tests.client.secure.group import NARROW, SMALL, WIDE, Group, Member, member, ready_group
+from tests.server.federation.chaos.expectation import expected_sum
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ from pocketquery.client.secure.keys import RoundSecret
 from pocketquery.client.secure.messages import Stage
 from pocketquery.client.secure.noise import Table, draw, sigma
 from pocketquery.sdk.bundle.adapter import parse_adapter
-from pocketquery.server.federation.chaos.lies import Lie, StageLie
-from pocketquery.server.federation.chaos.rehearsal import Harm, Ran, Rehearsal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.round_report import RoundReport
@@ -33,6 +31,8 @@ from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.secure.coordinator import SecureReason
 from pocketquery.server.federation.simulation.local_grid import Fault
+from tests.server.federation.chaos.lies import Lie, StageLie
+from tests.server.federation.chaos.rehearsal import Harm, Ran, Rehearsal
 
 __all__ = ["Expected", "Wrong", "expected_rounds", "expected_sum", "wrong"]
 

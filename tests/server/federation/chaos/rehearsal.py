@@ -27,7 +27,6 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import make_folder
 from pocketquery.sdk.index.index import open_index
-from pocketquery.server.federation.chaos.lies import Lie, StageLie
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.federation import run_rounds
@@ -44,6 +43,7 @@ from pocketquery.server.federation.simulation.enrolment import (
 from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
+from tests.server.federation.chaos.lies import Lie, StageLie
 
 __all__ = ["Harm", "Ran", "Rehearsal", "open_rehearsal"]
 

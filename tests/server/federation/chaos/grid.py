@@ -1,13 +1,12 @@
-"""The grid of faults and levels, and the rows of its table."""
+"""The grid of faults and levels: what each cell does to devices and what must come of it."""
 
 from __future__ import annotations
 
 import math
-import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from numpy.typing import NDArray
 
 from pocketquery.client.secure.messages import Stage
 from pocketquery.sdk.bundle.adapter import parse_adapter
-from pocketquery.server.federation.chaos.expectation import Wrong, expected_rounds, wrong
-from pocketquery.server.federation.chaos.kills import in_a_fork, left_by, same_rounds, writes_of
-from pocketquery.server.federation.chaos.lies import plain_lies, stage_lies
-from pocketquery.server.federation.chaos.rehearsal import Harm, Ran, Rehearsal
 from pocketquery.server.federation.simulation.local_grid import Fault
+from tests.kills import in_a_fork
+from tests.server.federation.chaos.expectation import Wrong, expected_rounds, wrong
+from tests.server.federation.chaos.kills import left_by, same_rounds, writes_of
+from tests.server.federation.chaos.lies import plain_lies, stage_lies
+from tests.server.federation.chaos.rehearsal import Harm, Ran, Rehearsal
 
 __all__ = ["Case", "Extent", "Row", "cases", "rows"]
 
@@ -75,11 +75,6 @@ class Extent:
     repeats: int = 2
     kills: int = 16
 
-    @classmethod
-    def quick(cls) -> Extent:
-        """A part of the grid, for a first look."""
-        return cls((0.0, 0.3), 1, 4)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -131,7 +126,6 @@ class Row:
         outcomes: how often rounds came to what.
         lost: runs in which something was lost.
         wrong: of runs that were not as expected, where and what; at most one a run.
-        not_run: why there was no run.
     """
 
     rounds: str
@@ -143,7 +137,6 @@ class Row:
     outcomes: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     wrong: list[str] = field(default_factory=list)
-    not_run: str | None = None
 
     @property
     def met(self) -> bool:
@@ -160,10 +153,6 @@ class Row:
             return
         self.lost += any(one.lost for one in found)
         self.wrong.append(f"{found[0].said} (see {where})")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The row as JSON values."""
-        return asdict(self) | {"outcomes": dict(self.outcomes)}
 
 
 def cases(rehearsal: Rehearsal, extent: Extent) -> Iterator[Case]:
@@ -210,13 +199,8 @@ def cases(rehearsal: Rehearsal, extent: Extent) -> Iterator[Case]:
     yield Case("sign flip", _TWENTIETH, said, Harm(factor=-1000.0))
 
 
-def rows(
-    rehearsal: Rehearsal, extent: Extent, folder: Path, show: Callable[[Row], None]
-) -> list[Row]:
-    """Run the grid in ``folder``; its rows, each shown when it is done.
-
-    A run's folder that is there already, which one that failed or was killed left, is replaced.
-    """
+def rows(rehearsal: Rehearsal, extent: Extent, folder: Path) -> list[Row]:
+    """Run the grid in ``folder`` and return its rows; what failed stays in the folder."""
     kind = "plain" if rehearsal.options.secure is None else "private"
     found: list[Row] = []
     honest: NDArray[np.float32] | None = None
@@ -226,7 +210,6 @@ def rows(
             where = folder / f"{kind}-{number}-{seed}"
             harm = case.drawn(rehearsal, seed)
             try:
-                _clear(where)
                 ran = rehearsal.run(where, harm, case.rounds)
                 complaints = wrong(ran, expected_rounds(rehearsal, harm, ran))
                 outcome = "; ".join(map(_outcome, ran.reports))
@@ -243,9 +226,7 @@ def rows(
                 outcome = _FAILED
             row.add(outcome, complaints, where)
         found.append(row)
-        show(row)
     found.append(_killed(rehearsal, extent.kills, folder, kind))
-    show(found[-1])
     return found
 
 
@@ -254,9 +235,6 @@ def _killed(rehearsal: Rehearsal, kills: int, folder: Path, kind: str) -> Row:
     secure = rehearsal.options.secure is not None
     said = "gone on with to the same bits as without a kill"
     row = Row(kind, "process killed at a write", f"{kills} points", said)
-    if not hasattr(os, "fork"):
-        row.not_run = "needs a system with fork"
-        return row
     # Who dies lets no time pass: a row says how long the process was at it that ended the round.
     harm = Harm(fault=Fault.DIES, stage=Stage.COLLECT)
     harm = Case("", None, "", harm).drawn(rehearsal, 0)
@@ -267,7 +245,6 @@ def _killed(rehearsal: Rehearsal, kills: int, folder: Path, kind: str) -> Row:
 
     whole = folder / f"{kind}-whole"
     try:
-        _clear(whole)
         writes = run(whole) or 0
         wanted = left_by(whole)
     except Exception as error:
@@ -279,7 +256,6 @@ def _killed(rehearsal: Rehearsal, kills: int, folder: Path, kind: str) -> Row:
         kill_at = 1 + writes * point // kills
         where, found = folder / f"{kind}-killed-{kill_at}", list[Wrong]()
         try:
-            _clear(where)
             if run(where, kill_at) is not None:
                 found.append(Wrong(f"write {kill_at} was not reached"))
             in_a_fork(lambda: len(rehearsal.run(where, harm, rounds).reports))  # noqa: B023
@@ -293,12 +269,6 @@ def _killed(rehearsal: Rehearsal, kills: int, folder: Path, kind: str) -> Row:
         row.add(outcome, found, where)
     shutil.rmtree(whole, ignore_errors=True)
     return row
-
-
-def _clear(where: Path) -> None:
-    """Remove what an earlier run left: it would be gone on with, and the row be that one's."""
-    if where.exists():
-        shutil.rmtree(where)
 
 
 def _outcome(report: Any) -> str:

@@ -13,8 +13,6 @@ import os
 import signal
 import sqlite3
 import sys
-import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -22,7 +20,7 @@ from typing import Any, TypeAlias
 
 from pocketquery.server.federation.releases.registry import Registry
 
-__all__ = ["Left", "in_a_fork", "left_by", "same_rounds", "writes_of"]
+__all__ = ["Left", "left_by", "same_rounds", "writes_of"]
 
 Left: TypeAlias = tuple[list[tuple[str, bytes]], bytes]
 """Releases by version, and the file of the rounds' rows."""
@@ -52,36 +50,6 @@ def writes_of(action: Callable[[], object], kill_at: int | None = None) -> int:
     finally:
         sys.setprofile(None)
     return count
-
-
-def in_a_fork(action: Callable[[], int | None]) -> int | None:
-    """Run ``action`` in a process of its own; the number it returns (0 for None), or None where
-    the process was killed.
-
-    Raises:
-        RuntimeError: it raised; what, is on the standard error stream.
-    """
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child needs not
-        child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, str(action() or 0).encode())
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        found = answer.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return None
-    if status:
-        raise RuntimeError(f"the process failed with status {os.waitstatus_to_exitcode(status)}")
-    return int(found)
 
 
 def left_by(folder: Path) -> Left:
