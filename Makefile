@@ -54,8 +54,8 @@ test-js:
 check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p pocketquery -p pocketquery_research
-	$(BIN)/mypy tests examples benchmarks
+	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_attestation
+	$(BIN)/mypy tests examples benchmarks packages/pocketquery-attestation/tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 format: .stamps/dev
@@ -98,7 +98,7 @@ bench-check: .stamps/dev
 	@touch $@
 
 .stamps/dev: .stamps/venv pyproject.toml constraints.txt
-	$(INSTALL) ".[dev]" --editable ./research
+	$(INSTALL) ".[dev]" --editable ./research --editable ./packages/pocketquery-attestation
 	@touch $@
 
 clean:

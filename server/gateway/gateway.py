@@ -92,7 +92,7 @@ class Gateway:
         self._clock = clock
         self._now = monotonic
         if attestation is None and settings.attestation:
-            attestation = load_attestation(settings.attestation)
+            attestation = load_attestation(settings.attestation, settings.attestation_options)
         seconds = settings.attestation_seconds
         self.attesting = Attesting(attestation, seconds, self.metrics, clock)
         self._registered: OrderedDict[bytes, None] = OrderedDict()  # keys that asked last

@@ -6,7 +6,7 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ _TEXTS = Rule(
     lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value),
     "a list of texts",
 )
+_TABLE = Rule(lambda value: isinstance(value, Mapping), "a table")
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 _PORT_DIGITS = 5
 _LARGEST_PORT = 65_535
@@ -90,7 +91,9 @@ class GatewaySettings:
             refused, whatever the case of its letters. Empty: any, which is for trying out.
         origins: of web pages that may use it (CORS), say "https://app.example.org".
         metrics: host and port for Prometheus; empty: on the socket alone.
-        attestation: "module:function", see attestation/; empty: any key may register.
+        attestation: an installed plug-in or "module:function", see attestation/; empty: any key may
+            register.
+        attestation_options: keyword arguments of that plug-in or function.
         attestation_seconds: that it may take to check a device's evidence.
         most_devices: that may register.
         uploads_per_day: of a device.
@@ -126,6 +129,7 @@ class GatewaySettings:
     origins: tuple[str, ...] = ()
     metrics: str = ""
     attestation: str = ""
+    attestation_options: Mapping[str, Any] = field(default_factory=dict)
     attestation_seconds: float = 10.0
     most_devices: int = 1_000_000
     uploads_per_day: int = 24
@@ -149,6 +153,7 @@ class GatewaySettings:
             **dict.fromkeys(("listen", *_NAMED), _TEXT),
             **dict.fromkeys(_LISTED, _TEXTS),
             behind_proxy=_FLAG,
+            attestation_options=_TABLE,
             **dict.fromkeys(
                 ("most_devices", "uploads_per_day", "connections", "body_megabytes"), whole()
             ),

@@ -11,7 +11,7 @@ from pocketquery.export import write_package
 from pocketquery.sdk.bundle.bundle import Bundle
 from tests.packaging.wheels import ROOT
 
-PROJECTS = sorted((ROOT / "packages").iterdir())
+PROJECTS = sorted(bundle.parents[1] for bundle in (ROOT / "packages").glob("*/*/bundle"))
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)

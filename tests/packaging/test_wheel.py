@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 import zipfile
 from configparser import ConfigParser
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.wheels import PACKAGES, ROOT, build_wheel
+from tests.packaging.wheels import PACKAGES, ROOT, build_wheel, wheel_of
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,20 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
     for folder in PACKAGES:  # they ask importlib.metadata
         for path in (ROOT / folder).rglob("*.py"):
             assert f'"{version}"' not in path.read_text("utf-8"), path
+
+
+def test_the_attestation_package_brings_its_plug_ins(tmp_path: Path) -> None:
+    name = "pocketquery-attestation"
+    shutil.copytree(
+        ROOT / "packages" / name, tmp_path / name, ignore=shutil.ignore_patterns("*.egg-info")
+    )
+    wheel = zipfile.ZipFile(wheel_of(tmp_path / name, tmp_path))
+    packed = {path for path in wheel.namelist() if ".dist-info/" not in path}
+    modules = ("__init__.py", "app_attest.py", "cbor.py", "play_integrity.py", "py.typed")
+    assert packed == {f"pocketquery_attestation/{module}" for module in modules}
+    points = ConfigParser(delimiters=("=",))
+    points.read_string(read(wheel, "entry_points.txt").decode())
+    assert set(points["pocketquery.attestation"]) == {"app-attest", "play-integrity"}
 
 
 @pytest.mark.slow

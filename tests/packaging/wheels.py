@@ -22,10 +22,15 @@ def build_wheel(folder: Path, variables: Mapping[str, str] | None = None) -> Pat
             shutil.copytree(ROOT / name, tree / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, tree / name)
+    return wheel_of(tree, folder, variables)
+
+
+def wheel_of(tree: Path, folder: Path, variables: Mapping[str, str] | None = None) -> Path:
+    """Build the wheel of the project in ``tree``, which gets a build folder, in ``folder``."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     command += ["--no-index", "--quiet", "--wheel-dir", str(folder), str(tree)]
     environment = {**os.environ, **(variables or {})}
     done = subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment)
     assert done.returncode == 0, done.stderr
-    (path,) = folder.glob("pocketquery-*.whl")
+    (path,) = folder.glob("pocketquery*.whl")
     return path

@@ -1,12 +1,11 @@
-"""Whether a key that registers belongs to a genuine app: the plug-in's interface, two platforms'
-evidence, and how a gateway asks.
-"""
+"""Whether a key that registers is of a genuine app: what a plug-in is, and how it is called."""
 
 from pocketquery.server.gateway.attestation.interface import (
     Attestation,
     AttestationError,
     binding,
+    import_function,
     load_attestation,
 )
 
-__all__ = ["Attestation", "AttestationError", "binding", "load_attestation"]
+__all__ = ["Attestation", "AttestationError", "binding", "import_function", "load_attestation"]

@@ -17,7 +17,7 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.gateway.app import device_app
 from pocketquery.server.gateway.attestation import AttestationError
 from pocketquery.server.gateway.logs import log_to
-from tests.server.gateway.attestation.doubles import challenge_of, with_evidence
+from tests.server.gateway.attestation.evidence import challenge_of, with_evidence
 from tests.server.gateway.small_gateway import HOST, SmallDevice, SmallGateway, opened
 
 

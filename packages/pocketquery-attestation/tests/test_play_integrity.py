@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import copy
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,19 +13,57 @@ import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.gateway.attestation import AttestationError
-from pocketquery.server.gateway.attestation.play_integrity import PlayIntegrity
-from tests.server.gateway.attestation.doubles import (
-    CERTIFICATE,
-    PACKAGE,
-    PlayServer,
-    challenge_of,
-    with_evidence,
-)
+from pocketquery_attestation.play_integrity import PlayIntegrity
+from tests.server.gateway.attestation.evidence import challenge_of, with_evidence
 from tests.server.gateway.small_gateway import SmallDevice, opened
 
+PACKAGE = "org.example.app"
+CERTIFICATE = hashlib.sha256(b"the publisher's certificate").digest()
 BOUND = bytes(range(32))
 HASH = base64.urlsafe_b64encode(BOUND).decode()
 AS_SHOWN = ":".join(f"{one:02X}" for one in CERTIFICATE)
+
+
+class PlayServer:
+    """Google's server: it knows what it said of each token."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, dict[str, Any]] = {}
+
+    def token(self, bound: bytes, changes: Mapping[str, Any] | None = None) -> str:
+        """A token of a genuine app on a genuine device, but for ``changes``: by "part.name"."""
+        payload: dict[str, Any] = {
+            "requestDetails": {
+                "requestPackageName": PACKAGE,
+                "requestHash": base64.urlsafe_b64encode(bound).decode().rstrip("="),
+                "timestampMillis": "1800000000000",
+            },
+            "appIntegrity": {
+                "appRecognitionVerdict": "PLAY_RECOGNIZED",
+                "packageName": PACKAGE,
+                "certificateSha256Digest": [
+                    base64.urlsafe_b64encode(CERTIFICATE).decode().rstrip("=")
+                ],
+                "versionCode": "42",
+            },
+            "deviceIntegrity": {"deviceRecognitionVerdict": ["MEETS_DEVICE_INTEGRITY"]},
+            "accountDetails": {"appLicensingVerdict": "LICENSED"},
+        }
+        for place, value in (changes or {}).items():
+            part, _, name = place.partition(".")
+            if name:
+                payload[part][name] = value
+            else:
+                payload[part] = value
+        token = f"token-{len(self._said)}"
+        self._said[token] = payload
+        return token
+
+    def decode(self, token: str) -> Mapping[str, Any]:
+        """What ``decodeIntegrityToken`` answers."""
+        if token not in self._said:
+            raise AttestationError("Play Integrity does not know this token")
+        return {"tokenPayloadExternal": copy.deepcopy(self._said[token])}
 
 
 def checker(google: PlayServer, **how: Any) -> PlayIntegrity:

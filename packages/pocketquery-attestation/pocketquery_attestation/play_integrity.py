@@ -1,4 +1,4 @@
-"""Android apps, by what Google's Play Integrity says of them.
+"""Play Integrity: checks that an Android app and its device are genuine.
 
 The app asks for an integrity token with URL-safe base64 without padding of the 32 bytes of
 :func:`pocketquery.server.gateway.attestation.binding` as its ``requestHash`` (standard requests) or
@@ -22,9 +22,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.gateway.attestation.interface import AttestationError
+from pocketquery.server.gateway.attestation import AttestationError, import_function
 
-__all__ = ["PlayIntegrity"]
+__all__ = ["PlayIntegrity", "make_play_integrity"]
 
 _DIGEST_BYTES = 32
 
@@ -103,6 +103,15 @@ class PlayIntegrity:
         account = _part(payload, "accountDetails")
         if self._licensed and account.get("appLicensingVerdict") != "LICENSED":
             raise AttestationError("the user does not have the app from Play")
+
+
+def make_play_integrity(*, decode: str, **options: Any) -> PlayIntegrity:
+    """The checker for settings in a file, where ``decode`` is "module:function".
+
+    Raises:
+        InvalidInputError: there is no such function, or as :class:`PlayIntegrity`.
+    """
+    return PlayIntegrity(import_function(decode), **options)
 
 
 def _digest(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""iOS apps, by what Apple's App Attest says of them.
+"""App Attest: checks that an iOS app and its key are genuine.
 
 The app makes a key (``DCAppAttestService.generateKey``), has Apple attest it with the 32 bytes of
 :func:`pocketquery.server.gateway.attestation.binding` as ``clientDataHash`` (``attestKey``), and
@@ -32,8 +32,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.gateway.attestation.cbor import read_cbor
-from pocketquery.server.gateway.attestation.interface import AttestationError
+from pocketquery.server.gateway.attestation import AttestationError
+from pocketquery_attestation.cbor import read_cbor
 
 __all__ = ["AppAttest"]
 
@@ -64,12 +64,14 @@ class AppAttest:
         self,
         *,
         app_id: str,
-        root: bytes,
+        root: bytes | str,
         production: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         try:
-            self._root = x509.load_pem_x509_certificate(root)
+            self._root = x509.load_pem_x509_certificate(
+                root.encode() if isinstance(root, str) else root
+            )
         except ValueError as error:
             raise InvalidInputError(
                 f"the root of App Attest is no certificate in PEM: {error}"
