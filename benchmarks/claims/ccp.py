@@ -30,14 +30,13 @@ from starts import declared
 from study import Corpus, Scores, Study, Trained
 from verdicts import Check, Claim, Link, Results, above, not_above, not_below, ours
 
-from pocketquery.server.calibration import STAGES, CalibrationConfig, fit
 from pocketquery.server.evaluation.layer_sweep import encoder_at, layer_sweep
 from pocketquery.server.evaluation.translation import (
-    calibration_stages,
     relational_similarity,
 )
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.training.log import read_log
+from pocketquery_research.calibration import STAGES, CalibrationConfig, calibration_stages, fit
 
 _CIPHERS = ("cipher", "cipher_reversed")
 _FITTED = int(declared("ccp")["calibration"])  # sentences of each language

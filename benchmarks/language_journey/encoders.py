@@ -9,11 +9,11 @@ import numpy as np
 
 from pocketquery import sdk
 from pocketquery.sdk.arrays import Floats
-from pocketquery.server.calibration import Calibration, CalibrationConfig, fit
-from pocketquery.server.calibration.calibrated_encoder import without
-from pocketquery.server.calibration.calibration import Stage
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vector_cache import cached_vectors
+from pocketquery_research.calibration import Calibration, CalibrationConfig, fit
+from pocketquery_research.calibration.calibrated_encoder import without
+from pocketquery_research.calibration.calibration import Stage
 
 __all__ = ["SYSTEMS", "Encoders"]
 

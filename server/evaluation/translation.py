@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.calibration.calibration import STAGES, Calibration
-from pocketquery.server.calibration.statistics import unit_rows
 
-__all__ = ["TwoWay", "calibration_stages", "language_probe", "relational_similarity", "two_way"]
+__all__ = ["TwoWay", "language_probe", "relational_similarity", "two_way", "unit_rows"]
 
 
 _BLOCK = 1024  # rows scored at once
@@ -68,36 +66,11 @@ def two_way(left: AnyFloats, right: AnyFloats, *, seed: int = 0) -> TwoWay:
     return TwoWay(found[0], found[1])
 
 
-def calibration_stages(
-    calibration: Calibration,
-    left: AnyFloats,
-    right: AnyFloats,
-    left_language: str,
-    right_language: str,
-) -> dict[str, TwoWay]:
-    """The two-way accuracy after each of the calibration's stages, raw first.
-
-    Args:
-        calibration: fitted without these sentences.
-        left: float (n, dim), as the encoder gives them.
-        right: float (n, dim), their translations.
-        left_language: of ``left``.
-        right_language: of ``right``.
-    """
-    return {
-        stage: two_way(
-            calibration.apply(left, left_language, stage),
-            calibration.apply(right, right_language, stage),
-        )
-        for stage in STAGES
-    }
-
-
 def language_probe(vectors: Mapping[str, AnyFloats]) -> float:
     """How often a sentence lies nearest to its own language's centroid, mean over the languages.
 
     Centroids of the even rows, asked of the odd ones. 1 / languages where no language shows; close
-    to 1 after calibration is an alarm.
+    to 1 is an alarm.
 
     Args:
         vectors: for every language float (n, dim), two rows at least.
@@ -136,6 +109,13 @@ def relational_similarity(left: AnyFloats, right: AnyFloats) -> float:
     if min(one.std(), other.std()) < 1e-9:  # a collapsed side has no relations
         return 0.0
     return float(np.corrcoef(one, other)[0, 1])
+
+
+def unit_rows(vectors: AnyFloats) -> AnyFloats:
+    """Rows of unit length; a zero row stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: AnyFloats = vectors / np.maximum(norms, 1e-12)
+    return unit
 
 
 def _right(queries: AnyFloats, candidates: AnyFloats) -> NDArray[np.bool_]:

@@ -8,7 +8,6 @@ A folder is ``config.json`` + ``model.safetensors`` + tokenizer files, and aroun
     1_Pooling/config.json        mean, cls or lasttoken
     2_Dense/ ...                 the alignment head, one folder a linear layer
     pocketquery.json             ours: the space a distilled query encoder lives in
-    calibration.json             ours: what is done to the vectors of each language
 
 ``layout_reader.py`` reads it.
 """
@@ -29,15 +28,12 @@ from pocketquery.sdk.files import FolderKind, check_replaceable, make_folder
 
 __all__ = [
     "ACTIVATIONS",
-    "CALIBRATION",
     "Layout",
     "Normalize",
     "check_model_replaceable",
     "write_layout",
 ]
 
-CALIBRATION = "calibration.json"
-"""Names the calibration in a model's folder; its other file lies beside it."""
 
 ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     "torch.nn.modules.linear.Identity": nn.Identity,

@@ -14,12 +14,11 @@ import torch
 from torch import nn
 
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, UnknownModelError
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import real_path, replace_folder
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.device_tokenizer import device_tokenizer
 from pocketquery.server.modeling.layout import (
-    CALIBRATION,
     Layout,
     check_model_replaceable,
     write_layout,
@@ -96,7 +95,6 @@ class SentenceEncoder(nn.Module):
         device: str = "cpu",
         pooling: str | None = None,
         attention: str | None = None,
-        calibrated: bool = False,
     ) -> SentenceEncoder:
         """Load a Hugging Face folder, a sentence-transformers folder, a Hub name or ``"demo"``.
 
@@ -105,21 +103,12 @@ class SentenceEncoder(nn.Module):
             device: torch device.
             pooling: overrides what the folder says.
             attention: ``"sdpa"`` or ``"eager"``; None for the faster one that the model has.
-            calibrated: the caller applies the calibration that the folder holds, by language.
 
         Raises:
-            UnknownModelError: not found, or not an encoder this class can reproduce: one with a
-                calibration, for example, which needs to know the language of every text.
+            UnknownModelError: not found, or not an encoder this class can reproduce.
             InvalidInputError: this machine has no such device.
         """
         folder = resolve_model(name_or_path)
-        if not calibrated and (folder / CALIBRATION).is_file():
-            raise UnknownModelError(
-                f"{folder} holds an encoder whose vectors are calibrated by language "
-                f"({CALIBRATION}), and here no text says its language; load it with "
-                "pocketquery.server.calibration.CalibratedEncoder, or name the encoder that was "
-                "calibrated"
-            )
         layout = read_layout(folder, pooling)
         place = folder / layout.transformer_path
         backbone = load_backbone(folder, place, attention=attention, lower_case=layout.lower_case)

@@ -1,7 +1,7 @@
 """The objectives of pretraining: pure losses, and what stands around each of them."""
 
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
-from pocketquery.server.objectives.registry import OBJECTIVES, build_objective
+from pocketquery.server.objectives.registry import OBJECTIVES, build_objective, objective_class
 from pocketquery.server.objectives.shared.infilling import BLANK, Infiller, Infilling
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "LossParts",
     "Objective",
     "build_objective",
+    "objective_class",
 ]

@@ -5,32 +5,56 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Objective
 
-__all__ = ["OBJECTIVES", "build_objective"]
+__all__ = ["OBJECTIVES", "build_objective", "objective_class"]
 
+_GROUP = "pocketquery.objectives"  # of entry points: other packages register theirs here
 
 OBJECTIVES = {
     "mlm": "Mlm",
     "simcse": "SimCse",
     "contrastive": "Contrastive",
     "auto_mlm": "AutoMlm",
-    "cmlm": "Cmlm",
     "ict": "Ict",
-    "prop": "Prop",
-    "tsdae": "Tsdae",
     "query_bert": "QueryBert",
     "cpdae": "Cpdae",
-    "seed": "Seed",
     "fine_tune": "FineTune",
     "ccp": "Ccp",
     "gur": "Gur",
 }
-"""The class of every objective, in the module of its name; ``<class>Config`` are its settings."""
+"""The class of every built-in objective, in the module of its name."""
+
+_BASELINES = ("cmlm", "prop", "seed", "tsdae")  # registered by research/
+
+
+def objective_class(name: str) -> tuple[str, str]:
+    """Module and class of the objective ``name``; ``<class>Config`` beside it are its settings.
+
+    Args:
+        name: a key of :data:`OBJECTIVES`, or of an installed package's entry point in the group
+            ``pocketquery.objectives``.
+
+    Raises:
+        InvalidInputError: there is no such objective, or it is a baseline that is not installed.
+    """
+    if name in OBJECTIVES:
+        return f"pocketquery.server.objectives.{name}", OBJECTIVES[name]
+    registered = {point.name: point for point in entry_points(group=_GROUP)}
+    if name in registered:
+        return registered[name].module, registered[name].attr
+    if name in _BASELINES:
+        raise InvalidInputError(
+            f'the objective "{name}" is a baseline in research/, which is not installed; run '
+            "pip install -e ./research in a checkout of pocketquery"
+        )
+    known = ", ".join((*OBJECTIVES, *sorted(registered)))
+    raise InvalidInputError(f'unknown objective "{name}"; known are {known}')
 
 
 def build_objective(
@@ -39,18 +63,17 @@ def build_objective(
     """The objective ``name`` around ``encoder``.
 
     Args:
-        name: a key of :data:`OBJECTIVES`.
+        name: as :func:`objective_class` takes it.
         encoder: the one to be trained.
         options: fields of the objective's configuration; strings are read as the field's type.
 
     Raises:
         InvalidInputError: no such objective or option, or a value the option cannot have.
     """
-    if name not in OBJECTIVES:
-        raise InvalidInputError(f'unknown objective "{name}"; known are {", ".join(OBJECTIVES)}')
-    module = importlib.import_module(f"pocketquery.server.objectives.{name}")
-    config = _config(name, getattr(module, f"{OBJECTIVES[name]}Config"), options or {})
-    objective: Objective[Any] = getattr(module, OBJECTIVES[name])(encoder, config)
+    place, title = objective_class(name)
+    module = importlib.import_module(place)
+    config = _config(name, getattr(module, f"{title}Config"), options or {})
+    objective: Objective[Any] = getattr(module, title)(encoder, config)
     return objective
 
 

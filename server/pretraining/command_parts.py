@@ -19,7 +19,7 @@ from pocketquery.server.corpus.readers.reading import open_source, read_all
 from pocketquery.server.modeling import SentenceEncoder, tokenizer_fingerprint
 from pocketquery.server.modeling.cooccurrence import begin_with_cooccurrence
 from pocketquery.server.modeling.presets import PRESETS, new_encoder
-from pocketquery.server.objectives import OBJECTIVES, build_objective
+from pocketquery.server.objectives import build_objective, objective_class
 from pocketquery.server.pretraining.held_out import HeldOut, hold_out
 from pocketquery.server.pretraining.mixture import Part
 
@@ -45,10 +45,7 @@ def parse_objectives(text: str) -> dict[str, float]:
     weights: dict[str, float] = {}
     for entry in text.split(","):
         name, _, weight = (part.strip() for part in entry.partition("="))
-        if name not in OBJECTIVES:
-            raise InvalidInputError(
-                f'unknown objective "{name}"; known are {", ".join(OBJECTIVES)}'
-            )
+        objective_class(name)
         if name in weights:
             raise InvalidInputError(f"the objective {name} is named twice; expected once")
         try:

@@ -40,7 +40,8 @@ objectives and the texts they learn from, the preferred first:
   ccp           CCP, many languages              documents, sessions
   gur           GUR                              pairs (pocketquery mine pairs), documents
   fine_tune     queries and hard negatives       triples (pocketquery mine triples)
-  baselines     cmlm, ict, prop, seed, tsdae     documents
+  ict           a sentence finds its passage     documents
+Baselines (cmlm, prop, seed, tsdae: documents) are in research/: pip install -e ./research
 
 Texts come as a store (pocketquery mine store) or as a raw file: JSON Lines, a table separated by
 tabs, or plain text with blank lines between documents; plain, gzip or xz. Documents may also be a

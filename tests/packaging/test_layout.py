@@ -34,7 +34,6 @@ SERVER_ORDER = (
     "modeling",
     "corpus",
     "augmentation",
-    "calibration",
     "objectives",
     "evaluation",
     "pretraining",

@@ -1,4 +1,4 @@
-"""Masking tokens for masked language modelling, and deleting them for denoising."""
+"""Masking tokens for masked language modelling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["IGNORED", "bert_mask", "delete_tokens", "special_mask"]
+__all__ = ["IGNORED", "bert_mask", "choose_tokens", "special_mask"]
 
 IGNORED = -100
 """Label of the positions without a loss."""
@@ -38,7 +38,7 @@ def bert_mask(
         the token was chosen and :data:`IGNORED` elsewhere.
     """
     special = special_mask(ids, tokenizer).numpy()
-    chosen = _choose(special, rng, rate)
+    chosen = choose_tokens(special, rng, rate)
     original = ids.numpy()
     labels = np.where(chosen, original, IGNORED)
     outcome = rng.random(original.shape)  # (rows, length)
@@ -49,34 +49,19 @@ def bert_mask(
     return torch.from_numpy(masked.astype(np.int64)), torch.from_numpy(labels.astype(np.int64))
 
 
-def delete_tokens(
-    ids: torch.Tensor, tokenizer: Any, rng: np.random.Generator, rate: float = 0.6
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Delete tokens that are not special with probability ``rate``; a row keeps at least one.
+def choose_tokens(
+    special: NDArray[np.bool_], rng: np.random.Generator, rate: float
+) -> NDArray[np.bool_]:
+    """Choose each token that is not special with probability ``rate``, and one of a row at least.
 
     Args:
-        ids: int64 (rows, length), padded on the right.
-        tokenizer: knows its special tokens and its padding.
+        special: bool (rows, length).
         rng: the source of randomness.
-        rate: share that is deleted.
+        rate: share of the tokens that are chosen.
 
     Returns:
-        Ids and attention mask of what is left, both int64 (rows, longest that is left).
+        bool (rows, length).
     """
-    special = special_mask(ids, tokenizer).numpy()
-    deleted = _choose(special, rng, rate)
-    for row in np.flatnonzero((special | deleted).all(axis=1) & ~special.all(axis=1)):
-        deleted[row, rng.choice(np.flatnonzero(~special[row]))] = False
-    padding = ids.numpy() == tokenizer.pad_token_id
-    rows = [
-        torch.from_numpy(row[keep])
-        for row, keep in zip(ids.numpy(), ~deleted & ~padding, strict=True)
-    ]
-    left = torch.nn.utils.rnn.pad_sequence(rows, True, float(tokenizer.pad_token_id))
-    return left, (left != tokenizer.pad_token_id).long()
-
-
-def _choose(special: NDArray[np.bool_], rng: np.random.Generator, rate: float) -> NDArray[np.bool_]:
     chosen: NDArray[np.bool_] = (rng.random(special.shape) < rate) & ~special
     for row in np.flatnonzero(~chosen.any(axis=1) & ~special.all(axis=1)):
         chosen[row, rng.choice(np.flatnonzero(~special[row]))] = True

@@ -15,7 +15,6 @@ from pocketquery.server.objectives.objective import tokenize
 from pocketquery.server.objectives.shared.masking import (
     IGNORED,
     bert_mask,
-    delete_tokens,
     special_mask,
 )
 from tests.tiny_models import bert_teacher, sentences
@@ -58,15 +57,6 @@ def test_two_generators_give_two_masks_and_one_gives_the_same() -> None:
     )
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
-
-
-def test_deleting_keeps_the_order_the_specials_and_at_least_one_token() -> None:
-    ids = ids_of(40)
-    left, mask = delete_tokens(ids, TEACHER.tokenizer, np.random.default_rng(0), rate=0.99)
-    ordinary = (~special_mask(left, TEACHER.tokenizer)).sum(dim=1)
-    assert (ordinary >= 1).all()
-    assert (left[:, 0] == TEACHER.tokenizer.cls_token_id).all()
-    assert torch.equal(mask, (left != TEACHER.tokenizer.pad_token_id).long())
 
 
 def test_the_loss_by_hand_and_nothing_else_counts() -> None:

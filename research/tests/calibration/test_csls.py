@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.server.calibration import csls
-from pocketquery.server.calibration.csls import mean_nearest, mutual_neighbours
-from pocketquery.server.calibration.statistics import unit_rows
+from pocketquery.server.evaluation.translation import unit_rows
+from pocketquery_research.calibration import csls
+from pocketquery_research.calibration.csls import mean_nearest, mutual_neighbours
 
 
 def csls_scores(

@@ -16,8 +16,8 @@ from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, build_objective
-from pocketquery.server.objectives.prop import Prop, WordModel, preference_hinge
 from pocketquery.server.objectives.shared.masking import IGNORED, special_mask
+from pocketquery_research.objectives.prop import Prop, WordModel, preference_hinge
 from tests.tiny_models import WORDS, bert_teacher
 
 TEACHER = bert_teacher(layers=1, width=32)

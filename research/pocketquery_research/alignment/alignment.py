@@ -18,10 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pocketquery.distill.alignment_inputs import AlignmentData
-from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_loss
 from pocketquery.distill.losses import cosine_loss
-from pocketquery.distill.query_towers import EncoderTower, QueryTower
 from pocketquery.sdk.arrays import Integers
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.progress import progress
@@ -33,6 +30,9 @@ from pocketquery.server.training.optimizer import (
     set_learning_rate,
     trained_parameters,
 )
+from pocketquery_research.alignment.inputs import AlignmentData
+from pocketquery_research.alignment.losses import nce_loss, raw_loss, triplet_loss
+from pocketquery_research.alignment.query_towers import EncoderTower, QueryTower
 
 __all__ = ["ALIGNMENT_LOSSES", "AlignmentConfig", "align", "measure_margin"]
 

@@ -16,24 +16,24 @@ from pocketquery.sdk.errors import (
     UnknownModelError,
     UnsupportedVersionError,
 )
-from pocketquery.server.calibration import (
+from pocketquery.server.evaluation.translation import language_probe, unit_rows
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery_research.calibration import (
     STAGES,
     CalibratedEncoder,
     Calibration,
     CalibrationConfig,
     calibrate,
+    calibration_stages,
     fit,
 )
-from pocketquery.server.calibration.calibrated_encoder import without
-from pocketquery.server.calibration.calibration_files import (
+from pocketquery_research.calibration.calibrated_encoder import without
+from pocketquery_research.calibration.calibration_files import (
     calibration_sha256,
     read_calibration,
     write_calibration,
 )
-from pocketquery.server.calibration.statistics import unit_rows
-from pocketquery.server.evaluation.translation import calibration_stages, language_probe
-from pocketquery.server.modeling import SentenceEncoder
-from tests.server.calibration.test_rotation import turned
+from research.tests.calibration.test_rotation import turned
 from tests.tiny_models import bert_teacher, sentences
 
 SMALL = CalibrationConfig(least_sentences=50)
@@ -189,8 +189,8 @@ def test_the_model_is_saved_with_its_calibration_and_applies_it(tmp_path: Path) 
     assert not np.allclose(vectors, made.encode(texts, lang="fr", stage="raw"), atol=0.01)
     made.save(tmp_path / "model")  # over itself
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]
-    # Who does not ask for languages would get vectors of another space, and is refused.
-    with pytest.raises(UnknownModelError, match="calibrated by language"):
+    # The raw vectors belong to another space: only CalibratedEncoder loads the folder.
+    with pytest.raises(UnknownModelError, match="has no config.json"):
         SentenceEncoder.load(tmp_path / "model")
 
 
@@ -209,7 +209,7 @@ def test_each_text_may_have_its_own_language() -> None:
 def test_a_folder_that_is_no_model_is_left_alone(tmp_path: Path) -> None:
     made = calibrate(bert_teacher(layers=1), small_corpus(), SMALL)
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidInputError, match="left alone"):
+    with pytest.raises(InvalidInputError, match="no calibrated encoder"):
         made.save(tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

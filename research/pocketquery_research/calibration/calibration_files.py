@@ -1,4 +1,4 @@
-"""A calibration in a model's folder: ``calibration.json`` and ``calibration.safetensors``."""
+"""A calibration beside its encoder: ``calibration.json`` and ``calibration.safetensors``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.files import sha256_bytes, sha256_file, write_atomic
-from pocketquery.server.calibration.calibration import Calibration, LanguageCalibration
-from pocketquery.server.calibration.statistics import Statistics
-from pocketquery.server.modeling.layout import CALIBRATION
+from pocketquery_research.calibration.calibration import Calibration, LanguageCalibration
+from pocketquery_research.calibration.statistics import Statistics
 
-__all__ = ["calibration_sha256", "read_calibration", "write_calibration"]
+__all__ = ["CALIBRATION", "calibration_sha256", "read_calibration", "write_calibration"]
+
+CALIBRATION = "calibration.json"
+"""Names the folder's other file with its hash."""
 
 _VERSION = 1
 _TENSORS = "calibration.safetensors"

@@ -23,9 +23,9 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
 from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.shared.masking import IGNORED, delete_tokens
+from pocketquery.server.objectives.shared.masking import IGNORED, choose_tokens, special_mask
 
-__all__ = ["SmallDecoder", "TiedDecoder", "Tsdae", "TsdaeConfig", "next_tokens"]
+__all__ = ["SmallDecoder", "TiedDecoder", "Tsdae", "TsdaeConfig", "delete_tokens", "next_tokens"]
 
 
 @dataclass(frozen=True)
@@ -216,3 +216,30 @@ class Tsdae(Objective[str]):
         loss, accuracy = mlm_loss(states, batch["labels"], self.head, encoder)
         norm = vectors.detach().norm(dim=-1).mean()
         return LossParts(loss, {"tsdae": loss}, {"tsdae_accuracy": accuracy, "vector_norm": norm})
+
+
+def delete_tokens(
+    ids: torch.Tensor, tokenizer: Any, rng: np.random.Generator, rate: float = 0.6
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Delete tokens that are not special with probability ``rate``; a row retains at least one.
+
+    Args:
+        ids: int64 (rows, length), padded on the right.
+        tokenizer: knows its special tokens and its padding.
+        rng: the source of randomness.
+        rate: share that is deleted.
+
+    Returns:
+        Ids and attention mask of the remaining tokens, both int64 (rows, longest).
+    """
+    special = special_mask(ids, tokenizer).numpy()
+    deleted = choose_tokens(special, rng, rate)
+    for row in np.flatnonzero((special | deleted).all(axis=1) & ~special.all(axis=1)):
+        deleted[row, rng.choice(np.flatnonzero(~special[row]))] = False
+    padding = ids.numpy() == tokenizer.pad_token_id
+    rows = [
+        torch.from_numpy(row[keep])
+        for row, keep in zip(ids.numpy(), ~deleted & ~padding, strict=True)
+    ]
+    remaining = torch.nn.utils.rnn.pad_sequence(rows, True, float(tokenizer.pad_token_id))
+    return remaining, (remaining != tokenizer.pad_token_id).long()

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.validation import check_fields, number, whole
-from pocketquery.server.calibration.csls import mutual_neighbours
+from pocketquery_research.calibration.csls import mutual_neighbours
 
 __all__ = ["AdversarialConfig", "adversarial_start", "discriminator", "orthogonalized"]
 

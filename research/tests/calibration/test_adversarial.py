@@ -8,16 +8,15 @@ import torch
 
 from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.calibration.adversarial import (
+from pocketquery.server.evaluation.translation import two_way, unit_rows
+from pocketquery_research.calibration.adversarial import (
     AdversarialConfig,
     adversarial_start,
     discriminator,
     orthogonalized,
 )
-from pocketquery.server.calibration.rotation import refine
-from pocketquery.server.calibration.statistics import unit_rows
-from pocketquery.server.evaluation.translation import two_way
-from tests.server.calibration.test_rotation import turned
+from pocketquery_research.calibration.rotation import refine
+from research.tests.calibration.test_rotation import turned
 
 SHORT = AdversarialConfig(hidden=8, epochs=1, steps=3)
 

@@ -12,19 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from pocketquery.distill.alignment import (
-    ALIGNMENT_LOSSES,
-    AlignmentConfig,
-    align,
-    measure_margin,
-)
-from pocketquery.distill.alignment_inputs import AlignmentData, alignment_data
-from pocketquery.distill.query_towers import (
-    EncoderTower,
-    QueryTower,
-    WordAverage,
-    with_alignment_head,
-)
 from pocketquery.sdk.errors import (
     ArtifactError,
     CorpusError,
@@ -35,6 +22,19 @@ from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.space import weights_fingerprint
 from pocketquery.server.modeling.word2vec import WordVectors
+from pocketquery_research.alignment.alignment import (
+    ALIGNMENT_LOSSES,
+    AlignmentConfig,
+    align,
+    measure_margin,
+)
+from pocketquery_research.alignment.inputs import AlignmentData, alignment_data
+from pocketquery_research.alignment.query_towers import (
+    EncoderTower,
+    QueryTower,
+    WordAverage,
+    with_alignment_head,
+)
 from tests.tiny_models import WORDS, bert_teacher, sentences
 
 QUICK = AlignmentConfig(steps=60, batch_size=32, learning_rate=3e-3)

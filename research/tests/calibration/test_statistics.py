@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pocketquery.sdk.arrays import Doubles
-from pocketquery.server.calibration.statistics import Statistics, fit_statistics, unit_rows
-from pocketquery.server.evaluation.translation import two_way
+from pocketquery.server.evaluation.translation import two_way, unit_rows
+from pocketquery_research.calibration.statistics import Statistics, fit_statistics
 
 
 def simulated(seed: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.server.calibration.rotation import procrustes, refine
-from pocketquery.server.calibration.statistics import unit_rows
-from pocketquery.server.evaluation.translation import two_way
+from pocketquery.server.evaluation.translation import two_way, unit_rows
+from pocketquery_research.calibration.rotation import procrustes, refine
 
 Matrix = NDArray[np.floating]
 

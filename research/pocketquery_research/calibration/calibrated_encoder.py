@@ -12,21 +12,23 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import replace_folder
-from pocketquery.server.calibration.calibration import (
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery_research.calibration.calibration import (
     Calibration,
     CalibrationConfig,
     Stage,
     fit,
 )
-from pocketquery.server.calibration.calibration_files import (
+from pocketquery_research.calibration.calibration_files import (
+    CALIBRATION,
     calibration_sha256,
     read_calibration,
     write_calibration,
 )
-from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.layout import check_model_replaceable
 
 __all__ = ["CalibratedEncoder", "calibrate", "without"]
+
+_ENCODER = "encoder"
 
 
 class CalibratedEncoder:
@@ -54,22 +56,28 @@ class CalibratedEncoder:
         """The encoder and calibration in ``folder``.
 
         Raises:
-            UnknownModelError: the folder holds no encoder.
-            ArtifactNotFoundError: it holds no calibration.
+            ArtifactNotFoundError: the folder holds no calibration.
+            UnknownModelError: it holds no encoder.
             CorruptArtifactError: the calibration was changed or cut short.
         """
-        encoder = SentenceEncoder.load(folder, device=device, calibrated=True)
-        return cls(encoder, read_calibration(Path(folder)))
+        calibration = read_calibration(Path(folder))
+        return cls(SentenceEncoder.load(Path(folder) / _ENCODER, device=device), calibration)
 
     def save(self, folder: str | Path) -> None:
-        """Write the encoder's layout with the calibration's two files, in one step.
+        """Write the encoder in a folder of its own and beside it the calibration, in one step.
+
+        What does not know the calibration finds no encoder in ``folder``, and refuses it.
 
         Raises:
-            InvalidInputError: ``folder`` holds something that is not such a model.
+            InvalidInputError: ``folder`` holds something that is not a calibrated encoder.
         """
-        check_model_replaceable(Path(folder))
-        with replace_folder(folder) as inside:
-            self.encoder.save(inside)
+        place = Path(folder)
+        if place.exists() and not (place / CALIBRATION).is_file():
+            raise InvalidInputError(
+                f"{place} exists and is no calibrated encoder; name another folder, or remove it"
+            )
+        with replace_folder(place) as inside:
+            self.encoder.save(inside / _ENCODER)
             write_calibration(inside, self.calibration)
 
     @property

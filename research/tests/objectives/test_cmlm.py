@@ -15,8 +15,8 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import Batch, build_objective
-from pocketquery.server.objectives.cmlm import Cmlm, prepend
 from pocketquery.server.objectives.shared.masking import IGNORED
+from pocketquery_research.objectives.cmlm import Cmlm, prepend
 from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, xlmr_teacher
 
 TEACHER = bert_teacher(layers=1, width=32)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import AnyFloats
+from pocketquery.server.evaluation.translation import unit_rows
 
-__all__ = ["Statistics", "fit_statistics", "unit_rows"]
+__all__ = ["Statistics", "fit_statistics"]
 
 
 _FLOOR = 0.05  # of the median spread: a dimension that hardly varies is noise, not to be blown up
@@ -50,10 +51,3 @@ def fit_statistics(vectors: AnyFloats, divisor: str = "std") -> Statistics:
     least = _FLOOR * float(np.median(spread)) if divisor == "std" else 0.0
     spread = np.maximum(spread, max(least, 1e-12))
     return Statistics(doubles.mean(axis=0), spread)
-
-
-def unit_rows(vectors: AnyFloats) -> AnyFloats:
-    """Rows of unit length; a zero row stays zero."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: AnyFloats = vectors / np.maximum(norms, 1e-12)
-    return unit

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import AnyFloats
-from pocketquery.server.calibration.csls import mutual_neighbours
+from pocketquery_research.calibration.csls import mutual_neighbours
 
 __all__ = ["Refinement", "procrustes", "refine"]
 
@@ -55,7 +55,7 @@ def refine(
     """Alternate between mutual neighbours by CSLS and the rotation that fits them.
 
     Repairs a moderate rotation, not an arbitrary one: for that the start has to be near, as
-    :func:`pocketquery.server.calibration.adversarial.adversarial_start` makes it.
+    :func:`pocketquery_research.calibration.adversarial.adversarial_start` makes it.
 
     Args:
         source: rows of unit length (n, dim).

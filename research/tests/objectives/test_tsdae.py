@@ -16,8 +16,9 @@ from pocketquery.server.modeling import SentenceEncoder, new_encoder
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives import Batch, build_objective
 from pocketquery.server.objectives.mlm import mlm_loss
-from pocketquery.server.objectives.shared.masking import IGNORED
-from pocketquery.server.objectives.tsdae import Tsdae, next_tokens
+from pocketquery.server.objectives.objective import tokenize
+from pocketquery.server.objectives.shared.masking import IGNORED, special_mask
+from pocketquery_research.objectives.tsdae import Tsdae, delete_tokens, next_tokens
 from tests.tiny_models import WORDS, bert_teacher, electra_teacher, sentences, wordpiece_tokenizer
 
 TEACHER = bert_teacher(layers=2, width=32, pooling="cls")
@@ -197,3 +198,12 @@ def test_a_sentence_or_a_passage_is_drawn() -> None:
 def test_an_option_out_of_range_is_refused_by_name(option: str, value: Any) -> None:
     with pytest.raises(InvalidInputError, match=option):
         objective(**{option: value})
+
+
+def test_deleting_keeps_the_order_the_specials_and_at_least_one_token() -> None:
+    ids = tokenize(TEACHER.tokenizer, sentences(40), 48)[0]
+    left, mask = delete_tokens(ids, TEACHER.tokenizer, np.random.default_rng(0), rate=0.99)
+    ordinary = (~special_mask(left, TEACHER.tokenizer)).sum(dim=1)
+    assert (ordinary >= 1).all()
+    assert (left[:, 0] == TEACHER.tokenizer.cls_token_id).all()
+    assert torch.equal(mask, (left != TEACHER.tokenizer.pad_token_id).long())

@@ -10,8 +10,8 @@ import torch
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives import build_objective
-from pocketquery.server.objectives.seed import Seed, SeedConfig, attention_span
 from pocketquery.server.objectives.shared.masking import IGNORED
+from pocketquery_research.objectives.seed import Seed, SeedConfig, attention_span
 from tests.server.objectives.small_training import adam, train
 from tests.tiny_models import bert_teacher, electra_teacher, sentences
 

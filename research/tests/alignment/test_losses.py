@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from pocketquery.distill.alignment_losses import nce_loss, raw_loss, triplet_loss
+from pocketquery_research.alignment.losses import nce_loss, raw_loss, triplet_loss
 
 ONE, OTHER = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
 

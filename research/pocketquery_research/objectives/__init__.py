@@ -1,0 +1,1 @@
+"""Baselines of pretraining: objectives that the papers are compared with."""
