@@ -74,8 +74,8 @@ from private_rounds.noise import CLIP, encoded_sum, encoding_of, sum_noise
 from suite.results import figures_of, store
 
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.secure.encoding import value_range
-from pocketquery.client.secure.noise import counted_on, sigma
+from pocketquery.client.private.encoding import value_range
+from pocketquery.client.private.noise import counted_on, sigma
 from pocketquery.client.transforms import Clip, Int8
 from pocketquery.sdk.arrays import Floats
 

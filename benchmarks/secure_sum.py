@@ -3,12 +3,12 @@
     python benchmarks/secure_sum.py --bundle demo/bundle
 
 Bytes are those of the real messages of all five stages as Flower serialises them, of one device
-(client/secure/participant.py, with its file and ledger) in cohorts of 20 to 10,000: its neighbours
+(client/private/participant.py, with its file and ledger) in cohorts of 20 to 10,000: its neighbours
 deal real boxes, hold and confirm; the others are bits of two bitmaps. Each has 84 neighbours, in a
 group of 10,000 it has 64. From 100 devices on they add noise (z = 2.4). A device's time is the
 processor's over the five stages, without the training, which stands beside it: one local training
 of the bundle with the default settings. The server's is that of a whole group of 1,000 with 84
-neighbours each, of whom 5 % are gone after they dealt (server/federation/secure/coordinator.py and
+neighbours each, of whom 5 % are gone after they dealt (server/private/coordinator.py and
 unmasking.py). Where sdk/js is built, the same device's round in Node stands below.
 
 Beside it, in the same run: a plain round, and Flower's SecAgg+ (1.41: flwr.client.mod's four steps

@@ -18,8 +18,8 @@ from flwr.clientapp import ClientApp
 
 from pocketquery.client.device import Answer, Answering, Declined
 from pocketquery.client.device_files import open_device, open_participant
+from pocketquery.client.private.transport import handle_secure
 from pocketquery.client.records import declining, read_offer, reply_to
-from pocketquery.client.secure.transport import handle_secure
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 __all__ = ["app", "handle"]

@@ -204,7 +204,7 @@ class Device:
         limits: what it accepts of an offer, whoever makes it.
         figures: whether the server is told how the training went, see :class:`Contribution`.
         plain: whether it sends changes that the server can read; False: only private rounds
-            (:mod:`pocketquery.client.secure.participant`) train it.
+            (:mod:`pocketquery.client.private.participant`) train it.
         releases: which ones it trains from; by default those of the setup's key, from now on.
         trains: what trains, :func:`~pocketquery.client.training.training.train_locally`; who tries
             out rounds alone gives what was trained before.

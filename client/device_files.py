@@ -15,7 +15,7 @@ and what is in force), ``replaced-key`` (a lost one, which ``public-key`` takes 
 For private rounds (experimental) a device was enrolled: ``enrolment`` is the authority's public key
 (64 hexadecimal digits, or a PEM file), ``certificate`` a file with its word for the device's own
 key (``pocketquery enrol``), which lies in ``state``, as does where it is in a round and what rounds
-have cost it. What it insists on then, see :class:`pocketquery.client.secure.rules.DeviceRules`:
+have cost it. What it insists on then, see :class:`pocketquery.client.private.rules.DeviceRules`:
 ``secure`` (``required``, the default, declines every offer of a plain round; ``allowed``),
 ``least``, ``least-noisy``, ``largest-group``, ``neighbours``, ``collusion``, ``rest``, ``privacy``,
 ``noise-least``, ``participations``, ``seasons``, ``epsilon``, ``delta``, and ``revoked``, a file of
@@ -36,13 +36,13 @@ from typing import Any
 from pocketquery.client.device import Device, TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
+from pocketquery.client.private.keys import DEVICE_KEY, KEY_BYTES, Certificate, DeviceKey
+from pocketquery.client.private.ledger import LEDGER, Ledger
+from pocketquery.client.private.participant import Participant
+from pocketquery.client.private.rules import DeviceRules
+from pocketquery.client.private.state_file import StateFile
 from pocketquery.client.readings import SystemReadings
 from pocketquery.client.round_memory import RoundMemory
-from pocketquery.client.secure.keys import DEVICE_KEY, KEY_BYTES, Certificate, DeviceKey
-from pocketquery.client.secure.ledger import LEDGER, Ledger
-from pocketquery.client.secure.participant import Participant
-from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.state_file import StateFile
 from pocketquery.client.store.file import ROUNDS, SECURE
 from pocketquery.client.store.store import QueryStore
 from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases

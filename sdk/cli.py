@@ -54,7 +54,7 @@ _EXTRAS = {
     "pocketquery.client": ("client", "flwr"),
     "pocketquery.client.adaptation": ("client", "numpy"),  # the base install has it
     "pocketquery.client.gateway": ("sign", "cryptography"),
-    "pocketquery.client.secure": ("client", "cryptography"),
+    "pocketquery.client.private": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
     "pocketquery.server.corpus.shards": ("shards", "pyarrow"),  # as for index below
     "pocketquery.server.gateway": ("gateway", "starlette"),

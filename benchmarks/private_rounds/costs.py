@@ -21,20 +21,20 @@ from private_rounds.group import (
 )
 
 from pocketquery.client.device import Declined, Offer
-from pocketquery.client.secure.keys import RoundSecret, derive, held_label, mark
-from pocketquery.client.secure.ledger import Ledger
-from pocketquery.client.secure.masks import neighbours
-from pocketquery.client.secure.messages import (
+from pocketquery.client.private.keys import RoundSecret, derive, held_label, mark
+from pocketquery.client.private.ledger import Ledger
+from pocketquery.client.private.masks import neighbours
+from pocketquery.client.private.messages import (
     Announcement,
     CollectedBoxes,
     Confirmation,
     Stage,
     Unmasking,
 )
-from pocketquery.client.secure.noise import Table
-from pocketquery.client.secure.participant import Participant
-from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.stages import (
+from pocketquery.client.private.noise import Table
+from pocketquery.client.private.participant import Participant
+from pocketquery.client.private.rules import DeviceRules
+from pocketquery.client.private.stages import (
     Held,
     Opened,
     Seat,
@@ -45,12 +45,12 @@ from pocketquery.client.secure.stages import (
     open_boxes,
     reveal,
 )
-from pocketquery.client.secure.state_file import StateFile
-from pocketquery.client.secure.transport import MESSAGE_TYPE, handle_secure, secure_records
+from pocketquery.client.private.state_file import StateFile
+from pocketquery.client.private.transport import MESSAGE_TYPE, handle_secure, secure_records
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.server.federation.secure.coordinator import SecureSum, Skipped
-from pocketquery.server.federation.secure.unmasking import Unmasked, unmask
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery.server.private.coordinator import SecureSum, Skipped
+from pocketquery.server.private.unmasking import Unmasked, unmask
 
 __all__ = ["NOW", "bodies_of", "device_round", "rules_of", "server_seconds"]
 

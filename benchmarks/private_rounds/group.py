@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.binding import Binding, Privacy, roster_digest, settings_digest
-from pocketquery.client.secure.encoding import choose_encoding, value_range
-from pocketquery.client.secure.keys import (
+from pocketquery.client.private.binding import Binding, Privacy, roster_digest, settings_digest
+from pocketquery.client.private.encoding import choose_encoding, value_range
+from pocketquery.client.private.keys import (
     AgreementKey,
     RoundSecret,
     federation_id,
     sign_certificate,
 )
-from pocketquery.client.secure.noise import counted_on
-from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.stages import Seat
+from pocketquery.client.private.noise import counted_on
+from pocketquery.client.private.rules import DeviceRules
+from pocketquery.client.private.stages import Seat
 from pocketquery.sdk.files import sha256_bytes
-from pocketquery.server.federation.secure.coordinator import SecureSum
+from pocketquery.server.private.coordinator import SecureSum
 
 __all__ = [
     "ANNOUNCED",

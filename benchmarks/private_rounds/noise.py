@@ -1,4 +1,4 @@
-"""Noise and codes as devices make them (client/secure), of a whole cohort at once."""
+"""Noise and codes as devices make them (client/private), of a whole cohort at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from private_rounds.changes import LOCAL
 
-from pocketquery.client.secure.encoding import Encoding, choose_encoding, encode, value_range
-from pocketquery.client.secure.masks import Keystream
-from pocketquery.client.secure.noise import Table, counted_on, draw, sigma
+from pocketquery.client.private.encoding import Encoding, choose_encoding, encode, value_range
+from pocketquery.client.private.masks import Keystream
+from pocketquery.client.private.noise import Table, counted_on, draw, sigma
 from pocketquery.sdk.arrays import Floats
 
 __all__ = ["CLIP", "encoded_sum", "encoding_of", "mean_noise", "sum_noise"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pocketquery.client.device import Device
     from pocketquery.client.gateway.outcome import Outcome
     from pocketquery.client.gateway.participation import Participation
-    from pocketquery.client.secure.participant import Participant
+    from pocketquery.client.private.participant import Participant
 
 __all__ = ["join"]
 
@@ -230,7 +230,7 @@ def _turn_within_quota(participation: Participation, arguments: argparse.Namespa
 def _turn(participation: Participation, arguments: argparse.Namespace) -> Outcome:
     from pocketquery.client.gateway.messages import UnusableOfferError
     from pocketquery.client.gateway.outcome import Outcome
-    from pocketquery.client.secure.state_file import StateFile
+    from pocketquery.client.private.state_file import StateFile
     from pocketquery.client.store.file import SECURE
 
     number, state = participation.private.round, StateFile(Path(arguments.state) / SECURE)

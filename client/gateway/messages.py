@@ -8,7 +8,7 @@
 ``offer`` is null where there is none for this device now; ``retry_after`` are seconds until asking
 again is of use. The release itself is fetched by its version, once. A private round's offer has
 ``"secure": {"announcement": "<base64>"}`` besides, the body of the first stage's message
-(client/secure/messages.py).
+(client/private/messages.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
 
 if TYPE_CHECKING:  # it takes cryptography, which devices of plain rounds may lack
-    from pocketquery.client.secure.messages import Announcement
+    from pocketquery.client.private.messages import Announcement
 
 __all__ = [
     "SHA256",

@@ -1,6 +1,6 @@
 """One device's part in private rounds through a gateway: it asks what it is to answer, and answers.
 
-What it answers is a :class:`~pocketquery.client.secure.participant.Participant`'s, which writes it
+What it answers is a :class:`~pocketquery.client.private.participant.Participant`'s, which writes it
 before it leaves. So a device that is killed in between asks again, and answers the same.
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol
 from pocketquery.client.device import Declined, Offer
 from pocketquery.client.gateway.connection import GatewayConnection, Refused
 from pocketquery.client.gateway.outcome import Outcome, sent
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import CorruptArtifactError
 
 __all__ = ["PrivateAnswering", "PrivateRounds", "StageMessage"]
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class PrivateAnswering(Protocol):
-    """What can take part: a :class:`pocketquery.client.secure.participant.Participant`."""
+    """What can take part: a :class:`pocketquery.client.private.participant.Participant`."""
 
     def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
         """The body of the reply to a stage's message."""
@@ -41,7 +41,7 @@ class StageMessage:
 
     Attributes:
         stage: from 2 to 5.
-        body: see client/secure/messages.py.
+        body: see client/private/messages.py.
     """
 
     stage: int

@@ -25,7 +25,7 @@ from loopback import Loopback
 from run_rounds import APP
 from trial import add_arguments, make_trial, show
 
-from pocketquery.client.secure.state_file import SecureProgress, StateFile
+from pocketquery.client.private.state_file import SecureProgress, StateFile
 from pocketquery.client.store.file import SECURE
 
 

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from pocketquery.client.gateway.messages import STAGE_HEADER
 from pocketquery.client.gateway.signing import FIGURES_HEADER, SignedRequest
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.gateway.authentication import Request
 from pocketquery.server.gateway.body_limits import SMALL_BODY

@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from pocketquery.client.secure.commitments import COMMITMENTS_BYTES
-from pocketquery.client.secure.keys import MARK_BYTES
-from pocketquery.client.secure.messages import BOX_BYTES, Stage
-from pocketquery.client.secure.replies import READY_BYTES
-from pocketquery.client.secure.sharing import SHARE_BYTES
+from pocketquery.client.private.commitments import COMMITMENTS_BYTES
+from pocketquery.client.private.keys import MARK_BYTES
+from pocketquery.client.private.messages import BOX_BYTES, Stage
+from pocketquery.client.private.replies import READY_BYTES
+from pocketquery.client.private.sharing import SHARE_BYTES
 from pocketquery.server.federation.rounds.validation import ExpectedUpdate
-from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.private.settings import SecureSettings
 
 __all__ = ["SMALL_BODY", "BodyBytes", "BodyLimits"]
 
@@ -44,7 +44,7 @@ class BodyLimits:
         self._neighbours = 0 if secure is None else secure.neighbours
 
     def reply(self, stage: Stage) -> int:
-        """Bytes of a reply to a stage of a private round, see client/secure/replies.py."""
+        """Bytes of a reply to a stage of a private round, see client/private/replies.py."""
         k = self._neighbours
         return {
             Stage.OFFER: READY_BYTES,

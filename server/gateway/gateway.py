@@ -16,13 +16,11 @@ from typing import Any, TypeVar
 
 from pocketquery.client.gateway.messages import offer_message, read_figures
 from pocketquery.client.gateway.signing import FIGURES_HEADER, SignedRequest
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.round import prepare
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.validation import ExpectedUpdate
-from pocketquery.server.federation.secure.coordinator import SecureReason
-from pocketquery.server.federation.secure.secure_round import announcement
 from pocketquery.server.gateway.attestation import Attestation, load_attestation
 from pocketquery.server.gateway.attestation.attesting import Attesting
 from pocketquery.server.gateway.authentication import Authentication, Request
@@ -45,6 +43,8 @@ from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 from pocketquery.server.gateway.server_side import ServerSide
 from pocketquery.server.gateway.settings import GatewaySettings
 from pocketquery.server.gateway.worker import NotWrittenError, Worker
+from pocketquery.server.private.coordinator import SecureReason
+from pocketquery.server.private.secure_round import announcement
 
 __all__ = ["Gateway"]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, parse_adapter
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pocketquery.client.private.rules import Trained
+from pocketquery.client.private.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.round_memory import ClientState, RoundMemory
-from pocketquery.client.secure.rules import Trained
-from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.store.file import ROUNDS, SECURE
 from pocketquery.client.store.store import QueryStore
 from pocketquery.sdk.errors import CorruptArtifactError
@@ -18,7 +18,7 @@ from tests.kills import killed, lines_of
 
 MODULES = (
     *(f"/store/{name}.py" for name in ("store", "file", "stored_examples", "limits")),
-    *("/round_memory.py", "/secure/state_file.py", "/sdk/files.py"),
+    *("/round_memory.py", "/private/state_file.py", "/sdk/files.py"),
 )
 VALUE = np.frombuffer(b"\x12\x34\x56\x3f", np.float32)
 SECRET = VALUE.tobytes() * 8  # as it would stand in a file

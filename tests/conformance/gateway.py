@@ -238,7 +238,7 @@ def _offer(**changes: Any) -> Offer:
 
 
 def _offers() -> Iterator[dict[str, Any]]:
-    from pocketquery.client.secure.binding import settings_digest  # it takes cryptography
+    from pocketquery.client.private.binding import settings_digest  # it takes cryptography
 
     sound: dict[str, Any] = {"offer": offer_message(_offer(), "4"), "retry_after": 0}
     whole = json.dumps(sound).encode()

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.secure.binding import Privacy, settings_digest
-from pocketquery.client.secure.commitments import commitments
-from pocketquery.client.secure.keys import (
+from pocketquery.client.private.binding import Privacy, settings_digest
+from pocketquery.client.private.commitments import commitments
+from pocketquery.client.private.keys import (
     AgreementKey,
     Certificate,
     RoundSecret,
@@ -32,11 +32,11 @@ from pocketquery.client.secure.keys import (
     mask_label,
     sign_certificate,
 )
-from pocketquery.client.secure.ledger import Ledger
-from pocketquery.client.secure.masks import Keystream, neighbours
-from pocketquery.client.secure.sharing import MODULUS, split
+from pocketquery.client.private.ledger import Ledger
+from pocketquery.client.private.masks import Keystream, neighbours
+from pocketquery.client.private.sharing import MODULUS, split
 from pocketquery.sdk.files import sha256_bytes
-from tests.client.secure.group import (
+from tests.client.private.group import (
     AUTHORITY,
     FEDERATION,
     NARROW,

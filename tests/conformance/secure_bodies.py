@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from pocketquery.client.secure.binding import Binding, Privacy
-from pocketquery.client.secure.messages import Announcement
+from pocketquery.client.private.binding import Binding, Privacy
+from pocketquery.client.private.messages import Announcement
 from pocketquery.sdk.errors import PocketQueryError
-from tests.client.secure.group import NARROW, announce, binding_of, member
+from tests.client.private.group import NARROW, announce, binding_of, member
 
 __all__ = ["NOISY", "announcements", "bindings", "outcome", "text_of"]
 

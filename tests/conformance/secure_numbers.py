@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pocketquery.client.secure.binding import Privacy
-from pocketquery.client.secure.encoding import Encoding, encode
-from pocketquery.client.secure.ledger import cost_of, epsilon_of
-from pocketquery.client.secure.masks import Keystream
-from pocketquery.client.secure.noise import Table, delta, draw, rho, sigma
+from pocketquery.client.private.binding import Privacy
+from pocketquery.client.private.encoding import Encoding, encode
+from pocketquery.client.private.ledger import cost_of, epsilon_of
+from pocketquery.client.private.masks import Keystream
+from pocketquery.client.private.noise import Table, delta, draw, rho, sigma
 from pocketquery.sdk.files import sha256_bytes
-from tests.client.secure.group import NARROW, WIDE, drawn
+from tests.client.private.group import NARROW, WIDE, drawn
 from tests.conformance.secure_bodies import outcome, text_of
 
 __all__ = ["costs", "encodings", "noise_tables"]

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.device import Declined
-from pocketquery.client.secure.binding import Privacy, settings_digest
-from pocketquery.client.secure.keys import AgreementKey
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.replies import Ready
-from pocketquery.client.secure.state_file import SecureState, StateFile
-from pocketquery.server.federation.secure.coordinator import SecureSum
-from pocketquery.server.federation.secure.unmasking import Unmasked, unmask
-from tests.client.secure.group import (
+from pocketquery.client.private.binding import Privacy, settings_digest
+from pocketquery.client.private.keys import AgreementKey
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.replies import Ready
+from pocketquery.client.private.state_file import SecureState, StateFile
+from pocketquery.server.private.coordinator import SecureSum
+from pocketquery.server.private.unmasking import Unmasked, unmask
+from tests.client.private.group import (
     ANNOUNCER,
     FEDERATION,
     NARROW,

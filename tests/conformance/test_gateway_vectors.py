@@ -82,7 +82,7 @@ def test_offers(case: Any) -> None:
     assert offered.announcement == base64.b64decode(case["offer"]["announcement"])
     if case["offer"]["settings"] is not None:
         pytest.importorskip("cryptography")  # private rounds need it
-        from pocketquery.client.secure.binding import settings_digest
+        from pocketquery.client.private.binding import settings_digest
 
         assert case["offer"]["settings"] == settings_digest(offered.offer.config)
 

@@ -41,8 +41,9 @@ SERVER_ORDER = (
 # These stand apart: of server/, they import what is named alone. The gate of releases reads queries
 # and judgements, and scores rankings as the evaluation does.
 SERVER_APART = {
-    "federation": {"federation", "pages", "corpus", "evaluation"},
-    "gateway": {"gateway", "federation"},
+    "private": {"private", "pages"},
+    "federation": {"federation", "private", "pages", "corpus", "evaluation"},
+    "gateway": {"gateway", "federation", "private"},
 }
 
 BUILT = {"node_modules", "dist", ".test"}  # by npm

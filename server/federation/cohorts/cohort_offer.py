@@ -21,8 +21,8 @@ from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.federation.cohorts.cohort_sum import settings_digest, shares
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.settings import RoundSettings
-from pocketquery.server.federation.secure.secure_round import STAGES_LEFT
-from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.private.secure_round import STAGES_LEFT
+from pocketquery.server.private.settings import SecureSettings
 
 __all__ = ["CohortOffer", "cohort_offers", "left_by", "on_the_way_back", "read_bases"]
 

@@ -24,7 +24,7 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, read_bases
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.rounds.settings import RoundSettings
-from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.private.settings import SecureSettings
 
 __all__ = [
     "ANNOUNCE",

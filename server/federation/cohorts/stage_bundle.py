@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields
@@ -40,7 +40,7 @@ class StageBundle:
     Attributes:
         round: its number.
         stage: down, the one that is asked; up, the one that is answered.
-        bodies: see client/secure/messages.py and replies.py, by seat.
+        bodies: see client/private/messages.py and replies.py, by seat.
         seconds: down, for which the gateway waits before it answers with what is there.
         declined: up in the first stage, how many devices said that they decline.
         gone: up in a later one, the seats of devices that will not reply any more.

@@ -16,8 +16,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.transport import SecureReply
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.transport import SecureReply
 from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers, on_the_way_back
 from pocketquery.server.federation.cohorts.records import RelayReply
 from pocketquery.server.federation.cohorts.stage_bundle import MOST_SEATS, StageBundle

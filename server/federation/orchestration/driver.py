@@ -27,7 +27,7 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Valid, validate
-from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.private.settings import SecureSettings
 
 __all__ = ["Decision", "Driver", "Publisher"]
 

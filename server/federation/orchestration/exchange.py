@@ -14,8 +14,8 @@ from flwr.serverapp import Grid
 from httpx import HTTPError
 
 from pocketquery.client.device import Offer
+from pocketquery.client.private.transport import MESSAGE_TYPE, SecureReply, read_secure_reply
 from pocketquery.client.records import Reply, offer_records, read_reply
-from pocketquery.client.secure.transport import MESSAGE_TYPE, SecureReply, read_secure_reply
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by
 from pocketquery.server.federation.cohorts.records import (

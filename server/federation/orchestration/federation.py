@@ -21,7 +21,7 @@ from pocketquery.server.federation.orchestration.secure_members import DeviceMem
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.secure.secure_round import Environment
+from pocketquery.server.private.secure_round import Environment
 
 __all__ = ["JOURNAL", "finished_rounds", "run_rounds"]
 

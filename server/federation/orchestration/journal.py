@@ -34,8 +34,6 @@ from pocketquery.sdk.files import make_folder
 from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
-from pocketquery.server.federation.differential_privacy import budget
-from pocketquery.server.federation.differential_privacy.budget import Charge
 from pocketquery.server.federation.rounds.journal_tables import (
     KIND,
     clear_round,
@@ -53,8 +51,10 @@ from pocketquery.server.federation.rounds.round import Receipt, close_round, rec
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.secure.secure_round import SecureRound
-from pocketquery.server.federation.secure.tables import write_secure
+from pocketquery.server.private import budget
+from pocketquery.server.private.budget import Charge
+from pocketquery.server.private.secure_round import SecureRound
+from pocketquery.server.private.tables import write_secure
 
 __all__ = ["Journal"]
 

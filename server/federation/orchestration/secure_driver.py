@@ -1,7 +1,7 @@
 """The five stages of a private round: what driver.py asks where it may not see single
 changes.
 
-Every step is a function of values (secure/secure_round.py, secure/coordinator.py) and is in the
+Every step is a function of values (private/secure_round.py, private/coordinator.py) and is in the
 journal before the next message leaves. Killed at any moment and called again, it asks those who are
 missing in the stage it was in; devices answer with the same bytes. Masked changes alone are asked
 for anew, for none of them is ever written.
@@ -16,10 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.transport import SecureReply
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.transport import SecureReply
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.differential_privacy import budget
 from pocketquery.server.federation.orchestration.clock import Clock
 from pocketquery.server.federation.orchestration.exchange import Arrival
 from pocketquery.server.federation.orchestration.journal import Journal
@@ -32,8 +31,9 @@ from pocketquery.server.federation.orchestration.secure_sums import (
 )
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.secure.coordinator import Skipped
-from pocketquery.server.federation.secure.secure_round import (
+from pocketquery.server.private import budget
+from pocketquery.server.private.coordinator import Skipped
+from pocketquery.server.private.secure_round import (
     Environment,
     SecureRound,
     begin,
@@ -43,8 +43,8 @@ from pocketquery.server.federation.secure.secure_round import (
     ready,
     receive,
 )
-from pocketquery.server.federation.secure.settings import SecureSettings
-from pocketquery.server.federation.secure.unmasking import Unmasked, can_unmask, unmask
+from pocketquery.server.private.settings import SecureSettings
+from pocketquery.server.private.unmasking import Unmasked, can_unmask, unmask
 
 __all__ = ["BANNER", "SecureDriver"]
 
@@ -206,7 +206,7 @@ class SecureDriver:
                 opened = left_out(opened, reason)
             found = after
             opened = replace(opened, secure=found)
-            if stage is not Stage.COLLECT:  # no masked change is written: see secure/tables.py
+            if stage is not Stage.COLLECT:  # no masked change is written: see private/tables.py
                 self._journal.advance(opened)
             if is_enough(found):
                 break

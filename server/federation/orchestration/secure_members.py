@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.transport import SecureReply, secure_records
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.transport import SecureReply, secure_records
 from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
 from pocketquery.server.federation.rounds.open_round import OpenRound
-from pocketquery.server.federation.secure.secure_round import announcement
+from pocketquery.server.private.secure_round import announcement
 
 __all__ = ["DeviceMembers", "Members"]
 

@@ -11,16 +11,16 @@ from dataclasses import replace
 import numpy as np
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.noise import rho
-from pocketquery.server.federation.differential_privacy.accounting import least_honest
-from pocketquery.server.federation.differential_privacy.budget import Charge
+from pocketquery.client.private.noise import rho
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS
-from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
-from pocketquery.server.federation.secure.secure_round import SumGroup, planned_encoding
-from pocketquery.server.federation.secure.settings import SecureSettings
-from pocketquery.server.federation.secure.unmasking import Unmasked, norm_limit
+from pocketquery.server.private.accounting import least_honest
+from pocketquery.server.private.budget import Charge
+from pocketquery.server.private.coordinator import SecureReason, Skipped
+from pocketquery.server.private.secure_round import SumGroup, planned_encoding
+from pocketquery.server.private.settings import SecureSettings
+from pocketquery.server.private.unmasking import Unmasked, norm_limit
 
 __all__ = ["charge_of", "left_out", "skip", "with_sums"]
 

@@ -13,11 +13,11 @@ from pocketquery.sdk.commands import add_action, add_command
 from pocketquery.sdk.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pocketquery.server.federation.privacy.plan import Plan
+    from pocketquery.server.private.plan import Plan
 
 __all__ = ["privacy"]
 
-from pocketquery.server.federation.privacy.page import EXPERIMENTAL
+from pocketquery.server.private.report.page import EXPERIMENTAL
 
 _EPILOG = f"""\
 {EXPERIMENTAL}
@@ -107,7 +107,7 @@ def _action(actions: Any, name: str, summary: str, run: Any) -> argparse.Argumen
 
 def _plan(arguments: argparse.Namespace) -> int:
     try:
-        from pocketquery.server.federation.privacy.plan import Wanted, plan
+        from pocketquery.server.private.plan import Wanted, plan
     except ImportError as error:
         raise MissingExtraError.of(error.name or "cryptography", "privacy") from error
 
@@ -138,7 +138,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _lines(found: Plan) -> list[str]:
-    from pocketquery.server.federation.privacy.utility import ADAPTERS
+    from pocketquery.server.private.utility import ADAPTERS
 
     wanted = found.wanted
     rows = [

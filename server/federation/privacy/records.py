@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pocketquery.client.secure.ledger import Ledger
-from pocketquery.client.secure.rules import DeviceRules
+from pocketquery.client.private.ledger import Ledger
+from pocketquery.client.private.rules import DeviceRules
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -20,18 +20,18 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
 )
 from pocketquery.sdk.validation import check, optional, whole
-from pocketquery.server.federation.differential_privacy.accounting import Adversary, least_honest
-from pocketquery.server.federation.differential_privacy.budget import (
+from pocketquery.server.federation.orchestration.federation import JOURNAL, finished_rounds
+from pocketquery.server.federation.orchestration.journal import Journal
+from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.private.accounting import Adversary, least_honest
+from pocketquery.server.private.budget import (
     Charge,
     Season,
     Spent,
     spent,
     total,
 )
-from pocketquery.server.federation.orchestration.federation import JOURNAL, finished_rounds
-from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.private.settings import SecureSettings
 
 __all__ = ["ATTACKS", "Federation", "read_attacks", "read_federation"]
 

@@ -12,18 +12,19 @@ from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import check_file_replaceable, write_atomic
-from pocketquery.server.federation.differential_privacy.accounting import ADVERSARIES
-from pocketquery.server.federation.differential_privacy.budget import Spent, refusal, spent, total
-from pocketquery.server.federation.privacy.attacks import attacks_part
-from pocketquery.server.federation.privacy.page import (
+from pocketquery.server.federation.privacy.records import Federation
+from pocketquery.server.pages.page import page, settings_table
+from pocketquery.server.private.accounting import ADVERSARIES
+from pocketquery.server.private.budget import Spent, refusal, spent, total
+from pocketquery.server.private.report.attacks import attacks_part
+from pocketquery.server.private.report.page import (
     EXPERIMENTAL,
     bullets,
     html_table,
     marked_page,
     rounded_up,
 )
-from pocketquery.server.federation.privacy.records import Federation
-from pocketquery.server.federation.privacy.statements import (
+from pocketquery.server.private.report.statements import (
     COLUMNS,
     NOT_PROMISED,
     NOT_REVIEWED,
@@ -33,7 +34,6 @@ from pocketquery.server.federation.privacy.statements import (
     column_of,
     promises,
 )
-from pocketquery.server.pages.page import page, settings_table
 
 __all__ = ["privacy_page", "write_page"]
 

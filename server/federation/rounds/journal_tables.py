@@ -6,8 +6,8 @@
     nonces      of the updates accepted in the open round
     reports     one JSON object a closed round
 
-Private rounds have tables of their own (secure/tables.py), and the privacy ledger is one more
-(differential_privacy/budget.py).
+Private rounds have tables of their own (server/private/tables.py), and the privacy ledger is one
+more (server/private/budget.py).
 
 An update is in none of them: once received it is a share of a sum.
 """
@@ -24,15 +24,15 @@ import numpy as np
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.sqlite_file import SqliteKind
-from pocketquery.server.federation.differential_privacy import budget
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.secure import tables as secure
-from pocketquery.server.federation.secure.secure_round import SecureRound
+from pocketquery.server.private import budget
+from pocketquery.server.private import tables as secure
+from pocketquery.server.private.secure_round import SecureRound
 
 __all__ = [
     "KIND",

@@ -12,7 +12,7 @@ from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import ExpectedUpdate
-from pocketquery.server.federation.secure.secure_round import SecureRound
+from pocketquery.server.private.secure_round import SecureRound
 
 __all__ = ["OpenRound", "open_round"]
 

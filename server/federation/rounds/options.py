@@ -17,7 +17,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check, one_of, whole
 from pocketquery.server.federation.rounds.server_optimizers import optimizer_from_dict
 from pocketquery.server.federation.rounds.settings import RoundSettings
-from pocketquery.server.federation.secure.settings import (
+from pocketquery.server.private.settings import (
     LEAST_COHORT,
     LEAST_GROUPS,
     SecureSettings,

@@ -223,7 +223,7 @@ def poisson_study(
         InvalidInputError: no round came as far as the noise.
         MissingExtraError: dp-accounting is not installed.
     """
-    from pocketquery.server.federation.differential_privacy.accounting import (
+    from pocketquery.server.private.accounting import (
         poisson_epsilon_not_for_deployment,
     )
 

@@ -16,9 +16,9 @@ from pocketquery.client.app import handle
 from pocketquery.client.device import Device, TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.transport import MESSAGE_TYPE, handle_secure
 from pocketquery.client.round_memory import RoundMemory
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.transport import MESSAGE_TYPE, handle_secure
 from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
 from pocketquery.sdk.errors import InvalidInputError

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.device import Device
-from pocketquery.client.secure.keys import AgreementKey, Certificate, sign_certificate
-from pocketquery.client.secure.ledger import Ledger
-from pocketquery.client.secure.participant import Participant
-from pocketquery.client.secure.rules import DeviceRules
-from pocketquery.client.secure.state_file import StateFile
+from pocketquery.client.private.keys import AgreementKey, Certificate, sign_certificate
+from pocketquery.client.private.ledger import Ledger
+from pocketquery.client.private.participant import Participant
+from pocketquery.client.private.rules import DeviceRules
+from pocketquery.client.private.state_file import StateFile
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.server.federation.secure.secure_round import Environment, SeededSource
-from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.private.secure_round import Environment, SeededSource
+from pocketquery.server.private.settings import SecureSettings
 
 __all__ = ["SimulatedEnrolment", "simulated_environment", "with_enrolment"]
 

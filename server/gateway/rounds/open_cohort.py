@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.rounds.journal_tables import (

@@ -4,15 +4,15 @@ what is kept of them is relay.py's.
 
 from __future__ import annotations
 
-from pocketquery.client.secure.keys import AgreementKey
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.keys import AgreementKey
+from pocketquery.client.private.messages import Stage
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
-from pocketquery.server.federation.secure.coordinator import SecureReason
-from pocketquery.server.federation.secure.readiness import proven
 from pocketquery.server.gateway.rounds.errors import RoundOverError
 from pocketquery.server.gateway.rounds.open_cohort import OpenCohort
 from pocketquery.server.gateway.rounds.tables import take_upload, write_answer
 from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
+from pocketquery.server.private.coordinator import SecureReason
+from pocketquery.server.private.readiness import proven
 
 __all__ = ["PrivateSeats"]
 
@@ -50,7 +50,7 @@ class PrivateSeats(OpenCohort):
         Args:
             key: the device's.
             number: of the round.
-            body: bytes from it, a :class:`~pocketquery.client.secure.replies.Ready`. The server
+            body: bytes from it, a :class:`~pocketquery.client.private.replies.Ready`. The server
                 gets the certificate in it, which is to be by the authority that it names.
             digest: its SHA-256.
             announcer: the gateway's own key, which the offer announced.

@@ -6,7 +6,7 @@
               who has none is in the round no more
 
 The gateway reads none of it. All is written before it is acknowledged, but for masked changes
-(stage 3): they are in memory alone, as the server has them (federation/secure/tables.py), and of
+(stage 3): they are in memory alone, as the server has them (server/private/tables.py), and of
 each its SHA-256 is written. A gateway that is killed then gives the stage's message to its device
 again, which answers with the same bytes. As a stage begins, what came in those before is erased and
 overwritten; as the round ends, everything.
@@ -21,7 +21,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.rounds.errors import RoundOverError
 

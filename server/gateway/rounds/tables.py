@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pocketquery.client.secure.keys import KEY_BYTES, AgreementKey
+from pocketquery.client.private.keys import KEY_BYTES, AgreementKey
 from pocketquery.sdk.sqlite_file import SqliteKind
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.journal_tables import ROUND_TABLES

@@ -19,11 +19,11 @@ from pocketquery.client.gateway import join_command
 from pocketquery.client.gateway.connection import GatewayConnection, UnreachableError
 from pocketquery.client.gateway.outcome import Outcome
 from pocketquery.client.gateway.participation import Participation
-from pocketquery.client.secure.rules import Trained
-from pocketquery.client.secure.state_file import SecureProgress, SecureState, StateFile
+from pocketquery.client.private.rules import Trained
+from pocketquery.client.private.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.store.file import SECURE
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from tests.client.secure.test_transport import supernode
+from tests.client.private.test_transport import supernode
 
 __all__ = ["supernode"]
 

@@ -31,7 +31,7 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.statement import Statement, StatementKey, Target
 from pocketquery.sdk.files import sha256_bytes
 from tests.client.gateway.test_join_command import Stopped, parsed
-from tests.client.secure.test_transport import supernode
+from tests.client.private.test_transport import supernode
 
 __all__ = ["supernode"]
 

@@ -19,7 +19,7 @@ from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.gateway.outcome import Outcome, sent
 from pocketquery.client.gateway.participation import Participation
 from pocketquery.client.gateway.private_rounds import PrivateRounds, StageMessage
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import ArtifactError
 
 

@@ -42,12 +42,12 @@ _OPTIONS: dict[str, Any] = {"rounds": 3, "optimizer": "fedadam", "client-init": 
 _SECURE_MODULES = (
     *MODULES,
     "/orchestration/secure_driver.py",
-    "/secure/secure_round.py",
-    "/secure/tables.py",
-    "/secure/unmasking.py",
-    "/secure/participant.py",
-    "/secure/state_file.py",
-    "/secure/ledger.py",
+    "/private/secure_round.py",
+    "/private/tables.py",
+    "/private/unmasking.py",
+    "/private/participant.py",
+    "/private/state_file.py",
+    "/private/ledger.py",
 )
 _SECURE: dict[str, Any] = {
     "secure": "on", "secure-least": 3, "clients-per-round": 7, "rest": 1, "rounds": 2, "steps": 1,

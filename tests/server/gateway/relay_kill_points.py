@@ -21,15 +21,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from pocketquery.client.secure.keys import AgreementKey, Certificate, sign_certificate
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.replies import Ready
+from pocketquery.client.private.keys import AgreementKey, Certificate, sign_certificate
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.replies import Ready
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
-from pocketquery.server.federation.secure.settings import SecureSettings
 from pocketquery.server.gateway.journal import GatewayJournal
 from pocketquery.server.gateway.rounds.errors import RoundOverError
+from pocketquery.server.private.settings import SecureSettings
 from tests.kills import killed, statements_of
 from tests.server.gateway.small_gateway import asked_for, small_release
 

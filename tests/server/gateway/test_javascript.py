@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from pocketquery.client.gateway.participation import RELEASE
-from pocketquery.client.secure.keys import DEVICE_KEY
-from pocketquery.client.secure.ledger import LEDGER, Ledger
+from pocketquery.client.private.keys import DEVICE_KEY
+from pocketquery.client.private.ledger import LEDGER, Ledger
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.encoder import Encoder

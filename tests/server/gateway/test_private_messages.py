@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from pocketquery.client.gateway.messages import STAGE_HEADER, read_offer_message
-from pocketquery.client.secure.keys import Certificate
-from pocketquery.client.secure.messages import Announcement, Stage
-from pocketquery.client.secure.replies import Ready
+from pocketquery.client.private.keys import Certificate
+from pocketquery.client.private.messages import Announcement, Stage
+from pocketquery.client.private.replies import Ready
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer

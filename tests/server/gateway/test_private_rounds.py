@@ -15,9 +15,9 @@ from flwr.app import Message
 
 from pocketquery.client.device import Declined, Offer
 from pocketquery.client.gateway.connection import GATEWAY_KEY
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.participant import Participant
-from pocketquery.client.secure.state_file import StateFile
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.participant import Participant
+from pocketquery.client.private.state_file import StateFile
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.cohorts.records import RELAY
 from pocketquery.server.federation.orchestration.clock import SystemClock, VirtualClock

@@ -1,6 +1,6 @@
 /**
  * X25519 (RFC 7748) through the platform's WebCrypto: keys with which two devices agree on a secret;
- * Python's `client/secure/keys.py`.
+ * Python's `client/private/keys.py`.
  */
 
 import { InvalidInputError, MissingExtraError } from "../errors.js";

@@ -1,6 +1,6 @@
 /**
  * The binding of a private round: all that its devices must agree on; Python's
- * `client/secure/binding.py`.
+ * `client/private/binding.py`.
  *
  * Every key and every mark of a round derives from its digest (beta), so devices that were shown
  * another model, other settings, another roster or another privacy derive other masks, and what a

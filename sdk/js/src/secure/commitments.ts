@@ -1,6 +1,6 @@
 /**
  * Commitments to shares, by which it is proven who lied about one, or nobody is named; Python's
- * `client/secure/commitments.py` says why they hide and bind.
+ * `client/private/commitments.py` says why they hide and bind.
  */
 
 import { concatenated } from "../files/bytes.js";

@@ -1,6 +1,6 @@
 /**
  * Changes as whole numbers of steps: what can be masked, summed modulo 2^w and still be exact;
- * Python's `client/secure/encoding.py`, to the last bit.
+ * Python's `client/private/encoding.py`, to the last bit.
  *
  * A change is clipped in its norm, then in each value, and rounded up or down at random, so that its
  * mean over devices has no bias.

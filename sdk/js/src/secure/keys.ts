@@ -1,7 +1,7 @@
 /**
  * What derives from the keys of a private round: HKDF-SHA-256 (RFC 5869) under labels that name the
  * round's binding and both devices, marks, and all that a device draws; Python's
- * `client/secure/keys.py`.
+ * `client/private/keys.py`.
  *
  * Everything that is random on a device in a round derives from one round secret: the same question
  * gets the same bytes, no key encrypts two plaintexts, and erasing the secret erases the round.

@@ -1,6 +1,6 @@
 /**
  * The device's own privacy ledger: what private rounds have cost its user; the file `privacy.json` of
- * Python's `client/secure/ledger.py`.
+ * Python's `client/private/ledger.py`.
  *
  * A round is charged before anything of it is kept or sent, and nothing is ever refunded: a page that
  * is closed in between has paid for a round it was not in. The ledger holds no query, so erasing

@@ -1,6 +1,6 @@
 /**
  * The bodies that a server sends in a private round, stages 1 to 5: fixed layouts of bytes, which
- * stand in Python's `client/secure/messages.py` and in docs/formats/private-rounds.md. Parsing is strict: the length
+ * stand in Python's `client/private/messages.py` and in docs/formats/private-rounds.md. Parsing is strict: the length
  * is the one that follows from the layout, or nothing is read.
  */
 

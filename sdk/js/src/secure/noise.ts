@@ -1,6 +1,6 @@
 /**
  * Discrete Gaussian noise for differential privacy, drawn on the device in whole steps; Python's
- * `client/secure/noise.py`, to the last bit.
+ * `client/private/noise.py`, to the last bit.
  *
  * Draws invert a table of the cumulative probabilities in units of 2^-128, out to 13 sigma, made with
  * whole numbers: the same on every machine.

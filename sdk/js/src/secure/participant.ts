@@ -1,6 +1,6 @@
 /**
  * A device's part in private rounds: a state, a message, the next state kept, then the reply; Python's
- * `client/secure/participant.py`.
+ * `client/private/participant.py`.
  *
  * Every arrow from ready over shared, masked and confirmed to revealed is written before the reply
  * leaves. A message that was answered is answered again with the stored bytes; one for a later stage,

@@ -1,6 +1,6 @@
 /**
  * Who masks with whom: places on a ring in random order, each joined to the nearest on both sides
- * (Bell et al., CCS 2020, section 3.2); Python's `client/secure/masks.py`.
+ * (Bell et al., CCS 2020, section 3.2); Python's `client/private/masks.py`.
  */
 
 import { hexadecimal } from "../bundle/signature.js";

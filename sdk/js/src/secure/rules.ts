@@ -1,6 +1,6 @@
 /**
  * What a device insists on in a private round, whatever the server says; Python's
- * `client/secure/rules.py`, where it is proved that these rules hide a device among the honest ones of
+ * `client/private/rules.py`, where it is proved that these rules hide a device among the honest ones of
  * its neighbours. Each rule says why it is broken, in a sentence for the user's log.
  */
 

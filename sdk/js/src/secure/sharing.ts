@@ -1,6 +1,6 @@
 /**
  * Shamir's secret sharing modulo the prime 2^256 - 189: any `threshold` shares give the secret; a
- * device's half of Python's `client/secure/sharing.py` (the server restores).
+ * device's half of Python's `client/private/sharing.py` (the server restores).
  *
  * BigInt does not take constant time: other code on the same device might measure it.
  */

@@ -1,6 +1,6 @@
 /**
  * What a device computes in stages 2 to 5 of a private round: functions of keys and messages, which
- * give the bytes of Python's `client/secure/stages.py` and `replies.py`. That a round keeps the
+ * give the bytes of Python's `client/private/stages.py` and `replies.py`. That a round keeps the
  * device's rules is asked elsewhere, before (participant.ts).
  */
 

@@ -1,5 +1,5 @@
 /**
- * Where a device is in a private round, in the file that Python's `client/secure/state_file.py` keeps:
+ * Where a device is in a private round, in the file that Python's `client/private/state_file.py` keeps:
  *
  *     ready     trained: the change waits for an invitation
  *     shared    the round secret is drawn, boxes are dealt

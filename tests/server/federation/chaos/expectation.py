@@ -18,19 +18,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.secure.binding import Binding
-from pocketquery.client.secure.encoding import encode, totals
-from pocketquery.client.secure.keys import RoundSecret
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.noise import Table, draw, sigma
+from pocketquery.client.private.binding import Binding
+from pocketquery.client.private.encoding import encode, totals
+from pocketquery.client.private.keys import RoundSecret
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.noise import Table, draw, sigma
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.secure.coordinator import SecureReason
 from pocketquery.server.federation.simulation.local_grid import Fault
+from pocketquery.server.private.coordinator import SecureReason
 from tests.server.federation.chaos.lies import Lie, StageLie
 from tests.server.federation.chaos.rehearsal import Harm, Ran, Rehearsal
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.server.federation.simulation.local_grid import Fault
 from tests.kills import in_a_fork

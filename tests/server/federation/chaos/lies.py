@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.secure.keys import CERTIFICATE_BYTES, MARK_BYTES
-from pocketquery.client.secure.messages import Invitation, Stage
-from pocketquery.client.secure.replies import Kind, Shares
+from pocketquery.client.private.keys import CERTIFICATE_BYTES, MARK_BYTES
+from pocketquery.client.private.messages import Invitation, Stage
+from pocketquery.client.private.replies import Kind, Shares
 from pocketquery.client.transforms import SCALES
 from pocketquery.client.update import decode_update, encode_update
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize

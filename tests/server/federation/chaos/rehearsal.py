@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from pocketquery.client.device import Declined, Offer, TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
+from pocketquery.client.private.messages import Invitation, Stage
+from pocketquery.client.private.transport import read_secure_reply, secure_records
 from pocketquery.client.records import read_reply
-from pocketquery.client.secure.messages import Invitation, Stage
-from pocketquery.client.secure.transport import read_secure_reply, secure_records
 from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import InvalidInputError

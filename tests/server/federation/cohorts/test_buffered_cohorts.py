@@ -33,8 +33,8 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Reason
-from pocketquery.server.federation.secure.settings import SecureSettings
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
+from pocketquery.server.private.settings import SecureSettings
 from tests.server.federation.replies import SETTINGS, reply, small_state
 
 BUFFERED = replace(

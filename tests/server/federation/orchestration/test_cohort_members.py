@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.transport import SecureReply
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.transport import SecureReply
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
@@ -27,9 +27,9 @@ from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.cohort_members import GatewayMembers, member_of
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.rounds.open_round import open_round
-from pocketquery.server.federation.secure.secure_round import SecureRound
-from pocketquery.server.federation.secure.settings import SecureSettings
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery.server.private.secure_round import SecureRound
+from pocketquery.server.private.settings import SecureSettings
 from tests.server.federation.replies import SETTINGS, small_state
 
 SECURE = SecureSettings(federation="clinics", enrolment="ab" * 32, least=2)

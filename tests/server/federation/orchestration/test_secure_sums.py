@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from pocketquery.client.device import Offer
-from pocketquery.client.secure.encoding import largest_total
-from pocketquery.client.secure.messages import Stage
-from pocketquery.client.secure.noise import rho, sigma
+from pocketquery.client.private.encoding import largest_total
+from pocketquery.client.private.messages import Stage
+from pocketquery.client.private.noise import rho, sigma
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.orchestration.secure_sums import charge_of, with_sums
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import close_round
-from pocketquery.server.federation.secure.coordinator import SecureReason, Skipped
-from pocketquery.server.federation.secure.secure_round import (
+from pocketquery.server.private.coordinator import SecureReason, Skipped
+from pocketquery.server.private.secure_round import (
     Environment,
     SecureRound,
     SeededSource,
@@ -28,10 +28,10 @@ from pocketquery.server.federation.secure.secure_round import (
     ready,
     receive,
 )
-from pocketquery.server.federation.secure.settings import SecureSettings
-from pocketquery.server.federation.secure.unmasking import Unmasked
+from pocketquery.server.private.settings import SecureSettings
+from pocketquery.server.private.unmasking import Unmasked
 from tests.server.federation.replies import SETTINGS, small_state
-from tests.server.federation.secure.ready_devices import NOW, PLAIN, ready_of
+from tests.server.private.ready_devices import NOW, PLAIN, ready_of
 
 OFFER = Offer(0, b"release", clip_norm=1.0)
 SIZE = sum(value.size for value in small_state().adapter.values())

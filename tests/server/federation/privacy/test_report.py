@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pocketquery.client.secure.ledger import Ledger
-from pocketquery.client.secure.noise import counted_on
+from pocketquery.client.private.ledger import Ledger
+from pocketquery.client.private.noise import counted_on
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
@@ -21,30 +21,30 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     PocketQueryError,
 )
-from pocketquery.server.federation.differential_privacy.accounting import epsilon
-from pocketquery.server.federation.differential_privacy.budget import Charge, charge
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.privacy.page import EXPERIMENTAL
 from pocketquery.server.federation.privacy.records import (
     Federation,
     read_attacks,
     read_federation,
 )
 from pocketquery.server.federation.privacy.report import privacy_page
-from pocketquery.server.federation.privacy.statements import (
+from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.simulation.enrolment import simulated_environment
+from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery.server.private.accounting import epsilon
+from pocketquery.server.private.budget import Charge, charge
+from pocketquery.server.private.report.page import EXPERIMENTAL
+from pocketquery.server.private.report.statements import (
     NOT_PROMISED,
     NOT_REVIEWED,
     WITHDRAWING,
     promises,
 )
-from pocketquery.server.federation.rounds.options import FederationOptions
-from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.simulation.enrolment import simulated_environment
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
-from tests.server.federation.differential_privacy.bindings import noisy_binding
 from tests.server.federation.small_federation import Files, opened
+from tests.server.private.bindings import noisy_binding
 
 ROOT = Path(__file__).parents[4]
 

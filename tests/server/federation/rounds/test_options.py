@@ -11,7 +11,7 @@ from pocketquery.client.local_config import LocalConfig
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
 from pocketquery.server.federation.rounds.settings import RoundSettings
-from pocketquery.server.federation.secure.settings import SecureSettings
+from pocketquery.server.private.settings import SecureSettings
 
 
 def test_the_defaults_are_those_of_the_parts() -> None:

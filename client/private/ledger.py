@@ -1,0 +1,265 @@
+"""The device's own privacy ledger: what private rounds have cost its user, and what is left.
+
+A round is charged before anything of it is stored or sent, and nothing is ever refunded: a device
+that is killed in between has paid for a round it was not in. The ledger holds no query, so erasing
+queries leaves it; a deleted app is a new device. A ledger that cannot be read is not begun anew:
+that would be a refund.
+
+Costs add up as rho of zero-concentrated differential privacy (Bun and Steinke, TCC 2016), kept in
+whole millionths, rounded up.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pocketquery.client.private.binding import Binding, Privacy
+from pocketquery.client.private.encoding import Encoding
+from pocketquery.client.private.noise import rho
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, PocketQueryError
+from pocketquery.sdk.files import make_folder, sha256_bytes, write_atomic
+from pocketquery.sdk.validation import Rule, check_fields, optional, whole
+
+__all__ = ["Account", "Ledger", "LEDGER", "cost_of", "epsilon_of", "season_epsilon"]
+
+LEDGER = "privacy.json"
+"""Its name beside the query store."""
+
+_FORMAT = "pocketquery-privacy-ledger"
+_VERSION = 1
+_UNIT = 1_000_000
+_MODE = 0o600
+_LARGEST = 1 << 20  # bytes
+# Orders of Renyi divergence that epsilon is the least over: 1 + 10**-3 ... 1 + 10**6.
+_ORDERS = tuple(1 + 10 ** (power / 100) for power in range(-300, 601))
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the ledger knows of one federation.
+
+    Attributes:
+        last_round: the last round that a secret was drawn for; None before the first. No older
+            one is answered.
+        binding: hexadecimal digest of its binding; empty before the first. The same round is
+            answered under the same binding alone.
+        last_masked: the last round that was charged; None before the first.
+        season: the one that it was in.
+        seasons: how many there were.
+        participations: in this season.
+        spent: rho of this season, in millionths.
+        spent_ever: of all seasons.
+    """
+
+    last_round: int | None = None
+    binding: str = ""
+    last_masked: int | None = None
+    season: str = ""
+    seasons: int = 0
+    participations: int = 0
+    spent: int = 0
+    spent_ever: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            last_round=optional(whole(0)),
+            binding=_TEXT,
+            last_masked=optional(whole(0)),
+            season=_TEXT,
+            seasons=whole(0),
+            participations=whole(0),
+            spent=whole(0),
+            spent_ever=whole(0),
+        )
+
+    @property
+    def rho(self) -> float:
+        """Of this season."""
+        return self.spent / _UNIT
+
+    @property
+    def rho_ever(self) -> float:
+        """Of all seasons, which add up."""
+        return self.spent_ever / _UNIT
+
+    def charged(self, round: int, privacy: Privacy, cost: int) -> Account:
+        """This account after a masked change in ``round``, at ``cost`` millionths; a season of
+        another name than the last begins at nothing."""
+        if privacy.mode == "off":
+            return replace(self, last_masked=round)
+        begun = self
+        if self.season != privacy.season or not self.seasons:
+            begun = replace(
+                self, season=privacy.season, seasons=self.seasons + 1, participations=0, spent=0
+            )
+        return replace(
+            begun,
+            last_masked=round,
+            participations=begun.participations + 1,
+            spent=begun.spent + cost,
+            spent_ever=begun.spent_ever + cost,
+        )
+
+
+class Ledger:
+    """The accounts of a device by federation, in one small file.
+
+    Args:
+        path: the file; None keeps them in this process alone.
+
+    A damaged file is an error at every call: rounds stay declined until somebody removes it, and
+    with it the account of what was spent.
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        self._path = None if path is None else Path(path)
+        self._accounts: dict[str, Account] = {}
+
+    def account(self, federation: bytes) -> Account:
+        """That of a federation; an empty one where there is none yet.
+
+        Raises:
+            CorruptArtifactError: the file is damaged, or of a newer version.
+            OSError: it cannot be read.
+        """
+        return self.accounts().get(federation.hex(), Account())
+
+    def accounts(self) -> dict[str, Account]:
+        """All accounts, by hexadecimal id of the federation. Errors as :meth:`account`."""
+        if self._path is not None:
+            self._accounts = _read(self._path)
+        return dict(self._accounts)
+
+    def begin(self, binding: Binding) -> None:
+        """Remember that a secret is drawn for this round under this binding; it is on disk when
+        this returns.
+
+        Raises:
+            InvalidInputError: the round, or a later one, had another.
+            OSError: the disk is full; nothing was changed.
+        """
+        account, beta = self.account(binding.federation), binding.digest.hex()
+        last = -1 if account.last_round is None else account.last_round
+        if (binding.round, beta) == (last, account.binding):
+            return
+        if binding.round <= last:
+            raise InvalidInputError(
+                f"round {binding.round} is offered, but this device took part in round {last} "
+                "under another binding; expected a later one"
+            )
+        self._write(binding.federation, replace(account, last_round=binding.round, binding=beta))
+
+    def charge(self, binding: Binding) -> None:
+        """Charge the round; it is on disk when this returns. Charged twice, it is charged once.
+
+        Raises:
+            OSError: the disk is full; nothing was changed, and nothing may be sent.
+        """
+        account = self.account(binding.federation)
+        if account.last_masked is not None and account.last_masked >= binding.round:
+            return
+        cost = cost_of(binding.privacy, binding.encoding)
+        self._write(binding.federation, account.charged(binding.round, binding.privacy, cost))
+
+    def _write(self, federation: bytes, account: Account) -> None:
+        accounts = self._accounts | {federation.hex(): account}
+        if self._path is not None:
+            body = {name: asdict(one) for name, one in sorted(accounts.items())}
+            text = json.dumps(
+                {"format": _FORMAT, "version": _VERSION, "sha256": _digest(body), "accounts": body},
+                indent=1,
+            )
+            make_folder(self._path.parent)
+            write_atomic(self._path, text + "\n", mode=_MODE)
+        self._accounts = accounts
+
+
+def cost_of(privacy: Privacy, encoding: Encoding | None) -> int:
+    """What one masked change costs, rho in millionths, rounded up: that of the discrete Gaussian
+    sum over ``counted_on`` devices.
+
+    Args:
+        privacy: of the round.
+        encoding: of the round; None where it is not known yet: no encoding costs less.
+    """
+    if privacy.mode == "off":
+        return 0
+    if encoding is None:
+        return math.ceil(_UNIT / (2 * privacy.noise_multiplier**2))
+    return math.ceil(_UNIT * rho(privacy.noise_multiplier, encoding, privacy.counted_on))
+
+
+def epsilon_of(rho: float, delta: float) -> float:
+    """The epsilon of ``rho``-zCDP at ``delta``: the least over orders of Renyi divergence of
+    Canonne, Kamath and Steinke, NeurIPS 2020, proposition 12.
+
+    Args:
+        rho: from 0.
+        delta: between 0 and 1.
+    """
+    if rho <= 0:
+        return 0.0
+    return max(
+        0.0,
+        min(
+            rho * order + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+            for order in _ORDERS
+        ),
+    )
+
+
+def season_epsilon(privacy: Privacy, encoding: Encoding, delta: float) -> float:
+    """What a ledger counts of a season in which its device took part as often as it may.
+
+    Args:
+        privacy, encoding: of its rounds; see :func:`cost_of`.
+        delta: of that epsilon.
+    """
+    account = Account(spent=privacy.participations * cost_of(privacy, encoding))
+    return epsilon_of(account.rho, delta)
+
+
+_TEXT = Rule(lambda value: isinstance(value, str) and len(value) <= 64, "up to 64 characters")
+
+
+def _read(path: Path) -> dict[str, Account]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except FileNotFoundError:
+        return {}
+    try:
+        found: Mapping[str, Any] = json.loads(data)
+        body = found["accounts"]
+        known = (found["format"], found["version"]) == (_FORMAT, _VERSION)
+        accounts = {name: Account(**values) for name, values in body.items()}
+        whole_file = found["sha256"] == _digest(body)
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RecursionError,
+        PocketQueryError,
+    ) as error:
+        _damaged(path, f"{error!s:.200}", error)
+    if not known or not whole_file:
+        _damaged(path, f"{found['format']!r:.40} {found['version']!r:.20}, a digest")
+    return accounts
+
+
+def _digest(body: object) -> str:
+    return sha256_bytes(json.dumps(body, sort_keys=True).encode())
+
+
+def _damaged(path: Path, found: str, cause: Exception | None = None) -> NoReturn:
+    raise CorruptArtifactError(
+        f"{path} is no ledger of this version, or was changed (found {found}). Private rounds are "
+        "declined while it lies there; remove it, and what was spent is forgotten"
+    ) from cause

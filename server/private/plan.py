@@ -1,0 +1,340 @@
+"""What a private federation would cost and carry, before it begins: ``pocketquery privacy plan``.
+
+Epsilon, participations, noise and bytes are computed with the code that runs the rounds. Expected
+signal and loss come from one measurement (utility.py); another encoder or other users differ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pocketquery.client.private.binding import Privacy
+from pocketquery.client.private.encoding import Encoding, choose_encoding, value_range
+from pocketquery.client.private.ledger import season_epsilon
+from pocketquery.client.private.noise import counted_on, rho, sigma
+from pocketquery.client.private.rules import DeviceRules
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
+from pocketquery.server.private.accounting import (
+    epsilon_of_zcdp,
+    least_honest,
+    multiplier_for,
+    participations_needed,
+)
+from pocketquery.server.private.round_costs import (
+    bytes_down,
+    bytes_up,
+    overrun_risk,
+    unrecoverable_risk,
+)
+from pocketquery.server.private.utility import (
+    ADAPTERS,
+    expected_loss,
+    is_advised,
+    noise_after,
+)
+
+__all__ = ["Plan", "Wanted", "plan"]
+
+from pocketquery.server.private.settings import LEAST_COHORT
+
+_MANY_BYTES = 100_000
+_WEAK_EPSILON = 8.0
+_SPARE = 0.7  # of all allowed participations; the rest of the fleet is asleep, offline or declines
+_COMFORTABLE = 125  # of which devices insist on four fifths, and on 100
+_COLLUDING = (0.02, 0.05)
+_GONE = (0.1, 0.2, 0.3)
+_LIKELY = 2**-20
+_SPARE_DEVICES = 1.25
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a plan is made for.
+
+    Attributes:
+        fleet: devices that may take part at all.
+        cohort: devices a round.
+        rounds: of the season.
+        epsilon: that the season may cost; or
+        noise_multiplier: z; one of the two.
+        delta: of (epsilon, delta).
+        participations: of a device; None for as few as do.
+        adapter: what is trained.
+        largest_group: the devices' own rule; None for the cohort, up to the rule's default.
+        neighbours: of a device in the graph of masks.
+        rest: rounds between two of a device.
+        clip_norm: largest norm of a change.
+        steps, learning_rate: of the local training, from which the range of a value follows.
+
+    Raises:
+        InvalidInputError: a value out of its range, not one of epsilon and multiplier, or a cohort
+            below 100.
+    """
+
+    fleet: int
+    cohort: int
+    rounds: int = 10
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    delta: float = 1e-6
+    participations: int | None = None
+    adapter: Literal["full", "small"] = "full"
+    largest_group: int | None = None
+    neighbours: int = 84
+    rest: int = 8
+    clip_norm: float = 1.0
+    steps: int = 10
+    learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        """Check each value, and those that depend on each other."""
+        check_fields(
+            self,
+            fleet=whole(),
+            cohort=whole(),
+            rounds=whole(),
+            epsilon=optional(number(above=0)),
+            noise_multiplier=optional(number(above=0)),
+            delta=number(above=0, below=1),
+            participations=optional(whole(1, self.rounds)),
+            adapter=one_of(*ADAPTERS),
+            largest_group=optional(whole(2)),
+            neighbours=whole(2),
+            rest=whole(),
+            clip_norm=number(above=0),
+            steps=whole(),
+            learning_rate=number(above=0),
+        )
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise InvalidInputError(
+                "found both or neither of epsilon and noise_multiplier, expected one: the other "
+                "follows from it"
+            )
+        if self.cohort < LEAST_COHORT:
+            raise InvalidInputError(
+                f"cohort is {self.cohort}, expected at least {LEAST_COHORT} with noise: of fewer "
+                "devices the noise leaves nothing to learn, and sums of them hide little without"
+            )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What follows.
+
+    Attributes:
+        wanted: what it was made for.
+        participations: of a device in the season, at most.
+        share_used: of all participations that the fleet's ledgers allow, the share the rounds need.
+        over_selection: how many times the cohort to ask, for devices that rest or have spent their
+            participations decline, which the server does not know beforehand.
+        noise_multiplier: z.
+        epsilon: by adversary.
+        ledger_epsilon: what a device's own ledger counts for the same, rounded up. A device with a
+            lower limit declines.
+        neighbours, threshold: of the graph of masks.
+        least_honest: honest devices in any sum that a deviating server can learn.
+        largest_group: the devices' own rule, on which epsilon against that server rests.
+        step_exponent, bits: of the encoding; the step is 2**-step_exponent.
+        sigma_steps: standard deviation of one device's noise in steps.
+        overrun: by share of colluding devices, the probability that a device has more colluding
+            neighbours than ``threshold`` withstands, at most.
+        unrecoverable: by share of devices that vanish after dealing, the probability that the
+            round is skipped, at most.
+        bytes_down, bytes_up: of a device in a round, Flower's framing included.
+        signal_to_noise: of one round's mean, norm over norm.
+        final_noise: per value of the adapter after all rounds, over the clipping norm.
+        expected_loss: points of nDCG@10 the noise costs; None beyond what was measured.
+        gain: points gained without noise where that was measured.
+        warnings: sentences.
+    """
+
+    wanted: Wanted
+    participations: int
+    share_used: float
+    over_selection: float
+    noise_multiplier: float
+    epsilon: dict[str, float]
+    ledger_epsilon: float
+    neighbours: int
+    threshold: int
+    least_honest: int
+    largest_group: int
+    overrun: dict[str, float]
+    unrecoverable: dict[str, float]
+    step_exponent: int
+    bits: int
+    sigma_steps: float
+    bytes_down: int
+    bytes_up: int
+    signal_to_noise: float
+    final_noise: float
+    expected_loss: float | None
+    gain: float
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return asdict(self) | {"source": ADAPTERS[self.wanted.adapter].source}
+
+
+def plan(wanted: Wanted) -> Plan:
+    """The plan for ``wanted``.
+
+    Raises:
+        InvalidInputError: no such federation can be: the noise of a device would be below two
+            steps, no step fits, or the fleet is too small for its participations.
+        MissingExtraError: dp-accounting is not installed.
+    """
+    adapter, cohort, rounds = ADAPTERS[wanted.adapter], wanted.cohort, wanted.rounds
+    times = _participations(wanted)
+    z = wanted.noise_multiplier
+    if z is None:
+        assert wanted.epsilon is not None
+        z = multiplier_for(wanted.epsilon, times, wanted.delta)
+        z = math.ceil(z * 100) / 100  # two digits, to the safe side
+    largest = wanted.largest_group or min(cohort, DeviceRules.largest_group)
+    counted = counted_on(min(cohort, largest))
+    encoding = choose_encoding(
+        adapter.values,
+        cohort,
+        wanted.clip_norm,
+        value_range(wanted.steps, wanted.learning_rate),
+        z,
+        counted,
+    )
+    neighbours = min(cohort - 1, wanted.neighbours)
+    threshold = 3 * neighbours // 5 + 1
+    honest = least_honest(neighbours, threshold)
+    graph = (cohort, neighbours, threshold)
+    noise = [noise_after(t, z, encoding, cohort, counted) for t in (1, rounds)]
+    found = Plan(
+        wanted=wanted,
+        participations=times,
+        share_used=rounds * cohort / (wanted.fleet * times),
+        over_selection=_over_selection(wanted, times),
+        noise_multiplier=z,
+        epsilon=_epsilons(wanted, encoding, z, times, counted, counted_on(largest) / honest),
+        ledger_epsilon=_ledger_epsilon(wanted, encoding, z, times, counted),
+        neighbours=neighbours,
+        threshold=threshold,
+        least_honest=honest,
+        largest_group=largest,
+        overrun={f"{one:g}": overrun_risk(*graph, one) for one in _COLLUDING},
+        unrecoverable={f"{one:g}": unrecoverable_risk(*graph, one) for one in _GONE},
+        step_exponent=encoding.exponent,
+        bits=encoding.bits,
+        sigma_steps=sigma(z, encoding, counted),
+        bytes_down=bytes_down(adapter.release_bytes, *graph, encoding),
+        bytes_up=bytes_up(*graph, encoding),
+        signal_to_noise=adapter.signal / (noise[0] * math.sqrt(adapter.values)),
+        final_noise=noise[1],
+        expected_loss=expected_loss(adapter, noise[1]),
+        gain=adapter.gain,
+        warnings=(),
+    )
+    return Plan(**{**vars(found), "warnings": tuple(_warnings(found))})
+
+
+def _participations(wanted: Wanted) -> int:
+    """How often a device takes part, where its ledger and its rest allow that."""
+    needed = participations_needed(wanted.rounds, wanted.cohort, wanted.fleet)
+    times = wanted.participations or needed
+    possible = -(-wanted.rounds // wanted.rest)
+    if needed > min(times, possible):
+        most = wanted.fleet * min(times, possible) // wanted.rounds
+        raise InvalidInputError(
+            f"{wanted.rounds} rounds of {wanted.cohort} need {needed} participations of each of "
+            f"{wanted.fleet} devices, but {min(times, possible)} are possible ({wanted.rest} "
+            f"rounds apart); take cohorts of at most {most}, fewer rounds, or a larger fleet"
+        )
+    return times
+
+
+def _over_selection(wanted: Wanted, times: int) -> float:
+    """A quarter more than the cohort among those that may take part in the last round."""
+    share = wanted.cohort / wanted.fleet
+    spent = (wanted.rounds - 1) * share / times
+    resting = (min(wanted.rounds, wanted.rest) - 1) * share
+    willing = 1.0 - max(spent, resting)
+    return min(_SPARE_DEVICES / willing if willing > 0 else math.inf, 1 / share)
+
+
+def _epsilons(
+    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int, missing: float
+) -> dict[str, float]:
+    cost = times * rho(z, encoding, counted)
+    curious = epsilon_of_zcdp(cost, wanted.delta)
+    deviating = epsilon_of_zcdp(cost * max(1.0, missing), wanted.delta)
+    return {"H": curious, "M": deviating, "R": curious}
+
+
+def _ledger_epsilon(
+    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int
+) -> float:
+    privacy = Privacy("devices", float(z), counted, "1", times)
+    return season_epsilon(privacy, encoding, wanted.delta)
+
+
+def _warnings(found: Plan) -> list[str]:
+    wanted, adapter = found.wanted, ADAPTERS[found.wanted.adapter]
+    said = []
+    if found.share_used > _SPARE:
+        said.append(
+            f"The rounds need {found.share_used:.0%} of all participations that the fleet's "
+            "ledgers allow; devices that are off, charging elsewhere or decline are missing then. "
+            "Allow more participations, or take smaller cohorts."
+        )
+    lost = wanted.cohort - max(LEAST_COHORT, -(-8 * wanted.cohort // 10))
+    if lost < wanted.cohort // 10:
+        said.append(
+            f"Devices insist on {LEAST_COHORT} survivors, so the round is skipped where more than "
+            f"{lost} of {wanted.cohort} are lost after training; ask for {_COMFORTABLE}."
+        )
+    if wanted.adapter == "full" and not is_advised(adapter, found.final_noise):
+        said.append(
+            "The full adapter was not seen to gain under this noise; take the small one (export "
+            "--adapter-rank 1 --adapter-train up), larger cohorts, or less noise."
+        )
+    elif found.expected_loss is None:
+        said.append("Nothing was measured under this much noise; the loss is not known.")
+    spent = found.epsilon["R"]
+    if spent > _WEAK_EPSILON:
+        said.append(f"Epsilon {spent:.1f} promises little; {_WEAK_EPSILON:g} is much already.")
+    if found.epsilon["M"] > _WEAK_EPSILON:
+        said.append(
+            f"Against a server that deviates only {found.least_honest} devices' noise is certain, "
+            f"and epsilon is {found.epsilon['M']:.1f}: more neighbours (--neighbours 200), or "
+            "more noise by a smaller --largest-group, lower it."
+        )
+    if found.largest_group < wanted.cohort:
+        more = math.sqrt(wanted.cohort / found.largest_group)
+        said.append(
+            f"A group counts as one of {found.largest_group:,}, so the sum of {wanted.cohort:,} "
+            f"has at least {more:.1f} times the noise it would need: devices cannot check how many "
+            "there are. A larger --largest-group lowers it, and raises epsilon against a server "
+            "that deviates."
+        )
+    if min(found.largest_group, wanted.cohort) > (default := DeviceRules.largest_group):
+        said.append(
+            f"Devices let a group count as one of {default:,}, unless they are told otherwise: one "
+            f"whose largest-group is below {found.largest_group:,} declines once it has trained, "
+            "and why stands in its own log alone. Set it on every device before the server."
+        )
+    if (risk := found.overrun[f"{_COLLUDING[-1]:g}"]) > _LIKELY:
+        said.append(
+            f"With {_COLLUDING[-1]:.0%} of the devices colluding, some device has more colluding "
+            f"neighbours than the threshold withstands with a probability of up to {risk:.1g}; "
+            "more neighbours lower it."
+        )
+    if wanted.delta > 1 / wanted.fleet:
+        said.append(
+            f"Delta {wanted.delta:g} is above 1 / {wanted.fleet}: it would allow one device to be "
+            "disclosed altogether."
+        )
+    for way, count in (("down", found.bytes_down), ("up", found.bytes_up)):
+        if count > _MANY_BYTES:
+            said.append(f"{count:,} bytes {way} a round are more than {_MANY_BYTES:,}.")
+    return said

@@ -1,0 +1,54 @@
+"""Whether a device that says it is ready counts: by its certificate, and by a proof that it holds
+the certified key. The server looks at both; of a device behind a gateway at the certificate, for
+the gateway has seen the proof.
+"""
+
+from __future__ import annotations
+
+from pocketquery.client.private.keys import AgreementKey, Certificate, check_certificate
+from pocketquery.client.private.replies import Ready
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.server.private.coordinator import SecureReason
+from pocketquery.server.private.settings import SecureSettings
+
+__all__ = ["certified", "proven"]
+
+
+def certified(
+    certificate: bytes, settings: SecureSettings, now: float
+) -> Certificate | SecureReason:
+    """The certificate, or why it does not count.
+
+    Args:
+        certificate: bytes from anywhere.
+        settings: of the round; they name authority and federation.
+        now: Unix seconds.
+    """
+    try:
+        found = Certificate.parse(certificate)
+        check_certificate(found, settings.enrolment, settings.federation_id, now)
+    except InvalidInputError:
+        return SecureReason.BAD_CERTIFICATE
+    return found
+
+
+def proven(
+    body: bytes, announcer: AgreementKey, settings: SecureSettings, number: int, now: float
+) -> Certificate | SecureReason:
+    """The certificate of the device that sent ``body``, or why it does not count.
+
+    Args:
+        body: bytes from anywhere, a :class:`~pocketquery.client.private.replies.Ready`.
+        announcer: the key whose public half was announced.
+        settings: of the round; they name authority and federation.
+        number: of the round.
+        now: Unix seconds.
+    """
+    try:
+        said = Ready.parse(body)
+    except CorruptArtifactError:
+        return SecureReason.BAD_PROOF
+    found = certified(said.certificate.to_bytes(), settings, now)
+    if isinstance(found, SecureReason) or said.is_proven(announcer, settings.federation_id, number):
+        return found
+    return SecureReason.BAD_PROOF
