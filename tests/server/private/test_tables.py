@@ -23,9 +23,9 @@ from pocketquery.server.private.coordinator import SecureSum
 from pocketquery.server.private.secure_round import SecureRound, SumGroup
 from pocketquery.server.private.settings import SecureSettings
 from pocketquery.server.private.tables import TABLES, read_secure, write_secure
-from tests.server.federation.orchestration.test_secure_rounds import SECURE, run, stage_faults
 from tests.server.federation.small_federation import Files, opened
 from tests.server.private.test_hostile_devices import LIAR, fresh
+from tests.server.private.test_secure_rounds import SECURE, run, stage_faults
 from tests.server.private.test_wrong_shares import contradicting
 
 

@@ -1,4 +1,4 @@
-"""Fixtures shared by the tests of the federation."""
+"""Fixtures shared by the tests of the server."""
 
 from __future__ import annotations
 
