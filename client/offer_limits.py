@@ -1,7 +1,7 @@
 """What a device accepts of an offer, whoever makes it: limits of its own that no server loosens.
 
 An offer decides how many queries a change is computed from and how strongly each shows in it: one
-step on one query, unclipped, is that query to whoever has the index (docs/federation.md has the
+step on one query, unclipped, is that query to whoever has the index (docs/devices.md has the
 figures). These limits keep a change from being about few queries; they do not make it anonymous.
 """
 

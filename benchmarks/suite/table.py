@@ -333,7 +333,7 @@ LEFT_OUT = (
         stores=True,
     ),
     LeftOut("overlap.py", "compares two encoders that are named; nothing must be reached"),
-    LeftOut("federated_quality.py", "some six core-hours; figures in docs/federation.md"),
+    LeftOut("federated_quality.py", "some six core-hours; figures in docs/federation-results.md"),
     LeftOut(
         "privacy_attacks.py",
         "an hour or two, and a bundle with a training step",

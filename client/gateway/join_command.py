@@ -30,7 +30,7 @@ example:
   pocketquery join --gateway https://gateway.example.org --bundle bundle --index index \\
       --state state --public-key publisher.pub.pem
 
-The state folder holds the user's queries (with their consent, see docs/federation.md), what is kept
+The state folder holds the user's queries (with their consent, see docs/devices.md), what is kept
 between rounds, this device's key for the gateway, and adapter.safetensors, the release to search
 with: pocketquery search --adapter state/adapter.safetensors.
 

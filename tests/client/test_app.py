@@ -361,7 +361,7 @@ def test_a_supernode_that_once_had_a_public_key_keeps_requiring_signatures(
 
 
 def test_every_limit_has_its_key_in_the_documentation() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "devices.md").read_text(encoding="utf-8")
     for one in fields(OfferLimits):
         key = one.name.replace("_", "-")
         assert f"``{key}``" in (device_files.__doc__ or ""), key

@@ -273,10 +273,11 @@ def write_three_releases(desk: Desk) -> None:
     write_releases(desk.folder, 3, share=0.3)
 
 
-@before("federation.md", 'sdk.load("bundle", adapter')
+@before("devices.md")
 def write_seven_releases(desk: Desk) -> None:
     """Keys, a registry, and on a device the bundle, releases and a folder for what it trusts."""
     folder = desk.folder
+    shutil.copytree(small_demo().bundle, folder / "trainable")
     for name in ("publisher", "next"):
         write_keys(folder / f"{name}.pem", name.encode())
     write_releases(folder, 7)

@@ -34,7 +34,7 @@ examples:
 A release is an adapter file that devices put into the encoder they have: pocketquery search
 --adapter FILE, sdk.load(bundle, adapter=FILE), Encoder.swap_adapter(FILE). A registry that was
 given a signing key (in rounds, or here) also makes a signed statement of each change; devices that
-know its public key follow these, and nothing else: see docs/federation.md.
+know its public key follow these, and nothing else: see docs/devices.md.
 """
 _ROW = "{:>8}  {:>8}  {:10}  {:>16}  {:>8}  {:>18}  {}"
 

@@ -185,7 +185,7 @@ def _check_offers(
                 return
     raise InvalidInputError(
         f"every device declines these rounds: {reason}. So do real ones; see the device's own "
-        "limits in docs/federation.md. --any-offer simulates devices that accept anything"
+        "limits in docs/devices.md. --any-offer simulates devices that accept anything"
     )
 
 

@@ -207,7 +207,7 @@ class Rehearsal:
             if isinstance(training, Declined):
                 raise InvalidInputError(
                     f"a device declines these rounds: {training.reason}. So do real ones; see the "
-                    "device's own limits in docs/federation.md. --any-offer simulates devices that "
+                    "device's own limits in docs/devices.md. --any-offer simulates devices that "
                     "accept anything"
                 )
             assert self.trained is not None
