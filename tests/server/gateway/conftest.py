@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.server.federation.conftest import federation
 from tests.short_folder import tmp_path
 
-__all__ = ["federation", "tmp_path"]
+__all__ = ["tmp_path"]
