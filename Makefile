@@ -1,33 +1,39 @@
 # Two commands do everything on a machine with Python 3.11 and make:
 #   make demo    the whole journey on a real corpus, about six minutes
-#   make test    the fast tests
+#   make test    the fast tests, about five minutes
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo docs dist test test-research test-device test-js test-slow check format lint types bench bench-check reference clean
+.PHONY: demo docs dist test test-slow test-research test-all test-device test-js check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+
 test: .stamps/dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
+
+# Those that CI runs, too.
+test-slow: .stamps/dev
+	$(PYTEST) -m "slow and not very_slow and not research"
+
+# The tests of research/, which users do not run.
+test-research: .stamps/dev
+	$(PYTEST) research/tests -m "research and not slow and not very_slow"
+
+# Every test there is: hours. CI does not run this.
+test-all: .stamps/dev
+	$(PYTEST) -m ""
 
 # The base install alone, with any Python that has wheels of what it needs: the tutorial, block by block.
 test-device:
 	rm -rf build/test-device && $(PYTHON) -m venv build/test-device
 	build/test-device/bin/python -m pip install --quiet --constraint constraints.txt . pytest pytest-timeout hypothesis
 	build/test-device/bin/python -m pocketquery.sdk doctor
-	build/test-device/bin/python -m pytest tests/examples/test_pages.py -k "prints and (tutorial or index or encoders)"
-
-# OPTIONS: further ones of pytest's.
-test-slow: .stamps/dev
-	$(BIN)/python -m pytest -m "slow and not research" -n 2 --dist loadfile $(OPTIONS)
-
-# The tests of research/, which users do not run.
-test-research: .stamps/dev
-	$(BIN)/python -m pytest research/tests -m "research and not slow" -n 2 --dist loadfile
+	build/test-device/bin/python -m pytest tests/examples/test_pages.py -m "not very_slow" -k "prints and (tutorial or index or encoders)"
 
 # The documentation as a site, which also works as files: open site/index.html.
 docs: .stamps/docs
@@ -56,7 +62,7 @@ check: .stamps/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_attestation
 	$(BIN)/mypy tests examples benchmarks packages/pocketquery-attestation/tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 format: .stamps/dev
 	$(BIN)/ruff format .

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
-import time
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -26,37 +24,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """For a run that has only so long; no test has a deadline by it, one that has begun ends."""
-    parser.addoption(
-        "--begin-until",
-        type=float,
-        metavar="SECONDS",
-        help="since 1970: what has not begun by then is skipped. Files come in an order that this "
-        "number draws, so that over some runs each has its turn (not with --loadscope-reorder)",
-    )
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of ``--begin-until``: the order of files."""
-    until = config.getoption("--begin-until")
-    if until is None:
-        return
-
-    def place(item: pytest.Item) -> bytes:
-        return hashlib.sha256(f"{until} {item.nodeid.partition('::')[0]}".encode()).digest()
-
-    items.sort(key=place)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Of ``--begin-until``: who is late."""
-    until = item.config.getoption("--begin-until")
-    if until is not None and time.time() > until:
-        pytest.skip("no time is left to begin it")
 
 
 @pytest.hookimpl(wrapper=True)

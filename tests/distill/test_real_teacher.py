@@ -13,7 +13,7 @@ from pocketquery.sdk.index.documents import content
 from pocketquery.server.evaluation import rank_exactly, score_rankings
 from pocketquery.server.modeling import SentenceEncoder
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.very_slow, pytest.mark.timeout(1800)]
 
 CONFIG = TrainingConfig(
     steps=150, batch_size=64, learning_rate=5e-4, max_length=32, nearest=4, train_vocabulary=False

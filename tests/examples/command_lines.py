@@ -1,4 +1,4 @@
-"""Blocks that cannot run, read: would their commands parse, and are names still there?"""
+"""Blocks that are read and not run: would their commands parse, and are names still there?"""
 
 from __future__ import annotations
 
@@ -17,11 +17,18 @@ from tests.examples.pages import ROOT
 
 # Programs of others: what they take is theirs to say.
 _OTHERS = {"openssl", "flower-supernode", "torchrun", "npm", "cd", "node", "echo"}
+_OTHERS |= {"cat", "cut", "grep", "head", "mkdir", "tail"}
 _ENDS = re.compile(r"[;&|\n]+")
+_HERE_DOCUMENT = re.compile(
+    r"^(?P<before>.*)<<\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)(?P<after>.*)\n"
+    r"(?P<body>(?:.*\n)*?)(?P=end)$",
+    re.MULTILINE,
+)
 
 
 def commands(code: str, variables: dict[str, str]) -> Iterator[list[str]]:
     """The words of each command of a shell block; assignments are kept in ``variables``."""
+    code = re.sub(r"\d>&\d", "", _HERE_DOCUMENT.sub(r"\g<before>\g<after>", code))
     code = re.sub(r"(^|[ \t]+)#[^\n\"']*$", "", code.replace("\\\n", " "), flags=re.MULTILINE)
     variables |= dict(re.findall(r"^([A-Z]+)=\"?(.*?)\"?$", code, re.MULTILINE))
     code = re.sub(r"^[A-Z]+=.*$", "", code, flags=re.MULTILINE)
@@ -44,6 +51,12 @@ def commands(code: str, variables: dict[str, str]) -> Iterator[list[str]]:
             words.append(token)
 
 
+def python_programs(code: str) -> list[str]:
+    """The programs that a shell block gives to ``python -`` as here-documents."""
+    found = _HERE_DOCUMENT.finditer(code)
+    return [one["body"] for one in found if re.match(r" *python -( |$)", one["before"])]
+
+
 def problem_of(words: list[str]) -> str:
     """What is wrong with one command, or nothing."""
     program, *rest = words
@@ -55,7 +68,7 @@ def problem_of(words: list[str]) -> str:
     if program == "pocketquery":
         return _unparsed(tuple(rest))
     if program == "python":
-        return _unknown_options(rest)
+        return "" if rest[0] in ("-", "-c") else _unknown_options(rest)
     if program == "pip":
         return _unknown_extra(rest)
     if program == "make":

@@ -51,7 +51,7 @@ ROUND = {
     "signing-key": KEY,
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), built, browser]
+pytestmark = [pytest.mark.very_slow, pytest.mark.timeout(1800), built, browser]
 
 
 @pytest.fixture(scope="module")

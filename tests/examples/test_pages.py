@@ -1,4 +1,8 @@
-"""Blocks of the documentation: they run and print what the page says, or say why they do not."""
+"""Blocks of the documentation run and print what the page says, or say why they do not.
+
+README and tutorial run with every test; all other pages run with the slow ones, and otherwise only
+parse.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,13 @@ from tests.examples import command_lines
 from tests.examples.page_files import PREPARATIONS, run_page
 from tests.examples.pages import PAGES, ROOT, Block, all_blocks, blocks, name_of, run
 
+FAST = ("README.md", "tutorial.md")
 # test_integrations.py runs that page's: each needs another library.
-RUNNING = [name for name in map(name_of, PAGES) if name != "integrations.md" and blocks(name)]
+RUNNING = [
+    pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
+    for name in map(name_of, PAGES)
+    if name != "integrations.md" and blocks(name)
+]
 OTHER_LANGUAGES = {"text", "json", "toml", "sql", "kotlin", "swift", "csharp"}
 
 
@@ -33,18 +42,18 @@ def test_what_is_prepared_is_of_a_block_that_runs() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_block_that_does_not_run_says_why_and_would_parse(page: Path) -> None:
+def test_every_block_parses_and_names_what_there_is(page: Path) -> None:
     variables: dict[str, str] = {}
     problems = []
     for block in all_blocks(page):
-        if block.runs:
-            continue
         where = f"{block.heading}: {block.code.strip().splitlines()[0]}"
         if block.language not in ("python", "sh"):
             assert block.language in OTHER_LANGUAGES, f"{where}: a block of what?"
         if block.language == "sh":
             for words in command_lines.commands(block.code, variables):
                 problems += [problem] if (problem := command_lines.problem_of(words)) else []
+            for program in command_lines.python_programs(block.code):
+                problems += command_lines.problems_of_python(program)
         elif block.language == "python":
             problems += command_lines.problems_of_python(block.code)
         elif block.language == "toml":
@@ -83,6 +92,13 @@ def test_a_block_that_fails_is_noticed_and_a_refusal_is_an_answer(tmp_path: Path
     for code in ("false", f"{refusal}\nexit 2", f"{refusal}\necho more\nfalse"):
         with pytest.raises(AssertionError):
             run(Block("", "sh", code, None), tmp_path)
+
+
+def test_programs_in_here_documents_are_read() -> None:
+    code = "python - <<'END' | tail -1\nfrom pocketquery import no_such\nEND\ncat > f <<E\nx y\nE\n"
+    assert list(command_lines.commands(code, {})) == [["python", "-"], ["tail", "-1"], ["cat"]]
+    (program,) = command_lines.python_programs(code)
+    assert command_lines.problems_of_python(program)
 
 
 def test_variables_comments_and_quotes_are_read_as_a_shell_does() -> None:

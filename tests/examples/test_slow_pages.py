@@ -9,7 +9,7 @@ import pytest
 from tests.examples.page_files import run_page
 from tests.examples.pages import PAGES, blocks, name_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.very_slow, pytest.mark.timeout(7200)]
 
 SLOW = [
     name

@@ -8,7 +8,7 @@ import pytest
 
 from tests.examples.page_files import run_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.very_slow, pytest.mark.timeout(7200)]
 
 
 def test_every_block_of_the_tour_runs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.examples.web_scripts import ROOT, WEB, browser, built, seen
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), built, browser]
+pytestmark = [pytest.mark.very_slow, pytest.mark.timeout(900), built, browser]
 
 
 @pytest.fixture(scope="module")

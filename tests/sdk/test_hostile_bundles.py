@@ -164,7 +164,7 @@ def test_a_spoilt_model_gives_an_error_of_ours() -> None:
     assert spoilt_models(0, 40).endswith("crashed []")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_many_broken_bundles() -> None:
     result = subprocess.run(
         [sys.executable, "-m", "tests.sdk.hostile_bundles", "100000", "1500"],
@@ -175,6 +175,6 @@ def test_many_broken_bundles() -> None:
     assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_many_spoilt_models() -> None:
     assert spoilt_models(1000, 300).endswith("crashed []")

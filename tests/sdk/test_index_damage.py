@@ -154,7 +154,7 @@ def test_damage_ends_in_errors_of_ours(seed: int) -> None:
     damaged_and_used(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(3600)
 def test_much_damage_ends_in_errors_of_ours() -> None:
     seen: Counter[str] = Counter()

@@ -710,7 +710,7 @@ def test_a_kill_leaves_before_or_after(operation: str, tmp_path: Path) -> None:
     run_killed(operation, tmp_path, 24)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     "operation", ["make", "add", "cap", "expire", "withdraw", "erase", "forget"]
 )

@@ -284,7 +284,7 @@ def test_any_json_is_a_filter_or_an_error_of_ours(
         matching(query, records)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(3600)
 @settings(max_examples=2000, deadline=None, derandomize=False)
 @given(FILTERS, ANY_JSON, st.lists(RECORDS, max_size=4))

@@ -65,7 +65,7 @@ def test_no_change_of_a_real_model_ends_the_process() -> None:
 
 
 @by_fork
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_no_change_of_many_ends_the_process() -> None:
     seen, killed = killed_by(10_000, 3000)
     assert (killed, seen[COUNT_REFUSED] > 1000) == ([], True)

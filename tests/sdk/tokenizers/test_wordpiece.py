@@ -72,7 +72,7 @@ def assert_same_ids(data: bytes, texts: list[str], max_length: int = 128) -> Non
         assert ours.encode(text) == theirs.encode(text).ids, ascii(text)
 
 
-@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.very_slow)])
 def test_diverse_strings(count: int) -> None:
     """Half with a released vocabulary, half with one that spells nearly every character."""
     texts = list(diverse_strings(count, seed=20))

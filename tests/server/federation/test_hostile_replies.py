@@ -161,7 +161,7 @@ def test_a_message_that_answers_nothing_is_no_reply() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "seed"), [(600, 1), pytest.param(15_000, 2, marks=pytest.mark.slow)]
+    ("count", "seed"), [(600, 1), pytest.param(15_000, 2, marks=pytest.mark.very_slow)]
 )
 @pytest.mark.timeout(900)
 def test_replies_damaged_at_random_are_all_accounted_for_and_none_raises(

@@ -34,7 +34,7 @@ def test_killed_at_every_change_on_disk(tmp_path: Path) -> None:
     assert walked(tmp_path, PLAIN)["accept"]["old"] > 10  # also inside SQLite's commit
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(300)
 def test_signed_changes_killed_at_every_change_on_disk(tmp_path: Path) -> None:
     walked(tmp_path, SIGNED)

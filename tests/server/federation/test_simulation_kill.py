@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("kind", [[], ["secure"], ["buffered"]])
-@pytest.mark.parametrize("points", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("points", [2, pytest.param(40, marks=pytest.mark.very_slow)])
 @pytest.mark.timeout(3600)
 def test_rounds_killed_at_any_line_go_on_to_the_same_releases(
     tmp_path: Path, points: int, kind: list[str]

@@ -27,7 +27,7 @@ def test_killed_at_every_statement(tmp_path: Path, mode: tuple[str, ...]) -> Non
 
 @by_fork
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [24, pytest.param(4, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.very_slow)])
 def test_private_rounds_killed_at_every_statement(tmp_path: Path, step: int) -> None:
     with in_memory(tmp_path) as folder:
         lines = printed("tests.server.gateway.relay_kill_points", folder, step, timeout=3500)

@@ -10,16 +10,13 @@ import pytest
 
 from tests.kills import by_fork, in_memory, printed
 
-slow = pytest.mark.slow
-
-
 @by_fork
 @pytest.mark.parametrize(
     ("graph", "moments", "kinds"),
     [
-        ("complete", "after", "boxes"),
-        pytest.param("complete", "before,inside,after", "", marks=slow),
-        pytest.param("ring", "after", "", marks=slow),
+        pytest.param("complete", "after", "boxes", marks=pytest.mark.slow),
+        pytest.param("complete", "before,inside,after", "", marks=pytest.mark.very_slow),
+        pytest.param("ring", "after", "", marks=pytest.mark.very_slow),
     ],
 )
 @pytest.mark.timeout(7200)

@@ -318,7 +318,7 @@ NOISY: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(3600)
 def test_a_hundred_devices_in_three_rounds_some_of_which_fail_anywhere(
     federation: Files, tmp_path: Path
@@ -340,7 +340,7 @@ def test_a_hundred_devices_in_three_rounds_some_of_which_fail_anywhere(
         assert set(one.quarantined) <= {"duplicate"}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(3600)
 def test_noise_of_devices_is_paid_for_until_the_budget_is_spent(
     federation: Files, tmp_path: Path

@@ -198,7 +198,7 @@ def test_writes_are_counted_and_nothing_else(tmp_path: Path) -> None:
     assert writes_of(work) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("secure", [False, True])
 def test_the_whole_grid(federation: Files, tmp_path: Path, secure: bool) -> None:
