@@ -57,18 +57,24 @@ def lines_of(
     At line ``kill_at``, counted from 1, the process ends by SIGKILL.
     """
     count = 0
+    watched: dict[str, bool] = {}
 
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
+    def enter(frame: FrameType, event: str, _: Any) -> Any:
+        """At every call there is, so it only looks the file up."""
+        file = frame.f_code.co_filename
+        if file not in watched:
+            watched[file] = any(part in file for part in modules)
+        return count_line if watched[file] else None
+
+    def count_line(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal count
-        if not any(part in frame.f_code.co_filename for part in modules):
-            return None
         if event == "line":
             count += 1
             if count == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-        return trace
+        return count_line
 
-    sys.settrace(trace)
+    sys.settrace(enter)
     try:
         action()
     finally:
