@@ -174,7 +174,10 @@ def test_two_rounds_over_tls_with_three_supernodes(files: Files, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("devices", "rounds", "killed"), [(3, 1, False), pytest.param(5, 2, True, marks=pytest.mark.very_slow)])
+@pytest.mark.parametrize(
+    ("devices", "rounds", "killed"),
+    [(3, 1, False), pytest.param(5, 2, True, marks=pytest.mark.very_slow)],
+)
 def test_private_rounds_over_tls_with_enrolled_supernodes(
     files: Files, tmp_path: Path, devices: int, rounds: int, killed: bool
 ) -> None:
@@ -251,7 +254,10 @@ def test_nobody_comes_in_without_a_registered_key_and_tls(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kind", ["plain", *(pytest.param(one, marks=pytest.mark.very_slow) for one in ("private", "buffered"))])
+@pytest.mark.parametrize(
+    "kind",
+    ["plain", *(pytest.param(one, marks=pytest.mark.very_slow) for one in ("private", "buffered"))],
+)
 def test_a_fleet_of_devices_behind_gateways(files: Files, tmp_path: Path, kind: str) -> None:
     private = kind == "private"
     queries = many_queries(tmp_path / "queries.tsv") if private else files.queries

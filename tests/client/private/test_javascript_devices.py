@@ -112,7 +112,10 @@ def run(settings: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "privacy",
-    [pytest.param(Privacy(), marks=pytest.mark.very_slow, id="exact"), pytest.param(NOISY, marks=pytest.mark.slow, id="noisy")],
+    [
+        pytest.param(Privacy(), marks=pytest.mark.very_slow, id="exact"),
+        pytest.param(NOISY, marks=pytest.mark.slow, id="noisy"),
+    ],
 )
 def test_a_mixed_group_gives_the_exact_sum_whoever_is_killed(
     tmp_path: Path, privacy: Privacy

@@ -27,7 +27,10 @@ EVERY_ROUND = {
 }
 
 
-@pytest.mark.parametrize("kills", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.very_slow)])
+@pytest.mark.parametrize(
+    "kills",
+    [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.very_slow)],
+)
 @pytest.mark.timeout(1800)
 def test_every_kind_is_told_and_a_killed_server_comes_to_the_same_bits(
     tmp_path: Path, kills: int

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kills import by_fork, in_memory, printed
 
+
 @by_fork
 @pytest.mark.parametrize(
     ("graph", "moments", "kinds"),
