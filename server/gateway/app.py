@@ -1,7 +1,6 @@
 """The gateway as an ASGI application: routes, bodies, answers. What they mean is in gateway.py.
 
-Every path is in :data:`pocketquery.server.gateway.openapi.DESCRIPTION`, and a test holds the two
-together.
+``openapi.json`` beside it describes every path, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
@@ -30,10 +30,9 @@ from pocketquery.server.gateway.authentication import Request
 from pocketquery.server.gateway.body_limits import SMALL_BODY
 from pocketquery.server.gateway.entrance.requests import PROBLEM, Entrance
 from pocketquery.server.gateway.gateway import Gateway
-from pocketquery.server.gateway.openapi import DESCRIPTION
 from pocketquery.server.gateway.problems import Problem
 
-__all__ = ["device_app"]
+__all__ = ["DESCRIPTION", "device_app"]
 
 _SIGNATURE_HEADERS = ("content-digest", "signature", "signature-input", FIGURES_HEADER)
 _EXPOSED = ("date", "etag", "retry-after", "content-range", STAGE_HEADER)
@@ -41,7 +40,8 @@ _NO_STORE = {"cache-control": "no-store"}
 _IMMUTABLE = "public, max-age=31536000, immutable"
 _LONGEST_ROUND = 18  # digits
 _STAGES = {str(int(stage)): stage for stage in Stage}
-_DESCRIPTION = json.dumps(DESCRIPTION).encode()
+DESCRIPTION = Path(__file__).with_name("openapi.json")
+"""The OpenAPI description of what devices may ask, served at ``/v1/openapi.json``."""
 
 
 def device_app(gateway: Gateway) -> Starlette:
@@ -192,6 +192,7 @@ class _Handlers:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._description = DESCRIPTION.read_bytes()
 
     async def health(self, call: _Call) -> Response:
         """Whether an upload could be kept now."""
@@ -199,7 +200,7 @@ class _Handlers:
         return _json({"status": "ok"})
 
     async def openapi(self, call: _Call) -> Response:
-        return Response(_DESCRIPTION, media_type="application/json")
+        return Response(self._description, media_type="application/json")
 
     async def challenge(self, call: _Call) -> Response:
         await call.body(0)

@@ -42,14 +42,14 @@ def gateway(subparsers: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.gateway.app import DESCRIPTION
     from pocketquery.server.gateway.logs import log_to
-    from pocketquery.server.gateway.openapi import DESCRIPTION
     from pocketquery.server.gateway.serving import run_gateway
     from pocketquery.server.gateway.settings import GatewaySettings
 
     settings = GatewaySettings.read(arguments.config)
     if arguments.openapi:
-        print(json.dumps(DESCRIPTION, indent=1))
+        print(DESCRIPTION.read_text(encoding="utf-8"), end="")
         return 0
     log_to()
     run_gateway(settings, lambda port: print(json.dumps({"port": port}), flush=True))
