@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
-from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
+from pocketquery.sdk.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pocketquery.server.federation.rounds.options import FederationOptions
-    from pocketquery.server.federation.rounds.round_report import RoundReport
     from pocketquery.server.federation.simulation.files import SimulationFiles
 
-__all__ = ["add_files", "add_options", "files_of", "poisson_study", "simulate"]
+__all__ = ["simulate"]
 
 _METAVARS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
 _EPILOG = """\
@@ -53,49 +50,6 @@ def simulate(subparsers: Any) -> None:
         _EPILOG,
         _run,
     )
-    add_files(parser, users=1000)
-    add = parser.add_argument
-    add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
-    add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
-    add(
-        "--faults",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="of devices that die, lag or repeat",
-    )
-    add(
-        "--privacy-sampling",
-        choices=("none", "poisson"),
-        default="none",
-        help="poisson: for studies only, also print the epsilon that independent sampling of the "
-        "devices would give; no deployment samples so (default: none)",
-    )
-    add(
-        "--signing-key",
-        metavar="FILE",
-        help="Ed25519 private key of the releases: PEM or 64 digits",
-    )
-    add(
-        "--roll-out",
-        type=float,
-        default=1.0,
-        metavar="SHARE",
-        help="of the devices that search with a new release at first; needs --signing-key",
-    )
-    add("--engine", choices=("local", "ray"), default="local", help="ray: on many cores (extra)")
-    add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
-    add("--json", action="store_true", help="print the result as one JSON object")
-    add_options(parser)
-
-
-def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
-    """The arguments that say what a simulation reads, and what its devices accept.
-
-    Args:
-        parser: gets them.
-        users: how many users queries are dealt to, by default; None: as many as a round asks.
-    """
     add = parser.add_argument
     add(
         "--bundle",
@@ -111,9 +65,9 @@ def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
     add(
         "--users",
         type=int,
-        default=users,
+        default=1000,
         metavar="N",
-        help=f"users to deal --queries to (default: {users or 'as many as a round asks'})",
+        help="users to deal --queries to (default: 1000)",
     )
     add(
         "--queries-each",
@@ -127,13 +81,37 @@ def add_files(parser: argparse.ArgumentParser, users: int | None) -> None:
         action="store_true",
         help="devices accept what real ones decline: few steps, few queries, no clipping",
     )
+    add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
+    add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
+    add(
+        "--faults",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of devices that die, lag or repeat",
+    )
+    add(
+        "--signing-key",
+        metavar="FILE",
+        help="Ed25519 private key of the releases: PEM or 64 digits",
+    )
+    add(
+        "--roll-out",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="of the devices that search with a new release at first; needs --signing-key",
+    )
+    add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
+    add("--json", action="store_true", help="print the result as one JSON object")
+    _add_options(parser)
 
 
 _DEPLOYED = ("gateways",)  # what has no meaning where devices are simulated
 
 
-def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
-    """The options of rounds, but for those named.
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of rounds.
 
     Raises:
         MissingExtraError: Flower is not installed.
@@ -144,7 +122,7 @@ def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) ->
         raise MissingExtraError.of(error.name or "flwr", "federation") from error
     group = parser.add_argument_group("rounds and training")
     for one in OPTIONS:
-        if one.name in without or one.name in _DEPLOYED:
+        if one.name in _DEPLOYED:
             continue
         if isinstance(one.default, bool):
             name = f"--no-{one.name}"
@@ -169,22 +147,16 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.report import summary, write_report
     from pocketquery.server.federation.rounds.options import FederationOptions
     from pocketquery.server.federation.simulation.enrolment import with_enrolment
-    from pocketquery.server.federation.simulation.simulation import open_simulation
+    from pocketquery.server.federation.simulation.simulation import open_simulation, run_simulation
 
     given = vars(arguments)
     if arguments.secure == "on":  # simulated devices are enrolled by a simulated authority
         given = with_enrolment(given, arguments.seed)
     options = FederationOptions.of(given)
-    is_study = arguments.privacy_sampling == "poisson"
-    if is_study and (options.secure is None or not options.secure.is_noisy):
-        raise InvalidInputError(
-            "privacy-sampling is poisson in rounds without noise, which have no epsilon; add "
-            "--secure on and --privacy devices or server"
-        )
     output = Path(arguments.output)
     limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
     with open_simulation(
-        files_of(arguments),
+        _files_of(arguments),
         output,
         options,
         faults=arguments.faults,
@@ -195,66 +167,16 @@ def _run(arguments: argparse.Namespace) -> int:
         print(simulation.description, file=sys.stderr, flush=True)
         try:
             with LiveTable(finished_rounds(output), enabled=not arguments.json) as table:
-                _engine(arguments.engine)(simulation, show=table.show)
+                run_simulation(simulation, show=table.show)
         finally:  # also where the privacy budget is spent
             if rows := finished_rounds(output):
                 write_report(output / "report.html", rows, simulation.description, options)
     found = summary(rows) | {"output": str(output)}
-    if is_study:
-        found["poisson_study"] = study = poisson_study(rows, options, len(simulation.devices))
-        if not arguments.json:
-            print(f"\n{study['said']}")
     print(json.dumps(found) if arguments.json else f"\nOpen {output / 'report.html'}")
     return 0
 
 
-def poisson_study(
-    rows: Sequence[RoundReport], options: FederationOptions, devices: int
-) -> dict[str, Any]:
-    """What epsilon would be, had every round drawn each of ``devices`` independently. No round
-    does: who takes part is decided by who is connected and willing, and by the server.
-
-    Args:
-        rows: of rounds with noise.
-        options: theirs.
-        devices: how many there are.
-
-    Raises:
-        InvalidInputError: no round came as far as the noise.
-        MissingExtraError: dp-accounting is not installed.
-    """
-    from pocketquery.server.private.accounting import (
-        poisson_epsilon_not_for_deployment,
-    )
-
-    spent = next((row.privacy for row in reversed(rows) if row.privacy), None)
-    if spent is None or options.secure is None:
-        raise InvalidInputError(
-            "found no round that spent any of its budget, expected one: nothing is there to compare"
-        )
-    share = min(1.0, options.settings.clients_per_round / devices)
-    rounds, delta = spent["rounds"], spent["delta"]
-    noise = options.secure.noise_multiplier
-    epsilon = poisson_epsilon_not_for_deployment(noise, share, rounds, delta)
-    said = (
-        f"FOR STUDIES ONLY, NOT FOR DEPLOYMENT: had each of {rounds} rounds drawn each of the "
-        f"{devices} devices independently with probability {share:.3g}, epsilon would be "
-        f"{epsilon:.2f} at delta {delta:g}. No round draws so, here or deployed. What these rounds "
-        f"spent is epsilon {spent['epsilon']:.2f}, for at most {spent['participations']} "
-        "participations of a device, and that alone may be told."
-    )
-    return {
-        "epsilon_not_for_deployment": epsilon,
-        "share": share,
-        "rounds": rounds,
-        "delta": delta,
-        "spent": spent["epsilon"],
-        "said": said,
-    }
-
-
-def files_of(arguments: argparse.Namespace) -> SimulationFiles:
-    """What a simulation reads, by its arguments."""
+def _files_of(arguments: argparse.Namespace) -> SimulationFiles:
     from pocketquery.server.federation.simulation.files import SimulationFiles
 
     def path(name: str) -> Path | None:
@@ -272,13 +194,3 @@ def files_of(arguments: argparse.Namespace) -> SimulationFiles:
         gate_queries=path("gate_queries"),
         gate_qrels=path("gate_qrels"),
     )
-
-
-def _engine(name: str) -> Any:
-    if name == "ray":
-        from pocketquery.server.federation.simulation.ray import simulate_with_ray
-
-        return simulate_with_ray
-    from pocketquery.server.federation.simulation.simulation import simulate
-
-    return simulate

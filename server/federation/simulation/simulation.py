@@ -39,7 +39,7 @@ from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
 
-__all__ = ["Simulation", "open_simulation", "simulate"]
+__all__ = ["Simulation", "open_simulation", "run_simulation"]
 
 _DESCRIPTION = "simulation.json"
 _SAID_BY_THE_REGISTRY = "options.roll_out"  # where it is missing, a signing key is
@@ -147,7 +147,7 @@ def open_simulation(
             )
 
 
-def simulate(
+def run_simulation(
     simulation: Simulation, *, show: Callable[[RoundReport], None] = lambda report: None
 ) -> list[RoundReport]:
     """Run the rounds that are left, in this process; the reports of all of them.

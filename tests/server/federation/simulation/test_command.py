@@ -14,11 +14,7 @@ from pocketquery import sdk
 from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
-from pocketquery.server.federation.app import run_federation
-from pocketquery.server.federation.rounds.options import FederationOptions
-from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.simulation.command import poisson_study, simulate
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery.server.federation.simulation.command import simulate
 from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.federation.small_federation import QUICK, Files
 
@@ -98,8 +94,6 @@ def test_private_rounds_are_simulated_with_enrolled_devices(
         run(federation, tmp_path / "out", *secure[:-1], "2")
     with pytest.raises(InvalidInputError, match="holds another simulation"):
         run(federation, tmp_path / "out")
-    with pytest.raises(InvalidInputError, match="local engine alone"):
-        run(federation, tmp_path / "ray", *secure, "--engine", "ray")
 
 
 def test_users_and_judgements_of_ones_own_and_the_result_as_json(
@@ -174,18 +168,9 @@ def test_a_folder_of_something_else_is_left_alone(
         run(federation, tmp_path / ".simulation.json.0123abcd.tmp")
 
 
-@pytest.mark.parametrize(
-    ("refused", "said"),
-    [
-        (["--roll-out", "0.5"], "there is no signing key"),
-        (["--engine", "ray", "--faults", "0.1"], "local engine"),
-    ],
-)
-def test_a_folder_is_free_where_no_round_was_begun(
-    federation: Files, tmp_path: Path, refused: list[str], said: str
-) -> None:
-    with pytest.raises(InvalidInputError, match=said):
-        run(federation, tmp_path / "out", *refused)
+def test_a_folder_is_free_where_no_round_was_begun(federation: Files, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="there is no signing key"):
+        run(federation, tmp_path / "out", "--roll-out", "0.5")
     assert not any((tmp_path / "out").iterdir())
     assert run(federation, tmp_path / "out", "--rounds", "1") == 0
 
@@ -238,7 +223,6 @@ def test_offers_that_every_device_declines_are_refused_at_once(
         ([], ["--clients", "clients"], "--gate-queries"),
         (["--gate-qrels", "qrels"], None, "--gate-queries"),
         (["--users", "0"], None, "at least one of each"),
-        (["--engine", "ray", "--faults", "0.1"], None, "local engine"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(
@@ -274,30 +258,6 @@ def test_with_a_key_the_bundle_must_be_signed_by_it(
     write_bundle(tmp_path / "signed", opened.manifest, files, signing_key=private)
     signed = ["--bundle", str(tmp_path / "signed"), *key]
     assert run(federation, tmp_path / "out", *signed) == 0
-
-
-def test_the_epsilon_of_poisson_sampling_is_for_studies_alone(
-    federation: Files, tmp_path: Path
-) -> None:
-    with pytest.raises(InvalidInputError, match="rounds without noise"):
-        run(federation, tmp_path / "out", "--privacy-sampling", "poisson")
-    assert not (tmp_path / "out").exists()
-    given = {"secure": "on", "privacy": "devices", "clients-per-round": 100, "enrolment": "0" * 64}
-    options = FederationOptions.of(given | {"federation": "f", "noise-multiplier": 2.0})
-    spent = {"rounds": 10, "participations": 1, "epsilon": 2.4191, "delta": 1e-6}
-    rows = [RoundReport(9, "9", privacy=spent), RoundReport(10, "10")]  # the last was skipped
-    found = poisson_study(rows, options, 10_000)
-    assert found["epsilon_not_for_deployment"] == pytest.approx(0.09, abs=0.005)
-    assert found["spent"] == 2.4191
-    said = found["said"]
-    assert said.startswith("FOR STUDIES ONLY, NOT FOR DEPLOYMENT: had each of 10 rounds")
-    assert "What these rounds spent is epsilon 2.42, for at most 1 participations" in said
-    with pytest.raises(InvalidInputError, match="no round that spent"):
-        poisson_study(rows[1:], options, 10_000)
-    # No run configuration of a deployment knows the name.
-    config = dict.fromkeys(("bundle", "folder", "index", "gate-queries"), "x")
-    with pytest.raises(InvalidInputError, match="unknown privacy-sampling"):
-        run_federation(LocalGrid({}), config | {"privacy-sampling": "poisson"})
 
 
 def test_every_tenth_query_is_held_out_of_the_users(federation: Files) -> None:
