@@ -18,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pocketquery.client.gateway.signing import signed_headers
-from pocketquery.client.secure.messages import Stage
+from pocketquery.client.private.messages import Stage
 from pocketquery.server.gateway import app as app_module
 from pocketquery.server.gateway.app import device_app
 from tests.server.gateway.relay_kill_points import SECURE
