@@ -60,7 +60,7 @@ from pocketquery.distill import (
     adapter_config,
     load_student,
 )
-from pocketquery.distill.low_rank import low_rank_tensors
+from pocketquery.distill.adaptation.low_rank import low_rank_tensors
 from pocketquery.distill.training import interpolate
 from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.indexing import build_index

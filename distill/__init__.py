@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from pocketquery.distill.adapter_adaptation import adapt_adapter, adapter_config
+    from pocketquery.distill.adaptation.adapter_adaptation import adapt_adapter, adapter_config
+    from pocketquery.distill.adaptation.student_adaptation import StudentAdaptation, adapt_student
     from pocketquery.distill.bundle_student import bundle_student, load_student
     from pocketquery.distill.distillation import DistillationReport, distill
     from pocketquery.distill.losses import cosine_loss, ranking_loss, share_loss
     from pocketquery.distill.pruning.pruned_student import prune_student
     from pocketquery.distill.pruning.vocabulary import PrunedVocabulary, prune_vocabulary
-    from pocketquery.distill.student import PRESETS, StudentConfig, StudentShape, build_student
-    from pocketquery.distill.student_adaptation import (
-        StudentAdaptation,
+    from pocketquery.distill.settings import (
         StudentAdaptationConfig,
-        adapt_student,
+        StudentConfig,
+        TrainingConfig,
     )
+    from pocketquery.distill.student import PRESETS, StudentShape, build_student
     from pocketquery.distill.texts import query_like_texts, unique_texts
-    from pocketquery.distill.training import TrainingConfig, train
+    from pocketquery.distill.training import train
 
 __all__ = [
     "distill",
@@ -51,15 +52,16 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "adapter_adaptation": ["adapt_adapter", "adapter_config"],
+        "adaptation.adapter_adaptation": ["adapt_adapter", "adapter_config"],
         "bundle_student": ["bundle_student", "load_student"],
         "distillation": ["distill", "DistillationReport"],
         "losses": ["cosine_loss", "ranking_loss", "share_loss"],
         "pruning.pruned_student": ["prune_student"],
         "pruning.vocabulary": ["PrunedVocabulary", "prune_vocabulary"],
-        "student": ["PRESETS", "StudentConfig", "StudentShape", "build_student"],
-        "student_adaptation": ["StudentAdaptation", "StudentAdaptationConfig", "adapt_student"],
+        "settings": ["StudentAdaptationConfig", "StudentConfig", "TrainingConfig"],
+        "student": ["PRESETS", "StudentShape", "build_student"],
+        "adaptation.student_adaptation": ["StudentAdaptation", "adapt_student"],
         "texts": ["query_like_texts", "unique_texts"],
-        "training": ["TrainingConfig", "train"],
+        "training": ["train"],
     },
 )

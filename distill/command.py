@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pocketquery.sdk.commands import (
-    Integer,
-    Number,
-    add_command,
-    add_public_key,
-    chosen_public_key,
-)
+from pocketquery.distill.settings import StudentConfig, TrainingConfig
+from pocketquery.sdk.commands import chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import SEED, number, whole
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.common import AsJson, Device, PublicKey
+from pocketquery.sdk.settings.declaration import Option, Part, Settings, as_json
+from pocketquery.sdk.validation import number, whole
 
 if TYPE_CHECKING:
     from pocketquery.sdk.index.documents import Document
@@ -33,143 +30,103 @@ examples:
 The student learns from queries (--queries, or --texts with one a line) and from sentences of the
 corpus, and to rank the corpus as the teacher does. Killed and run again, it continues where it was.
 """
-_SHAPES = (
-    "layers x width (default: 3x384); 3x384x768: with a narrower FFN; 2x384-pq8: eight dimensions "
-    "of the vocabulary table a byte"
-)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillOptions(Settings):
+    """What ``pocketquery distill`` takes."""
+
+    teacher: Annotated[str, "model folder, Hub name, or demo"] = "demo"
+    output: Annotated[str, "where the student goes", Option("FOLDER")]
+    corpus: Annotated[
+        str | None, "documents to search: corpus.jsonl, plain, gzip or xz", Option("FILE")
+    ] = None
+    queries: Annotated[
+        str | None, "queries as tsv (id, text) or jsonl, plain, gzip or xz", Option("FILE")
+    ] = None
+    texts: Annotated[str | None, "more queries, one a line, plain, gzip or xz", Option("FILE")] = (
+        None
+    )
+    student: Annotated[
+        StudentConfig | None, Part("shape", "layers", "vocabulary_size", "max_length")
+    ] = None
+    start: Annotated[
+        str | None,
+        "go on from this one, with its shape and vocabulary: a folder as distill saves it, or a "
+        "bundle, by its path or name; default is the built-in encoder",
+        Option("STUDENT"),
+    ] = None
+    interpolation: Annotated[
+        float,
+        number(above=0, most=1),
+        "with --start: how far to go from its weights to the trained ones",
+        Option("SHARE"),
+    ] = 1.0
+    feed_forward: Annotated[
+        int | None, whole(), "with --start: widen the feed-forward part of its layers to N first"
+    ] = None
+    training: Annotated[
+        TrainingConfig,
+        Part(
+            *("steps", "batch_size", "learning_rate", "typo_rate", "quantised_share", "seed"),
+            "bfloat16",
+            typo_share="typos",
+        ),
+    ] = TrainingConfig(learning_rate=3e-4)
+    device: Device = "cpu"
+    public_key: PublicKey = None
+    json: AsJson = False
 
 
 def distill(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "distill",
         "Distil a teacher into a light query encoder that lands in its vector space.",
         _EPILOG,
+        DistillOptions,
         _run,
     )
-    add = parser.add_argument
-    add("--teacher", default="demo", help="model folder, Hub name, or demo (default)")
-    add("--output", required=True, metavar="FOLDER", help="where the student goes")
-    add("--corpus", metavar="FILE", help="documents to search: corpus.jsonl, plain, gzip or xz")
-    add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl, plain, gzip or xz")
-    add("--texts", metavar="FILE", help="more queries, one a line, plain, gzip or xz")
-    add("--student", metavar="LxW", help=_SHAPES)
-    add("--layers", metavar="0,2,5", help="teacher layers to start from (default: evenly spaced)")
-    add("--vocabulary", type=Integer(whole()), metavar="N", help="prune to about N subword tokens")
-    add(
-        "--start",
-        metavar="STUDENT",
-        help="go on from this one, with its shape and vocabulary: a folder as distill saves it, or "
-        "a bundle, by its path or name; default is the built-in encoder",
-    )
-    add(
-        "--interpolation",
-        type=Number(number(above=0, most=1)),
-        default=1.0,
-        metavar="SHARE",
-        help="with --start: how far to go from its weights to the trained ones (default: 1)",
-    )
-    add(
-        "--feed-forward",
-        type=Integer(whole()),
-        metavar="N",
-        help="with --start: widen the feed-forward part of its layers to N first",
-    )
-    add(
-        "--max-length",
-        type=Integer(whole(4)),
-        help="tokens of a query (default: 128)",
-    )
-    add(
-        "--typos",
-        type=Number(number(0, 1)),
-        default=0.0,
-        metavar="SHARE",
-        help="share of mistyped texts, 0 to 1",
-    )
-    add(
-        "--typo-rate",
-        type=Number(number(0, 1)),
-        default=0.08,
-        help="errors a letter in those (default: 0.08)",
-    )
-    add("--steps", type=Integer(whole()), default=1000, help="optimiser steps (default: 1000)")
-    add("--batch-size", type=Integer(whole()), default=64, help="texts a step (default: 64)")
-    add("--learning-rate", type=Number(number(above=0)), default=3e-4, help="peak (default: 3e-4)")
-    add(
-        "--quantised-share",
-        type=Number(number(0, 1)),
-        default=0.0,
-        metavar="SHARE",
-        help="last part of the steps, which computes as the int8 file will (default: 0)",
-    )
-    add("--seed", type=Integer(SEED), default=0, help="of everything random (default: 0)")
-    add("--device", default="cpu", help="torch device (default: cpu)")
-    add(
-        "--bfloat16",
-        action="store_true",
-        help="autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it",
-    )
-    add_public_key(parser)
-    add("--json", action="store_true", help="print one JSON object")
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(options: DistillOptions) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
     from pocketquery.distill.bundle_student import load_student
     from pocketquery.distill.distillation import distill
-    from pocketquery.distill.student import StudentConfig
     from pocketquery.distill.texts import query_like_texts, unique_texts
-    from pocketquery.distill.training import TrainingConfig
     from pocketquery.sdk.index.documents import content
     from pocketquery.server.modeling import SentenceEncoder
 
-    corpus = _corpus(arguments)
-    texts = unique_texts([*_queries(arguments), *query_like_texts(corpus, arguments.seed)])
+    corpus = _corpus(options)
+    texts = unique_texts([*_queries(options), *query_like_texts(corpus, options.training.seed)])
     if not texts:
-        given = [o for o in ("corpus", "queries", "texts") if getattr(arguments, o)]
+        given = [one for one in (options.corpus, options.queries, options.texts) if one]
         if given:
-            files = ", ".join(getattr(arguments, option) for option in given)
             raise InvalidInputError(
-                f"found no text in {files}, expected at least one to learn from"
+                f"found no text in {', '.join(given)}, expected at least one to learn from"
             )
         raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
     start = None
-    if arguments.start is not None:
-        start = load_student(arguments.start, public_key=chosen_public_key(arguments))
-    asked: dict[str, Any] = {
-        "shape": arguments.student,
-        "layers": _layers(arguments.layers),
-        "vocabulary_size": arguments.vocabulary,
-        "max_length": arguments.max_length,
-    }
-    asked = {name: value for name, value in asked.items() if value is not None}
+    if options.start is not None:
+        start = load_student(options.start, public_key=chosen_public_key(options))
     report = distill(
-        SentenceEncoder.load(arguments.teacher, device=arguments.device),
+        SentenceEncoder.load(options.teacher, device=options.device),
         texts,
-        arguments.output,
+        options.output,
         documents=[content(document) for document in corpus],
-        student=StudentConfig(**asked) if asked else None,
+        student=options.student,
         start=start,
-        feed_forward=arguments.feed_forward,
-        interpolation=arguments.interpolation,
-        config=TrainingConfig(
-            steps=arguments.steps,
-            batch_size=arguments.batch_size,
-            learning_rate=arguments.learning_rate,
-            max_length=arguments.max_length or StudentConfig.max_length,
-            typo_share=arguments.typos,
-            typo_rate=arguments.typo_rate,
-            quantised_share=arguments.quantised_share,
-            seed=arguments.seed,
-            bfloat16=arguments.bfloat16,
+        feed_forward=options.feed_forward,
+        interpolation=options.interpolation,
+        config=replace(
+            options.training, max_length=(options.student or StudentConfig()).max_length
         ),
-        device=arguments.device,
+        device=options.device,
         show_progress_bar=True,
     )
-    if arguments.json:
-        print(json.dumps(asdict(report) | {"path": str(report.path)}))
+    if options.json:
+        print(json.dumps(as_json(report)))
         return 0
     print(
         f"student   {report.path}  ({report.student}, {report.parameters / 1e6:.1f} M parameters)"
@@ -180,26 +137,17 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _corpus(arguments: argparse.Namespace) -> list[Document]:
+def _corpus(options: DistillOptions) -> list[Document]:
     from pocketquery.server.corpus import read_documents
 
-    return list(read_documents(arguments.corpus)) if arguments.corpus else []
+    return list(read_documents(options.corpus)) if options.corpus else []
 
 
-def _queries(arguments: argparse.Namespace) -> list[str]:
+def _queries(options: DistillOptions) -> list[str]:
     from pocketquery.server.corpus import read_queries
     from pocketquery.server.corpus.readers.lines import numbered_lines
 
-    found = [query.text for query in read_queries(arguments.queries)] if arguments.queries else []
-    if arguments.texts:
-        found += [line for _, line in numbered_lines(arguments.texts)]
-    return found
-
-
-def _layers(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InvalidInputError(f'--layers is "{text}"; expected numbers such as 0,2,5') from error
+    texts = [query.text for query in read_queries(options.queries)] if options.queries else []
+    if options.texts:
+        texts += [line for _, line in numbered_lines(options.texts)]
+    return texts

@@ -16,15 +16,15 @@ from pocketquery.distill.pruning.product_quantization import (
     quantise_vocabulary_again,
 )
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
+from pocketquery.distill.settings import StudentConfig, TrainingConfig
 from pocketquery.distill.student import (
-    StudentConfig,
     StudentShape,
     build_student,
     student_shape,
     widen_student,
 )
 from pocketquery.distill.targets import prepare_targets
-from pocketquery.distill.training import TrainingConfig, interpolate, train
+from pocketquery.distill.training import interpolate, train
 from pocketquery.sdk.errors import (
     ArtifactError,
     InvalidInputError,

@@ -20,13 +20,11 @@ from pocketquery.distill.pruning.width_pruning import (
     widen_feed_forward,
 )
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.device_tokenizer import device_tokenizer
 
 __all__ = [
     "PRESETS",
-    "StudentConfig",
     "StudentShape",
     "alignment_head",
     "build_student",
@@ -98,31 +96,6 @@ class StudentShape:
         )
         head = "-linear" if self.head == "linear" else ""
         return width + head + (f"-pq{self.subvector}" if self.subvector else "")
-
-
-@dataclass(frozen=True)
-class StudentConfig:
-    """What a student is before it learns.
-
-    Attributes:
-        shape: such as ``"2x128"``, ``"3x384"`` or ``"2x384-pq8"``; see :meth:`StudentShape.parse`.
-        layers: teacher layers to keep; default evenly spaced.
-        vocabulary_size: prune the vocabulary to about so many subword tokens.
-        vocabulary_coverage: or to those that cover this share of the tokens of the texts.
-        least_character: with a pruned vocabulary, how often the texts must have a single character
-            for it to stay; 0 keeps all.
-        max_length: tokens of a query on the device, specials included.
-    """
-
-    shape: str = "3x384"
-    layers: Sequence[int] | None = None
-    vocabulary_size: int | None = None
-    vocabulary_coverage: float | None = None
-    least_character: int = 0
-    max_length: int = 128
-
-    def __post_init__(self) -> None:
-        check_fields(self, max_length=whole(4))
 
 
 def build_student(

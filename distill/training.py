@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from torch.utils.data import DataLoader
 from pocketquery.distill.batches import Batch, BatchStream
 from pocketquery.distill.losses import cosine_loss, ranking_loss, share_loss
 from pocketquery.distill.quantization_noise import quantised_forward
+from pocketquery.distill.settings import TrainingConfig
 from pocketquery.distill.targets import Targets
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.progress import Progress
-from pocketquery.sdk.validation import SEED, check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.autocast import bfloat16_products
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
@@ -29,70 +28,7 @@ from pocketquery.server.training.optimizer import (
     trained_parameters,
 )
 
-__all__ = ["TrainingConfig", "interpolate", "train"]
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How the student learns.
-
-    Attributes:
-        steps: optimiser steps.
-        batch_size: texts a step.
-        learning_rate: peak of AdamW's, after a linear warm-up and before a linear fall.
-        warmup: share of the steps that warm up.
-        weight_decay: of matrices; vectors and biases have none.
-        max_gradient_norm: clipping.
-        max_length: tokens of a training text, specials included.
-        cosine_weight: of the regression onto the teacher's vector.
-        ranking_weight: of the teacher's ranking of documents.
-        temperature: tau of the ranking.
-        nearest: documents ranked highest by the teacher that join the sample, per text.
-        random_documents: documents drawn at random, per step.
-        typo_share: share of a batch that is mistyped; 0 leaves noise out.
-        typo_rate: errors per letter in a mistyped text.
-        quantised_share: the last part of the steps, which computes with the rounded values of the
-            int8 file, in full precision otherwise; see quantization_noise.py.
-        train_vocabulary: also train the vocabulary table; without it a step takes three quarters
-            of the time and the table stays the teacher's (or its principal components).
-        seed: of start weights, order, noise and document samples.
-        bfloat16: autocast the forward pass (accelerators).
-        checkpoint_every: steps between checkpoints.
-        workers: processes that prepare batches; does not change the result.
-    """
-
-    steps: int = 1000
-    batch_size: int = 64
-    learning_rate: float = 5e-4
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    max_gradient_norm: float = 1.0
-    max_length: int = 64
-    cosine_weight: float = 1.0
-    ranking_weight: float = 1.0
-    temperature: float = 0.05
-    nearest: int = 8
-    random_documents: int = 256
-    typo_share: float = 0.0
-    typo_rate: float = 0.08
-    quantised_share: float = 0.0
-    train_vocabulary: bool = True
-    seed: int = 0
-    bfloat16: bool = False
-    checkpoint_every: int = 100
-    workers: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            **dict.fromkeys(("steps", "batch_size", "max_length", "checkpoint_every"), whole()),
-            **dict.fromkeys(("random_documents", "workers"), whole(0)),
-            nearest=whole(),
-            seed=SEED,
-            **dict.fromkeys(("weight_decay", "cosine_weight", "ranking_weight"), number(0)),
-            **dict.fromkeys(("typo_share", "typo_rate", "warmup", "quantised_share"), number(0, 1)),
-            **dict.fromkeys(("learning_rate", "temperature", "max_gradient_norm"), number(above=0)),
-        )
+__all__ = ["interpolate", "train"]
 
 
 def train(

@@ -349,8 +349,8 @@ def add_filter(parser: Any, **options: Any) -> None:
     parser.add_argument("--filter", type=_json_object, metavar="JSON", help=text, **options)
 
 
-def chosen_public_key(options: argparse.Namespace) -> str | None:
-    """The key of :func:`add_public_key`'s option, or of the environment; None where neither is.
+def chosen_public_key(options: Any) -> str | None:
+    """The ``public_key`` of a command's options, or of the environment; None where neither is.
 
     Raises:
         InvalidInputError: the environment's is set and empty.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from pocketquery.sdk.commands import Integer, Subparsers, add_command
+from pocketquery.sdk.commands import Integer, Number, Subparsers, add_command
 from pocketquery.sdk.errors import MissingExtraError
+from pocketquery.sdk.settings.command_line import Parsed
 
 __all__ = ["completion"]
 
@@ -60,5 +61,5 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 def _takes_path(action: argparse.Action) -> bool:
     """Whether a value may be a path: a text for which there is no list of words."""
-    number = action.type in _NUMBERS or isinstance(action.type, Integer)
+    number = action.type in _NUMBERS or isinstance(action.type, Integer | Number | Parsed)
     return action.nargs != 0 and action.choices is None and not number

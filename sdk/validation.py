@@ -41,10 +41,12 @@ class Rule(NamedTuple):
     Attributes:
         holds: whether a value is that; never raises.
         expected: in words, to follow "expected".
+        range: in few words, for a command's help; empty where the type says it all.
     """
 
     holds: Callable[[object], bool]
     expected: str
+    range: str = ""
 
 
 def whole(least: int = 1, most: int | None = None) -> Rule:
@@ -54,10 +56,11 @@ def whole(least: int = 1, most: int | None = None) -> Rule:
         count = _as_int(value)
         return count is not None and count >= least and (most is None or count <= most)
 
-    return Rule(holds, f"a whole number from {least}" + ("" if most is None else f" to {most}"))
+    words = f"from {least}" + ("" if most is None else f" to {most}")
+    return Rule(holds, f"a whole number {words}", "" if (least, most) == (1, None) else words)
 
 
-SEED = whole(0, 2**63 - 1)
+SEED = whole(0, 2**63 - 1)._replace(range="")
 """What Python's, numpy's and torch's generators all begin from."""
 
 
@@ -90,7 +93,8 @@ def number(
         *([f"to {most:g}"] if math.isfinite(most) else []),
         *([f"to below {below:g}"] if below is not None else []),
     ]
-    return Rule(holds, " ".join(["a number", *bounds]) if bounds else "a finite number")
+    words = " ".join(bounds)
+    return Rule(holds, f"a number {words}" if bounds else "a finite number", words)
 
 
 def one_of(*choices: str) -> Rule:
@@ -101,12 +105,14 @@ def one_of(*choices: str) -> Rule:
 
 def optional(rule: Rule) -> Rule:
     """None, or what ``rule`` says."""
-    return Rule(lambda value: value is None or rule.holds(value), f"{rule.expected}, or None")
+    return rule._replace(
+        holds=lambda value: value is None or rule.holds(value), expected=f"{rule.expected}, or None"
+    )
 
 
 def plain(rule: Rule) -> Rule:
     """A number as ``rule`` says, and Python's own: JSON is not written of numpy's."""
-    return Rule(lambda value: type(value) in (int, float) and rule.holds(value), rule.expected)
+    return rule._replace(holds=lambda value: type(value) in (int, float) and rule.holds(value))
 
 
 def check(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,60 +35,46 @@ from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.index.index import Index
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.settings.common import Seed
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 
 __all__ = ["Adaptation", "AdaptationConfig", "adapt"]
 
 
 @dataclass(frozen=True)
-class AdaptationConfig:
-    """How an encoder is adapted.
+class AdaptationConfig(Settings):
+    """How an encoder is adapted."""
 
-    Attributes:
-        steps: of training.
-        batch_size: pseudo-queries a step.
-        learning_rate: AdamW's; it rises for ten steps and falls in a line.
-        teacher_weight: of the hybrid's ranking against the loss between views.
-        anchor_weight: of the pull to the encoder as it was.
-        temperature: of the cosines.
-        sharpness: of the hybrid's scores: the lower, the more its first document counts.
-        candidates: the hybrid's best documents that are ranked; as many random ones beside them.
-        typo_rate: share of the letters mistyped in the noisy view, and where it is judged.
-        most_queries: pseudo-queries to train on.
-        most_kept_aside: pseudo-queries to judge by, of documents that teach nothing.
-        seed: of everything that is drawn.
-
-    Raises:
-        InvalidInputError: a value out of range; names it.
-    """
-
-    steps: int = 200
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    teacher_weight: float = 1.0
-    anchor_weight: float = 0.5
-    temperature: float = 0.05
-    sharpness: float = 0.1
-    candidates: int = 50
-    typo_rate: float = 0.08
-    most_queries: int = 3000
-    most_kept_aside: int = 500
-    seed: int = 0
+    steps: Annotated[int, whole(), "of training"] = 200
+    batch_size: Annotated[int, whole(), "pseudo-queries a step"] = 32
+    learning_rate: Annotated[float, "AdamW's; it rises for ten steps and falls in a line"] = 1e-3
+    teacher_weight: Annotated[
+        float, number(0, 1000), "of the hybrid's ranking against the loss between views"
+    ] = 1.0
+    anchor_weight: Annotated[float, "of the pull to the encoder as it was"] = 0.5
+    temperature: Annotated[float, "of the cosines"] = 0.05
+    sharpness: Annotated[
+        float, number(1e-3, 10), "of the hybrid's scores: the lower, the more its first one counts"
+    ] = 0.1
+    candidates: Annotated[
+        int, whole(2, 1000), "the hybrid's best documents that are ranked; as many random ones too"
+    ] = 50
+    typo_rate: Annotated[
+        float, "share of the letters mistyped in the noisy view, and where it is judged"
+    ] = 0.08
+    most_queries: Annotated[int, whole(), "pseudo-queries to train on, at most"] = 3000
+    most_kept_aside: Annotated[
+        int, whole(LEAST_KEPT_ASIDE), "pseudo-queries to judge by, of documents that teach nothing"
+    ] = 500
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sharpness=number(1e-3, 10),
-            candidates=whole(2, 1000),
-            most_queries=whole(),
-            most_kept_aside=whole(LEAST_KEPT_ASIDE),
-            seed=whole(0),
-            teacher_weight=number(0, 1000),
-        )
-        self.training()
+        super().__post_init__()
+        self.training()  # whose settings check the rest
 
     def training(self) -> LocalConfig:
-        """The same as settings of local training, which check the rest."""
+        """The same as settings of local training."""
         return LocalConfig(
             steps=self.steps,
             batch_size=self.batch_size,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pocketquery.sdk.commands import Integer, add_command, add_public_key, chosen_public_key
+from pocketquery.client.adaptation.adaptation import AdaptationConfig
+from pocketquery.sdk.commands import chosen_public_key
 from pocketquery.sdk.progress import Progress
-from pocketquery.sdk.validation import SEED, whole
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.common import AsJson, PublicKey
+from pocketquery.sdk.settings.declaration import Option, Part, Settings
+from pocketquery.sdk.validation import whole
 
 if TYPE_CHECKING:
     from pocketquery.client.adaptation.acceptance import AdaptationVerdict
     from pocketquery.client.adaptation.adaptation import Adaptation
 
-__all__ = ["adapt", "add_release_options", "print_verdict"]
+__all__ = ["adapt", "ReleaseOptions", "print_verdict"]
 
 _EPILOG = """\
 examples:
@@ -32,71 +36,51 @@ not written, and the exit status is 1.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReleaseOptions(Settings):
+    """What an adapted adapter starts from and is written as."""
+
+    adapter: Annotated[
+        str | None, "a release to start from (default: the bundle's own)", Option("FILE")
+    ] = None
+    version: Annotated[
+        str | None, "of the result (default: the old one and -adapted)", Option("NAME")
+    ] = None
+    signing_key: Annotated[
+        str | None, "an Ed25519 private key to sign the release with", Option("PEM")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptOptions(Settings):
+    """What ``pocketquery adapt`` takes."""
+
+    bundle: Annotated[str, "with a training step", Option("PATH")]
+    public_key: PublicKey = None
+    index: Annotated[str, "the documents to adapt to", Option("FOLDER")]
+    output: Annotated[str, "the adapter, as a release", Option("FILE")]
+    release: ReleaseOptions = ReleaseOptions()
+    training: Annotated[
+        AdaptationConfig, Part("steps", "batch_size", "seed", most_queries="queries")
+    ] = AdaptationConfig()
+    threads: Annotated[int, whole(), "of the training"] = 1
+    json: AsJson = False
+
+
 def adapt(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "adapt",
         "Teach the query encoder the documents of an index: an adapter, no labels.",
         _EPILOG,
+        AdaptOptions,
         _run,
     )
-    add = parser.add_argument
-    add("--bundle", required=True, metavar="PATH", help="with a training step")
-    add_public_key(parser)
-    add("--index", required=True, metavar="FOLDER", help="the documents to adapt to")
-    add("--output", required=True, metavar="FILE", help="the adapter, as a release")
-    add_release_options(parser)
-    add(
-        "--steps",
-        type=Integer(whole()),
-        default=200,
-        metavar="N",
-        help="of training (default: 200)",
-    )
-    add(
-        "--batch-size",
-        type=Integer(whole()),
-        default=32,
-        metavar="N",
-        help="queries a step (default: 32)",
-    )
-    add(
-        "--queries",
-        type=Integer(whole()),
-        default=3000,
-        metavar="N",
-        help="pseudo-queries to train on, at most (default: 3000)",
-    )
-    add(
-        "--seed",
-        type=Integer(SEED),
-        default=0,
-        metavar="N",
-        help="of everything drawn (default: 0)",
-    )
-    add(
-        "--threads",
-        type=Integer(whole()),
-        default=1,
-        metavar="N",
-        help="of the training (default: 1)",
-    )
-    add("--json", action="store_true", help="print the result as one JSON object")
 
 
-def add_release_options(parser: Any) -> None:
-    """Add the options of what an adapted adapter starts from and is written as, to a parser or a
-    group of its options."""
-    add = parser.add_argument
-    add("--adapter", metavar="FILE", help="a release to start from (default: the bundle's own)")
-    add("--version", metavar="NAME", help="of the result (default: the old one and -adapted)")
-    add("--signing-key", metavar="PEM", help="an Ed25519 private key to sign the release with")
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    # numpy and onnxruntime come with these: only when the command runs.
-    from pocketquery.client.adaptation.adaptation import AdaptationConfig
+def _run(options: AdaptOptions) -> int:
+    # onnxruntime comes with these: only when the command runs.
     from pocketquery.client.adaptation.adaptation import adapt as adapt_encoder
     from pocketquery.sdk.bundle.adapter import (
         check_adapter_place,
@@ -107,43 +91,38 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.sdk.bundle.bundle import Bundle
     from pocketquery.sdk.index.index import open_index
 
-    config = AdaptationConfig(
-        steps=arguments.steps,
-        batch_size=arguments.batch_size,
-        most_queries=arguments.queries,
-        seed=arguments.seed,
-    )
-    check_adapter_place(arguments.output)
-    key = chosen_public_key(arguments)
-    bundle = Bundle.open(arguments.bundle, public_key=key)
+    config = options.training
+    check_adapter_place(options.output)
+    key = chosen_public_key(options)
+    bundle = Bundle.open(options.bundle, public_key=key)
     manifest = bundle.manifest
     given, parent = None, manifest.encoder_version
-    if arguments.adapter is not None:
-        release = read_adapter(arguments.adapter, manifest=manifest, public_key=key)
+    if options.release.adapter is not None:
+        release = read_adapter(options.release.adapter, manifest=manifest, public_key=key)
         given, parent = dict(release.tensors), release.version
     described: dict[str, Any] = {
         "manifest": manifest,
-        "version": arguments.version or f"{parent}-adapted",
+        "version": options.release.version or f"{parent}-adapted",
         "parent_version": parent,
-        "signing_key": arguments.signing_key,
+        "signing_key": options.release.signing_key,
     }
     if started := given or bundle.adapter():  # too large, a wrong key: before minutes of training
         pack_adapter(started, **described)
     with (
-        open_index(arguments.index) as index,
-        Progress(config.steps, "adapting", show=not arguments.json) as bar,
+        open_index(options.index) as index,
+        Progress(config.steps, "adapting", show=not options.json) as bar,
     ):
         found = adapt_encoder(
             bundle,
             index,
             config,
             adapter=given,
-            num_threads=arguments.threads,
+            num_threads=options.threads,
             show=lambda step, rate: bar.update(),
         )
     if found.verdict.accepted:
-        write_adapter(Path(arguments.output), found.adapter, **described)
-    _print(found, arguments)
+        write_adapter(Path(options.output), found.adapter, **described)
+    _print(found, options)
     return 0 if found.verdict.accepted else 1
 
 
@@ -162,11 +141,11 @@ def print_verdict(verdict: AdaptationVerdict, queries: int, kept_aside: int) -> 
     print(verdict.reason)
 
 
-def _print(found: Adaptation, arguments: argparse.Namespace) -> None:
+def _print(found: Adaptation, options: AdaptOptions) -> None:
     verdict = found.verdict
-    if arguments.json:
+    if options.json:
         said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
-        print(json.dumps(said | {"output": arguments.output if verdict.accepted else None}))
+        print(json.dumps(said | {"output": options.output if verdict.accepted else None}))
         return
     print_verdict(verdict, found.queries, found.kept_aside)
-    print(f"written: {arguments.output}" if verdict.accepted else "refused: nothing was written")
+    print(f"written: {options.output}" if verdict.accepted else "refused: nothing was written")

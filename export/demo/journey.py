@@ -59,7 +59,7 @@ class DemoSettings:
 
     teacher: str = "demo"
     student: str = "3x384"
-    training: TrainingConfig = TrainingConfig(  # noqa: RUF009 - frozen
+    training: TrainingConfig = TrainingConfig(
         steps=800,
         batch_size=64,
         learning_rate=5e-4,

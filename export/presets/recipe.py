@@ -20,9 +20,9 @@ from pathlib import Path
 
 from pocketquery.distill.bundle_student import load_student
 from pocketquery.distill.distillation import distill
-from pocketquery.distill.student import StudentConfig, StudentShape
+from pocketquery.distill.settings import StudentConfig, TrainingConfig
+from pocketquery.distill.student import StudentShape
 from pocketquery.distill.targets import prepare_targets
-from pocketquery.distill.training import TrainingConfig
 from pocketquery.export.package_command import CARD
 from pocketquery.export.presets.model_card import model_card
 from pocketquery.export.presets.texts import (

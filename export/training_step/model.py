@@ -16,8 +16,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pocketquery.distill.adaptation.low_rank import linear_layers
 from pocketquery.distill.exportable import ARCHITECTURES
-from pocketquery.distill.low_rank import linear_layers
 from pocketquery.distill.pruning.product_codes import CENTROIDS
 from pocketquery.export.training_step.gelu import gelu
 from pocketquery.sdk.errors import UnknownModelError

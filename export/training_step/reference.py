@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from pocketquery.distill.low_rank import linear_layers
+from pocketquery.distill.adaptation.low_rank import linear_layers
 from pocketquery.export.training_step.function import LOSSES, StepShape
 from pocketquery.export.training_step.heads import project
 from pocketquery.export.training_step.losses import (

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from pocketquery.distill.low_rank import linear_layers
+from pocketquery.distill.adaptation.low_rank import linear_layers
 from pocketquery.export.training_step.model import EncoderShape, encode, student_parameters
 from pocketquery.export.training_step.tensors import quantise
 from pocketquery.sdk.errors import UnknownModelError

@@ -18,94 +18,37 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from pocketquery.client.adaptation.acceptance import (
-    LARGEST_DRIFT,
     AdaptationVerdict,
     judge,
     known_item_scores,
 )
-from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
+from pocketquery.client.adaptation.pseudo_queries import taught_and_kept_aside
 from pocketquery.client.training.hybrid_teacher import hybrid_rankings
+from pocketquery.distill.settings import StudentAdaptationConfig
 from pocketquery.distill.targets import Targets
-from pocketquery.distill.training import TrainingConfig, interpolate, train
+from pocketquery.distill.training import interpolate, train
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.files import make_folder, sha256_bytes
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import Index
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.vector_cache import texts_sha256
 from pocketquery.server.training.checkpoints import clear_work, work_folder
 
-__all__ = ["Served", "StudentAdaptation", "StudentAdaptationConfig", "adapt_student", "teach"]
+__all__ = ["Served", "StudentAdaptation", "adapt_student", "teach"]
 
 _SHORTER = 0.9  # of the way, where texts of all kinds move too far
 _SHORTEST_WAY = 0.05
-
-
-def _training() -> TrainingConfig:
-    return TrainingConfig(
-        steps=900,
-        batch_size=32,
-        learning_rate=1e-4,
-        cosine_weight=0.5,
-        nearest=50,
-        typo_share=0.5,
-        train_vocabulary=False,
-    )
-
-
-@dataclass(frozen=True)
-class StudentAdaptationConfig:
-    """How a student is adapted.
-
-    Attributes:
-        training: ``nearest`` is how many of the hybrid's best documents are ranked; the vocabulary
-            table stays as it is, so that a product-quantised one can be exported.
-        ranked_by: what ranks: "hybrid", the index by words and the teacher's meaning; "teacher",
-            its meaning alone, which is plain distillation on the same texts; "both", half of each.
-        sharpness: of the hybrid's scores: the lower, the more its first document counts.
-        interpolation: how far the weights go from the student's, 0, to the trained ones, 1. Less
-            than the whole way keeps more of what the student knew of other documents.
-        largest_drift: of texts of all kinds, mean of 1 - cos to their vectors before. Where the
-            way would move them further, only so much of it is gone as does not.
-        most_queries: pseudo-queries to train on.
-        most_kept_aside: pseudo-queries to judge by, of documents that teach nothing.
-        stretches: of a document's sentences that are pseudo-queries, beside its title.
-
-    Raises:
-        InvalidInputError: a value out of range; names it.
-    """
-
-    training: TrainingConfig = field(default_factory=_training)
-    ranked_by: Literal["hybrid", "teacher", "both"] = "both"
-    sharpness: float = 0.1
-    interpolation: float = 0.75
-    largest_drift: float = LARGEST_DRIFT
-    most_queries: int = 9000
-    most_kept_aside: int = 500
-    stretches: int = 6
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            ranked_by=one_of("hybrid", "teacher", "both"),
-            sharpness=number(1e-3, 10),
-            interpolation=number(1e-2, 1),
-            largest_drift=number(1e-3, 2),
-            most_queries=whole(),
-            stretches=whole(1, 100),
-            most_kept_aside=whole(LEAST_KEPT_ASIDE),
-        )
 
 
 class Served(Protocol):

@@ -1,7 +1,7 @@
 """Adapting a bundle's adapter where torch and its student are at hand: a release, no new bundle.
 
-What :mod:`pocketquery.distill.student_adaptation` does to all layers, to the adapter alone: bundles
-that are out there swap the release in. The lesson is better than a device's
+What :mod:`pocketquery.distill.adaptation.student_adaptation` does to all layers, to the adapter
+alone: bundles that are out there swap the release in. The lesson is better than a device's
 (:mod:`pocketquery.client.adaptation`): of every pseudo-query the whole distribution, where the
 training step knows one opened document at a time, and ranked with the teacher's vectors of it. The
 student learns in float; before and after, the bundle itself is judged, in int8.
@@ -14,12 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pocketquery.distill.low_rank import add_low_rank_changes, low_rank_tensors
-from pocketquery.distill.student_adaptation import (
-    StudentAdaptation,
-    StudentAdaptationConfig,
-    teach,
-)
+from pocketquery.distill.adaptation.low_rank import add_low_rank_changes, low_rank_tensors
+from pocketquery.distill.adaptation.student_adaptation import StudentAdaptation, teach
+from pocketquery.distill.settings import StudentAdaptationConfig
 from pocketquery.sdk.bundle.adapter import (
     AdapterRelease,
     check_adapter_place,

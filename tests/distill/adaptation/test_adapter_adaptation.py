@@ -20,9 +20,9 @@ from pocketquery.distill import (
     TrainingConfig,
     adapt_adapter,
     distill,
-    student_adaptation,
 )
-from pocketquery.distill.low_rank import add_low_rank_changes, low_rank_tensors
+from pocketquery.distill.adaptation import student_adaptation
+from pocketquery.distill.adaptation.low_rank import add_low_rank_changes, low_rank_tensors
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.sdk.bundle.adapter import read_adapter, write_adapter
@@ -37,7 +37,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.modeling import SentenceEncoder
-from tests.distill.test_student_adaptation import SMALL, build, kill_adapted
+from tests.distill.adaptation.test_student_adaptation import SMALL, build, kill_adapted
 from tests.tiny_models import bert_teacher, sentences
 
 CONFIG = replace(

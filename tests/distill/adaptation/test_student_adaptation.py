@@ -21,10 +21,10 @@ from pocketquery.distill import (
     adapt_student,
     adapter_config,
     distill,
-    student_adaptation,
 )
-from pocketquery.distill.adapt_student_command import adapt_student as adapt_student_command
-from pocketquery.distill.student_adaptation import _targets
+from pocketquery.distill.adaptation import student_adaptation
+from pocketquery.distill.adaptation.command import adapt_student as adapt_student_command
+from pocketquery.distill.adaptation.student_adaptation import _targets
 from pocketquery.distill.training import interpolate
 from pocketquery.export.indexing import build_index
 from pocketquery.sdk.cli import main
@@ -205,7 +205,7 @@ def kill_adapted(module: str, folder: Path, output: Path) -> None:
     """Call ``adapted`` of a module beside this one and kill it at its first checkpoint."""
     script = (
         "import sys, torch; from pathlib import Path; torch.set_num_threads(int(sys.argv[3]))\n"
-        f"from tests.distill.{module} import adapted\n"
+        f"from tests.distill.adaptation.{module} import adapted\n"
         "adapted(Path(sys.argv[2]), Path(sys.argv[1]))\n"
     )
     checkpoint = output.with_name(output.name + ".work") / "checkpoint.pt"

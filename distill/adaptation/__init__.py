@@ -1,0 +1,1 @@
+"""A student, or its bundle's adapter, taught the documents of an index."""

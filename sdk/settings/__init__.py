@@ -1,0 +1,1 @@
+"""A setting is declared once: command line, settings file, checks and JSON come from it."""

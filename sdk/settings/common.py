@@ -1,0 +1,35 @@
+"""Settings that many commands have."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Annotated, TypeAlias
+
+from pocketquery.sdk.settings.declaration import Option
+from pocketquery.sdk.validation import SEED, number
+
+__all__ = ["AsJson", "Device", "IndexPublicKey", "PublicKey", "Seed", "Share", "integers"]
+
+Seed: TypeAlias = Annotated[int, SEED, "of everything random"]
+Share: TypeAlias = Annotated[float, number(0, 1), Option("SHARE")]
+Device: TypeAlias = Annotated[str, "torch device"]
+AsJson: TypeAlias = Annotated[bool, "print one JSON object"]
+PublicKey: TypeAlias = Annotated[
+    str | None,
+    "what is not signed by this Ed25519 key is refused: 64 hexadecimal digits or a PEM file "
+    "(default: $POCKETQUERY_PUBLIC_KEY)",
+    Option("KEY"),
+]
+IndexPublicKey: TypeAlias = Annotated[
+    str | None, "the index must be signed by this key too; hashes its files first", Option("KEY")
+]
+
+
+def integers(text: str) -> tuple[int, ...]:
+    """``"0,2,5"`` as numbers: the ``parse`` of an option."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f'found "{text}", expected numbers such as 0,2,5'
+        ) from error

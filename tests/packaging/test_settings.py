@@ -1,0 +1,96 @@
+"""Every setting of every package and every option of every command, by one table."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.cli import whole_parser
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.settings.command_line import Parsed
+from pocketquery.sdk.settings.declaration import Settings, declared, from_json
+
+ROOT = Path(__file__).parents[2]
+
+
+def settings_classes() -> list[type[Settings]]:
+    """Every class of settings in the packages."""
+    classes: dict[str, type[Settings]] = {}
+    for package in ("sdk", "client", "server", "distill", "export"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            if "(Settings)" in file.read_text(encoding="utf-8"):
+                name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+                module = importlib.import_module(f"pocketquery.{name}")
+                for one in vars(module).values():
+                    if isinstance(one, type) and issubclass(one, Settings) and one is not Settings:
+                        classes[f"{one.__module__}.{one.__name__}"] = one
+    return list(classes.values())
+
+
+def parsers() -> Iterator[argparse.ArgumentParser]:
+    waiting = [whole_parser()]
+    while waiting:
+        parser = waiting.pop()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += action.choices.values()
+        yield parser
+
+
+class Odd:
+    """Of no setting's type."""
+
+    def __repr__(self) -> str:
+        return "odd"
+
+
+def test_every_rule_refuses_what_is_of_no_type_and_never_raises() -> None:
+    classes = settings_classes()
+    assert len(classes) > 3
+    for cls in classes:
+        for one in declared(cls):
+            for odd in (Odd(), b"\0", [Odd()]):
+                assert one.rule is None or not one.rule.holds(odd), f"{cls.__name__}.{one.name}"
+
+
+def test_every_class_of_settings_refuses_an_unknown_name() -> None:
+    for cls in settings_classes():
+        with pytest.raises(InvalidInputError, match='has no setting "no-such-setting"'):
+            from_json(cls, {"no-such-setting": 1}, "settings.toml")
+
+
+def test_every_number_on_a_command_line_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    checked = 0
+    for parser in parsers():
+        for action in parser._actions:
+            rule = action.type.rule if isinstance(action.type, Parsed) else None
+            if rule is None or not action.option_strings:
+                continue
+            for value in ("x", "-1e30", "1e30", "nan", "0.5", "-1"):
+                try:
+                    wrong = not rule.holds(action.type.parse(value))  # type: ignore[union-attr]
+                except ValueError:
+                    wrong = True
+                if not wrong:
+                    continue
+                with pytest.raises(SystemExit):
+                    parser.parse_args([f"{action.option_strings[0]}={value}"])
+                problem = capsys.readouterr().err.splitlines()[-1]
+                assert f'{action.option_strings[0]}: found "{value}", expected {rule.expected}' in (
+                    problem
+                ), parser.prog
+                checked += 1
+    assert checked > 50
+
+
+def test_every_option_says_what_it_is_and_its_default() -> None:
+    for parser in parsers():
+        for action in parser._actions:
+            if isinstance(action.type, Parsed):
+                assert action.help, f"{parser.prog} {action.option_strings}"
+                if action.default is not None:
+                    assert "default" in action.help, f"{parser.prog} {action.option_strings}"
