@@ -58,7 +58,7 @@ _EXTRAS = {
     "pocketquery.server": ("server", "torch"),
     "pocketquery.server.corpus.shards": ("shards", "pyarrow"),  # as for index below
     "pocketquery.server.gateway": ("gateway", "starlette"),
-    "pocketquery.server.federation.privacy": ("privacy", "dp_accounting"),
+    "pocketquery.server.federation.privacy_command": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
     "pocketquery.export.package_command": ("export", "numpy"),

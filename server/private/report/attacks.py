@@ -1,17 +1,16 @@
-"""The report's part on attacks: what the benchmark's figures say, beside the rounds' own size."""
+"""The page's figures on attacks: those of the benchmark, beside the rounds' own size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Mapping
 from typing import Any
 
 from pocketquery.server.pages.page import NO_PLOTS
-from pocketquery.server.private.report.page import html_table
 
-__all__ = ["attacks_part"]
+__all__ = ["attack_tables"]
 
 _CANDIDATES = 100
+_SEEN = "the attacker sees"
 _ARMS = {
     "plain": "one change",
     "clipped_int8": "one change, clipped, in 8 bits",
@@ -22,58 +21,43 @@ _ARMS = {
 }
 
 
-def attacks_part(attacks: Mapping[str, Any] | None, group: int | None) -> str:
-    """HTML of a result of benchmarks/privacy_attacks.py.
+def attack_tables(attacks: Mapping[str, Any], group: int | None) -> list[dict[str, Any]]:
+    """A result of benchmarks/privacy_attacks.py by attack: ``question``, ``heads`` and ``rows`` of
+    a table, and ``plot``, an SVG or nothing.
 
     Args:
-        attacks: the result; None where there is none.
+        attacks: the result; an empty one gives no tables.
         group: devices in one of the rounds' sums, to be marked; None where changes are seen alone.
     """
-    if attacks is None:
-        return (
-            "<p>No attack figures: run <code>python benchmarks/privacy_attacks.py</code> and name "
-            "its result with <code>--attacks</code>.</p>"
+    tables = []
+    for kind, question, columns in _TABLES:
+        arms = {k: arm for k, arm in attacks.get(kind, {}).items() if isinstance(arm, dict)}
+        if kind == "membership":
+            bounds = attacks.get("bounds", {})
+            arms = {name: arm | {"bound": _bound(bounds, name)} for name, arm in arms.items()}
+        in_words, first = (
+            (_trained, "one device's change") if kind == "inversion" else (_arm, _SEEN)
         )
-    users = f", {attacks['users']:,} users" if isinstance(attacks.get("users"), int) else ""
-    return (
-        f"<p>Measured with this project's device code{escape(users)}"
-        f" (encoder {escape(str(attacks.get('encoder', 'not named')))}). The attacker has the "
-        "release, the settings, the index and every candidate's queries, and trains each "
-        "candidate itself. It is another fleet than this one: a figure here says what is possible "
-        "in rounds of such a size.</p>"
-        + _identification(group, attacks.get("identification", {}))
-        + _membership(attacks.get("membership", {}), attacks.get("bounds", {}))
-        + _queries(attacks.get("queries", {}))
-        + _inversion(attacks.get("inversion", {}))
-    )
+        rows = [
+            [in_words(name), *(shown(arm.get(figure)) for _, figure, shown in columns)]
+            for name, arm in arms.items()
+        ]
+        if rows:
+            heads = [first, *(head for head, _, _ in columns)]
+            plot = _plot(arms, group) if kind == "identification" else ""
+            tables.append({"question": question, "heads": heads, "rows": rows, "plot": plot})
+    return tables
 
 
-def _identification(group: int | None, arms: Mapping[str, Any]) -> str:
+def _plot(arms: Mapping[str, Any], group: int | None) -> str:
+    """How often the right user is named, by the number of changes in a sum, as SVG text."""
     points = sorted(
         (1 if name == "plain" else int(name.removeprefix("sum_")), *_values(arm))
         for name, arm in arms.items()
         if name == "plain" or name.removeprefix("sum_").isdecimal()
     )
-    rows = [
-        [escape(_arm(name)), _share(arm.get("top1")), _span(arm), _share(arm.get("mrr"))]
-        for name, arm in arms.items()
-    ]
-    if not rows:
+    if len(points) < 2:
         return ""
-    heads = ["the attacker sees", "right user first", "95 % interval", "mean reciprocal rank"]
-    text = f"<h3>Whose change is it, of {_CANDIDATES} users?</h3>"
-    if len(points) > 1:
-        text += _plot(points, group)
-    return text + html_table(heads, rows)
-
-
-def _plot(points: Sequence[tuple[int, float, float, float]], group: int | None) -> str:
-    """How often the right user is named, by the number of changes in a sum, as SVG text.
-
-    Args:
-        points: devices in the sum, the share named, and the interval's ends; ascending.
-        group: of the federation, marked; None for none.
-    """
     try:
         from pocketquery.server.pages.svg import BLUE, GREY, VERMILION, new_figure, svg, tidy
     except ImportError:  # no extra of a server brings matplotlib
@@ -101,56 +85,9 @@ def _plot(points: Sequence[tuple[int, float, float, float]], group: int | None) 
     return svg(figure)
 
 
-def _membership(arms: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
-    if not arms:
-        return ""
-    rows = []
-    for name, arm in arms.items():
-        bound = bounds.get(name) or bounds.get(name.removesuffix("_sum"))
-        rows.append(
-            [
-                escape(_arm(name)),
-                _share(arm.get("auc")),
-                _span({"interval": arm.get("auc_interval")}),
-                _share(arm.get("tpr_at_1")),
-                _share(bound.get("auc")) if isinstance(bound, dict) else "none",
-            ]
-        )
-    heads = ["the attacker sees", "AUC", "95 % interval", "true positives at 1 % false"]
-    heads.append("AUC, bound for every attacker")
-    return "<h3>Was this user in the round?</h3>" + html_table(heads, rows)
-
-
-def _queries(arms: Mapping[str, Any]) -> str:
-    """Figures are a mean over users and its interval."""
-    heads = ["the attacker sees", "queries told among all candidates", "by guessing"]
-    heads.append("AUC against queries on the same topics")
-    rows = [
-        [
-            escape(_arm(name)),
-            _mean(arm.get("exact")),
-            _share(arm.get("exact_by_chance")),
-            _mean(arm.get("auc_same_topic")),
-        ]
-        for name, arm in arms.items()
-        if isinstance(arm, dict)
-    ]
-    return f"<h3>Which queries did this user ask?</h3>{html_table(heads, rows)}" if rows else ""
-
-
-def _inversion(arms: Mapping[str, Any]) -> str:
-    rows = [
-        [
-            escape(_trained(name)),
-            _share(arm.get("token_f1")),
-            _share(arm.get("baseline_f1")),
-        ]
-        for name, arm in arms.items()
-    ]
-    if not rows:
-        return ""
-    heads = ["one device's change", "token F1", "F1 of the most frequent words"]
-    return "<h3>Which words were asked?</h3>" + html_table(heads, rows)
+def _values(arm: Mapping[str, Any]) -> tuple[float, float, float]:
+    low, high = arm.get("interval") or (arm["top1"], arm["top1"])
+    return float(arm["top1"]), float(low), float(high)
 
 
 def _arm(name: str) -> str:
@@ -167,31 +104,75 @@ def _arm(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _values(arm: Mapping[str, Any]) -> tuple[float, float, float]:
-    low, high = arm.get("interval") or (arm["top1"], arm["top1"])
-    return float(arm["top1"]), float(low), float(high)
-
-
-def _share(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, int | float) else "not measured"
-
-
-def _span(arm: Mapping[str, Any]) -> str:
-    found = arm.get("interval")
-    return f"{found[0]:.3f}–{found[1]:.3f}" if found else ""
-
-
-def _mean(found: object) -> str:
-    if not isinstance(found, list) or len(found) != 3:
-        return "not measured"
-    mean, low, high = found
-    return f"{mean:.3f} ({low:.3f}–{high:.3f})"
-
-
 def _trained(name: str) -> str:
     """What an inversion was given, in words."""
     steps, _, part = name.rpartition("_")
-    whole = {"full": "whole adapter", "up": "up alone"}
-    if part not in whole:
+    parts = {"full": "whole adapter", "up": "up alone"}
+    if part not in parts:
         return name.replace("_", " ")
-    return f"{_ARMS.get(steps, steps.replace('_', ' '))}; {whole[part]}"
+    return f"{_ARMS.get(steps, steps.replace('_', ' '))}; {parts[part]}"
+
+
+def _bound(bounds: Mapping[str, Any], name: str) -> object:
+    bound = bounds.get(name) or bounds.get(name.removesuffix("_sum"))
+    return bound.get("auc") if isinstance(bound, dict) else "none"
+
+
+def _share(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:.3f}" if isinstance(value, int | float) else "not measured"
+
+
+def _span(interval: Any) -> str:
+    return f"{interval[0]:.3f}–{interval[1]:.3f}" if interval else ""
+
+
+def _mean(value: object) -> str:
+    """A mean over users, and its interval."""
+    if not isinstance(value, list) or len(value) != 3:
+        return "not measured"
+    mean, low, high = value
+    return f"{mean:.3f} ({low:.3f}–{high:.3f})"
+
+
+# Of each attack: its key in the result, the question it answers, and a column's head, key and
+# function that shows it.
+_TABLES = (
+    (
+        "identification",
+        f"Whose change is it, of {_CANDIDATES} users?",
+        (
+            ("right user first", "top1", _share),
+            ("95 % interval", "interval", _span),
+            ("mean reciprocal rank", "mrr", _share),
+        ),
+    ),
+    (
+        "membership",
+        "Was this user in the round?",
+        (
+            ("AUC", "auc", _share),
+            ("95 % interval", "auc_interval", _span),
+            ("true positives at 1 % false", "tpr_at_1", _share),
+            ("AUC, bound for every attacker", "bound", _share),
+        ),
+    ),
+    (
+        "queries",
+        "Which queries did this user ask?",
+        (
+            ("queries told among all candidates", "exact", _mean),
+            ("by guessing", "exact_by_chance", _share),
+            ("AUC against queries on the same topics", "auc_same_topic", _mean),
+        ),
+    ),
+    (
+        "inversion",
+        "Which words were asked?",
+        (
+            ("token F1", "token_f1", _share),
+            ("F1 of the most frequent words", "baseline_f1", _share),
+        ),
+    ),
+)

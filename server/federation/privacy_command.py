@@ -6,18 +6,20 @@ import argparse
 import json
 import math
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.commands import add_action, add_command
-from pocketquery.sdk.errors import MissingExtraError
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, MissingExtraError
+from pocketquery.sdk.validation import check, optional, whole
+from pocketquery.server.private.report import EXPERIMENTAL
 
 if TYPE_CHECKING:
     from pocketquery.server.private.plan import Plan
+    from pocketquery.server.private.report.federation import Federation
 
-__all__ = ["privacy"]
-
-from pocketquery.server.private.report.page import EXPERIMENTAL
+__all__ = ["privacy", "read_federation"]
 
 _EPILOG = f"""\
 {EXPERIMENTAL}
@@ -220,21 +222,105 @@ def _device_options(found: Plan) -> str:
 
 def _report(arguments: argparse.Namespace) -> int:
     try:
-        from pocketquery.server.federation.privacy.records import read_federation
-        from pocketquery.server.federation.privacy.report import write_page
+        from pocketquery.server.private.report.report import write_page
+
+        federation = read_federation(
+            Path(arguments.federation),
+            settings=None if arguments.settings is None else Path(arguments.settings),
+            attacks=None if arguments.attacks is None else Path(arguments.attacks),
+            devices=arguments.devices,
+        )
     except ImportError as error:
         raise MissingExtraError.of(error.name or "flwr", "privacy") from error
 
     path = Path(arguments.output)
-    found = read_federation(
-        Path(arguments.federation),
-        settings=None if arguments.settings is None else Path(arguments.settings),
-        attacks=None if arguments.attacks is None else Path(arguments.attacks),
-        devices=arguments.devices,
-    )
-    write_page(path, found)
+    write_page(path, federation)
     if arguments.json:
-        print(json.dumps(found.summary() | {"output": str(path)}))
+        print(json.dumps(federation.summary() | {"output": str(path)}))
     else:
         print(f"Open {path}")
     return 0
+
+
+def read_federation(
+    folder: Path,
+    *,
+    settings: Path | None = None,
+    attacks: Path | None = None,
+    devices: int | None = None,
+) -> Federation:
+    """The federation in ``folder``; nothing in it changes.
+
+    Args:
+        folder: of the rounds: journal, and a simulation's settings and devices.
+        settings: simulation.json, or the pyproject.toml of the Flower app; by default the folder's
+            simulation.json.
+        attacks: result of benchmarks/privacy_attacks.py; by default that of the repository, where
+            it is.
+        devices: that may take part at all.
+
+    Raises:
+        ArtifactNotFoundError: there is no such folder, settings or figures.
+        ArtifactError: the journal cannot be read, or its server runs.
+        CorruptArtifactError: settings or figures are none.
+        InvalidInputError: an option is out of its range.
+    """
+    from pocketquery.server.federation.orchestration.federation import JOURNAL, finished_rounds
+    from pocketquery.server.federation.orchestration.journal import Journal
+    from pocketquery.server.private.report.federation import (
+        Federation,
+        count_participations,
+        read_attacks,
+    )
+    from pocketquery.server.private.settings import SecureSettings
+
+    check("devices", devices, optional(whole()))
+    if not folder.is_dir():
+        raise ArtifactNotFoundError(f"{folder} is no folder; name the one that the rounds ran in")
+    options = _options(settings or folder / "simulation.json")
+    secure = None if options["secure"] is None else SecureSettings.from_dict(options["secure"])
+    rounds = finished_rounds(folder)
+    charges = []
+    if (folder / JOURNAL).is_file():
+        with Journal.open(folder / JOURNAL) as journal:
+            charges = journal.charges()
+    return Federation(
+        options=options,
+        secure=secure,
+        cohort=options["settings"]["clients_per_round"],
+        rounds=tuple(rounds),
+        charges=tuple(charges),
+        devices=devices,
+        participations=count_participations(folder, secure, devices),
+        attacks=read_attacks(attacks),
+    )
+
+
+def _options(path: Path) -> dict[str, Any]:
+    """FederationOptions as JSON values, from either kind of file."""
+    from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
+    from pocketquery.server.private.report.federation import read_json
+
+    if path.suffix == ".toml":
+        try:
+            flower = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]
+            config = flower["app"]["config"]
+        except FileNotFoundError as error:
+            raise ArtifactNotFoundError(f"{path} is not there") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptArtifactError(
+                f"{path} has no table [tool.flwr.app.config] ({error}); name the pyproject.toml "
+                "of the Flower app"
+            ) from error
+        known = {one.name for one in OPTIONS}
+        given = {name: value for name, value in config.items() if name in known}
+        return FederationOptions.of(given).to_dict()
+    values = read_json(path, "name the settings with --settings: the Flower app's pyproject.toml")
+    try:
+        options = values["options"]
+        options["settings"]["clients_per_round"] + 0
+        return {"secure": None, **options}
+    except (KeyError, TypeError) as error:
+        raise CorruptArtifactError(
+            f"{path} is not a simulation's settings ({error}); expected simulation.json"
+        ) from error

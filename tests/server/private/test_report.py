@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 import sqlite3
@@ -24,29 +25,20 @@ from pocketquery.sdk.errors import (
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.privacy.records import (
-    Federation,
-    read_attacks,
-    read_federation,
-)
-from pocketquery.server.federation.privacy.report import privacy_page
+from pocketquery.server.federation.privacy_command import read_federation
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.private.accounting import epsilon
 from pocketquery.server.private.budget import Charge, charge
-from pocketquery.server.private.report.page import EXPERIMENTAL
-from pocketquery.server.private.report.statements import (
-    NOT_PROMISED,
-    NOT_REVIEWED,
-    WITHDRAWING,
-    promises,
-)
+from pocketquery.server.private.report import EXPERIMENTAL
+from pocketquery.server.private.report.federation import Federation, read_attacks
+from pocketquery.server.private.report.report import privacy_page
 from tests.server.federation.small_federation import Files, opened
 from tests.server.private.bindings import noisy_binding
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 ATTACKS: dict[str, Any] = {
     "encoder": "demo <student>",
@@ -124,18 +116,16 @@ def test_limits_on_epsilon_are_told_only_where_something_is_charged(privacy: str
 
 def test_epsilon_is_never_told_alone() -> None:
     """With delta, season, unit, participations and adversary; the ledger's rows decide."""
-    found = _federation("devices")
-    said = " ".join(_promises(found))
-    assert "(ε, δ) = (1.99, 1e-06)" in said
-    assert "season 'spring', of 10 rounds, in which it takes part at most once" in said
-    assert "without relying on random sampling" in said
-    assert "Against a server that deviates ε is 10.19 at the same δ" in said
-    assert "noise-least 2.4, neighbours 84 and largest-group 1000" in said
-    assert "provided device keys are enrolled by someone else" in said
-    assert "(ε, δ)" not in " ".join(_promises(_federation("off")))
-    page = privacy_page(found)
-    for sentence in _promises(found):
-        assert sentence.replace("'", "&#x27;") in page
+    promised = " ".join(_list_under("What may be said", privacy_page(_federation("devices"))))
+    assert "(ε, δ) = (1.99, 1e-06)" in promised
+    assert "season 'spring', of 10 rounds, in which it takes part at most once" in promised
+    assert "without relying on random sampling" in promised
+    assert "Against a server that deviates ε is 10.19 at the same δ" in promised
+    assert "noise-least 2.4, neighbours 84 and largest-group 1000" in promised
+    assert "provided device keys are enrolled by someone else" in promised
+    without = " ".join(_list_under("What may be said", privacy_page(_federation("off"))))
+    assert "sums over at least 20 devices" in without
+    assert "(ε, δ)" not in without
 
 
 def test_the_budget_follows_from_the_ledger() -> None:
@@ -281,7 +271,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         bad.write_text(text)
         with pytest.raises(CorruptArtifactError):
             read_attacks(bad)
-    measured = read_attacks(Path(__file__).parents[4] / "docs/results/privacy_attacks.json")
+    measured = read_attacks(Path(__file__).parents[3] / "docs/results/privacy_attacks.json")
     assert measured is not None
     assert measured["identification"]["plain"]["top1"] == 1
 
@@ -303,7 +293,14 @@ def test_a_damaged_ledger_of_a_device_is_told(tmp_path: Path) -> None:
 def test_the_documents_say_the_same() -> None:
     """docs/privacy.md has the page's fixed sentences word for word."""
     text = " ".join((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8").split())
-    for sentence in (EXPERIMENTAL, *NOT_PROMISED, *NOT_REVIEWED, *WITHDRAWING):
+    page = privacy_page(_federation("devices"))
+    fixed = [
+        sentence
+        for heading in ("How a user withdraws", "What is not promised", "What was not reviewed")
+        for sentence in _list_under(heading, page)
+    ]
+    assert len(fixed) == 16
+    for sentence in (EXPERIMENTAL, *fixed):
         assert sentence in text, sentence
 
 
@@ -359,7 +356,6 @@ def _federation(privacy: str) -> Federation:
         for number in range(4)
     )
     found = Federation(
-        folder=Path("rounds"),
         options=json.loads(json.dumps(options.to_dict())),
         secure=options.secure,
         cohort=1000,
@@ -379,18 +375,10 @@ def _row(found: Federation, number: int, rho: float | None = None) -> Charge:
     return found.season.charge(number, rho=rho, **honest)
 
 
-def _promises(found: Federation) -> list[str]:
-    planned, season = found.planned(), found.season
-    told = None
-    if planned is not None and season is not None:
-        told = {who: planned.epsilon(who, season.delta) for who in planned.rho}
-    return promises(
-        found.secure,
-        collusion=found.rules.collusion,
-        least_honest=found.least_honest,
-        season=season,
-        epsilon=told,
-    )
+def _list_under(heading: str, page: str) -> list[str]:
+    """The sentences of the list under a heading."""
+    part = page.partition(f"<h2>{heading}</h2>")[2].partition("<h2>")[0]
+    return [html.unescape(one) for one in re.findall(r"<li>(.*?)</li>", part)]
 
 
 def _folder(tmp_path: Path, privacy: str) -> Path:

@@ -1,15 +1,14 @@
-"""What the officer's page is made of: a federation's folder, its settings, and attack figures."""
+"""A federation as its privacy officer sees it: settings, rounds, ledgers and attack figures."""
 
 from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pocketquery.client.private.ledger import Ledger
 from pocketquery.client.private.rules import DeviceRules
@@ -19,23 +18,41 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     PocketQueryError,
 )
-from pocketquery.sdk.validation import check, optional, whole
-from pocketquery.server.federation.orchestration.federation import JOURNAL, finished_rounds
-from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.private.accounting import Adversary, least_honest
-from pocketquery.server.private.budget import (
-    Charge,
-    Season,
-    Spent,
-    spent,
-    total,
-)
+from pocketquery.server.private.budget import Charge, Season, Spent, spent, total
 from pocketquery.server.private.settings import SecureSettings
 
-__all__ = ["ATTACKS", "Federation", "read_attacks", "read_federation"]
+__all__ = [
+    "ATTACKS",
+    "Federation",
+    "FinishedRound",
+    "count_participations",
+    "read_attacks",
+    "read_json",
+]
 
 ATTACKS = Path("docs/results/privacy_attacks.json")
+
+
+class FinishedRound(Protocol):
+    """What the page shows of a round; a round report of the federation is one."""
+
+    @property
+    def round(self) -> int: ...
+    @property
+    def asked(self) -> int: ...
+    @property
+    def accepted(self) -> int: ...
+    @property
+    def declined(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def quarantined(self) -> Mapping[str, int]: ...
+    @property
+    def skipped(self) -> str | None: ...
+    @property
+    def stages(self) -> Mapping[str, int]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,6 @@ class Federation:
     """A federation as its officer looks at it.
 
     Attributes:
-        folder: where it lies.
         options: by name, as they were given, nested values included.
         secure: how private rounds are run; None where rounds are plain.
         cohort: devices a round.
@@ -56,11 +72,10 @@ class Federation:
         rules: what a device insists on by default.
     """
 
-    folder: Path
     options: Mapping[str, Any]
     secure: SecureSettings | None
     cohort: int
-    rounds: tuple[RoundReport, ...] = ()
+    rounds: tuple[FinishedRound, ...] = ()
     charges: tuple[Charge, ...] = ()
     devices: int | None = None
     participations: Mapping[int, int] | None = None
@@ -133,54 +148,6 @@ class Federation:
         }
 
 
-def read_federation(
-    folder: Path,
-    *,
-    settings: Path | None = None,
-    attacks: Path | None = None,
-    devices: int | None = None,
-) -> Federation:
-    """The federation in ``folder``; nothing in it changes.
-
-    Args:
-        folder: of the rounds: journal, and a simulation's settings and devices.
-        settings: simulation.json, or the pyproject.toml of the Flower app; by default the folder's
-            simulation.json.
-        attacks: result of benchmarks/privacy_attacks.py; by default :data:`ATTACKS`, where it is.
-        devices: that may take part at all.
-
-    Raises:
-        ArtifactNotFoundError: there is no such folder, settings or figures.
-        ArtifactError: the journal cannot be read, or its server runs.
-        CorruptArtifactError: settings or figures are none.
-        InvalidInputError: an option is out of its range.
-    """
-    check("devices", devices, optional(whole()))
-    if not folder.is_dir():
-        raise ArtifactNotFoundError(f"{folder} is no folder; name the one that the rounds ran in")
-    options = _options(settings or folder / "simulation.json")
-    secure = None if options["secure"] is None else SecureSettings.from_dict(options["secure"])
-    rounds = finished_rounds(folder)
-    charges: list[Charge] = []
-    if (folder / JOURNAL).is_file():
-        with Journal.open(folder / JOURNAL) as journal:
-            charges = journal.charges()
-    cohort = options["settings"]["clients_per_round"]
-    federation = None if secure is None else secure.federation_id
-    season = secure.season if secure and secure.is_noisy else None
-    return Federation(
-        folder=folder,
-        options=options,
-        secure=secure,
-        cohort=cohort,
-        rounds=tuple(rounds),
-        charges=tuple(charges),
-        devices=devices,
-        participations=_participations(folder, federation, season, devices),
-        attacks=read_attacks(attacks),
-    )
-
-
 def read_attacks(path: Path | None) -> Mapping[str, Any] | None:
     """The figures at ``path``; None where it is the default and not there.
 
@@ -191,68 +158,56 @@ def read_attacks(path: Path | None) -> Mapping[str, Any] | None:
     if path is None and not ATTACKS.is_file():
         return None
     path = path or ATTACKS
-    result = _json(path, "run benchmarks/privacy_attacks.py, or leave --attacks out")
+    result = read_json(path, "run benchmarks/privacy_attacks.py, or leave --attacks out")
     figures = result.get("figures")
-    found = figures if isinstance(figures, dict) else {}
+    figures = figures if isinstance(figures, dict) else {}
     kinds = ("identification", "membership", "inversion")
     if not all(
-        isinstance(found.get(kind, {}), dict)
-        and all(isinstance(one, dict) for one in found.get(kind, {}).values())
+        isinstance(figures.get(kind, {}), dict)
+        and all(isinstance(one, dict) for one in figures.get(kind, {}).values())
         for kind in kinds
-    ) or not any(found.get(kind) for kind in kinds):
+    ) or not any(figures.get(kind) for kind in kinds):
         raise CorruptArtifactError(
             f"{path} is no result of benchmarks/privacy_attacks.py, expected figures of "
             f"{', '.join(kinds)} by arm"
         )
-    return found
+    return figures
 
 
-def _options(path: Path) -> dict[str, Any]:
-    """FederationOptions as JSON values, from either kind of file."""
-    from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
+def read_json(path: Path, advice: str) -> dict[str, Any]:
+    """The JSON object in a file; errors end with ``advice``.
 
-    known = {one.name for one in OPTIONS}
-    if path.suffix == ".toml":
-        try:
-            config = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"][
-                "config"
-            ]
-        except FileNotFoundError as error:
-            raise ArtifactNotFoundError(f"{path} is not there") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptArtifactError(
-                f"{path} has no table [tool.flwr.app.config] ({error}); name the pyproject.toml "
-                "of the Flower app"
-            ) from error
-        given = {name: value for name, value in config.items() if name in known}
-        return FederationOptions.of(given).to_dict()
-    found = _json(path, "name the settings with --settings: the Flower app's pyproject.toml")
+    Raises:
+        ArtifactNotFoundError: there is no such file.
+        CorruptArtifactError: it holds something else.
+    """
     try:
-        options = found["options"]
-        options["settings"]["clients_per_round"] + 0
-        return {"secure": None, **options}
-    except (KeyError, TypeError) as error:
-        raise CorruptArtifactError(
-            f"{path} is not a simulation's settings ({error}); expected simulation.json"
-        ) from error
-
-
-def _json(path: Path, advice: str) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
+        values = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise ArtifactNotFoundError(f"{path} is not there; {advice}") from error
     except (ValueError, RecursionError) as error:
         raise CorruptArtifactError(f"{path} is not JSON ({error}); {advice}") from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise CorruptArtifactError(f"{path} holds no JSON object; {advice}")
-    return found
+    return values
 
 
-def _participations(
-    folder: Path, federation: bytes | None, season: str | None, devices: int | None
+def count_participations(
+    folder: Path, secure: SecureSettings | None, devices: int | None
 ) -> dict[int, int] | None:
-    if federation is None or season is None:
+    """How many devices took part how often in the season in force, by their own ledgers; None
+    without noise, or where ``folder`` holds no ledgers.
+
+    Args:
+        folder: of the rounds; a simulation's has its devices' folders in it.
+        secure: how private rounds are run.
+        devices: that may take part at all; None where that is not known.
+
+    Raises:
+        CorruptArtifactError: a ledger is damaged.
+        InvalidInputError: there are more ledgers than ``devices``.
+    """
+    if secure is None or not secure.is_noisy:
         return None
     paths = sorted((folder / "devices").glob("**/*privacy.json"))
     if not paths:
@@ -260,10 +215,10 @@ def _participations(
     counts: Counter[int] = Counter()
     for path in paths:
         try:
-            account = Ledger(path).account(federation)
+            account = Ledger(path).account(secure.federation_id)
         except PocketQueryError as error:
             raise CorruptArtifactError(f"the ledger of a simulated device: {error}") from error
-        counts[account.participations if account.season == season else 0] += 1
+        counts[account.participations if account.season == secure.season else 0] += 1
     if devices is not None and devices < len(paths):
         raise InvalidInputError(
             f"found the ledgers of {len(paths)} devices in {folder}, but --devices is {devices}"

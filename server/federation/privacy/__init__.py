@@ -1,1 +1,0 @@
-"""What private rounds cost and what they promise: plans, and the officer's report."""
