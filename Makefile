@@ -62,6 +62,7 @@ check: .stamps/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_attestation
 	$(BIN)/mypy tests examples benchmarks packages/pocketquery-attestation/tests
+	$(BIN)/mypy research/tests research/claims research/studies research/examples
 	$(PYTEST)
 
 format: .stamps/dev

@@ -324,16 +324,12 @@ BENCHMARKS = (
     ),
 )
 
-_HOURS = "hours of training; arms, seeds and budgets in claims/arms.toml, figures in docs/claims.md"
-
 LEFT_OUT = (
     LeftOut(
         "adaptation.py",
         "half an hour: four minutes of training on each of eight collections",
         stores=True,
     ),
-    LeftOut("overlap.py", "compares two encoders that are named; nothing must be reached"),
-    LeftOut("federated_quality.py", "some six core-hours; figures in docs/federation-results.md"),
     LeftOut(
         "privacy_attacks.py",
         "an hour or two, and a bundle with a training step",
@@ -383,28 +379,4 @@ LEFT_OUT = (
     ),
     LeftOut("poisoning.py", "hours, after the rounds of privacy_utility.py", stores=True),
     LeftOut("ray_corpus.py", "a million texts take an hour of one core"),
-    LeftOut(
-        "document_encoder.py",
-        "an hour and a half of training; no figure has to be reached",
-        stores=True,
-    ),
-    LeftOut(
-        "languages.py",
-        "half an hour of training, and a manual that the project does not ship; no figure has to "
-        "be reached",
-        stores=True,
-    ),
-    *(
-        LeftOut(f"claims/{name}.py", _HOURS)
-        for name in (
-            "alignment",
-            "auto_mlm",
-            "ccp",
-            "cpdae",
-            "gur",
-            "improvements",
-            "query_bert",
-            "start",
-        )
-    ),
 )

@@ -115,9 +115,9 @@ def _audit(arguments: argparse.Namespace) -> int:
     texts = [text for group in queries.values() for text in group]
     encode = None
     if arguments.teacher:
-        from pocketquery.server.augmentation.local_models import load_teacher
+        from pocketquery.server.modeling import SentenceEncoder
 
-        encode = load_teacher(arguments.teacher, "cpu").encode
+        encode = SentenceEncoder.load(arguments.teacher, device="cpu").encode
     report = audit(
         _chosen(arguments.augmenter),
         texts,

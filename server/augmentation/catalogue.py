@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NoReturn
 
 from pocketquery.client.views.augmenter_choice import Maker
+from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.synonyms import Synonyms
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation.cached import Cached
-from pocketquery.server.augmentation.contextual import Contextual
-from pocketquery.server.augmentation.generation import BackTranslation, Paraphrase, StyleTransfer
-from pocketquery.server.augmentation.mined import Mined
-from pocketquery.server.augmentation.wordnet import WordNet
 
-__all__ = ["CATALOGUE", "Lexicon"]
+__all__ = ["CATALOGUE", "GROUP", "Lexicon"]
+
+GROUP = "pocketquery.augmenters"
+"""The entry-point group in which other packages register makers of augmenters."""
+
+_RESEARCH = (
+    *("contextual", "bart", "t5", "pegasus", "back_translation", "style_transfer"),
+    *("mined", "wordnet"),
+)
 
 
 class Lexicon(Synonyms):
@@ -22,16 +30,22 @@ class Lexicon(Synonyms):
     name = "lexicon"
 
 
+def _load(point: EntryPoint, **settings: Any) -> Augmenter:
+    made: Augmenter = point.load()(**settings)
+    return made
+
+
+def _refuse(name: str, **_: Any) -> NoReturn:
+    raise InvalidInputError(
+        f"the augmenter {name!r} is in the package pocketquery-research, which is not installed; "
+        "install it from the repository: pip install ./research"
+    )
+
+
 CATALOGUE: Mapping[str, Maker] = {
-    "contextual": Contextual,
-    "bart": partial(Paraphrase, kind="bart"),
-    "t5": partial(Paraphrase, kind="t5"),
-    "pegasus": partial(Paraphrase, kind="pegasus"),
-    "back_translation": BackTranslation,
-    "style_transfer": StyleTransfer,
-    "wordnet": WordNet,
+    **{name: partial(_refuse, name) for name in _RESEARCH},
     "lexicon": partial(Lexicon, rate=0.1),
-    "mined": Mined,
     "cached": Cached,
+    **{point.name: partial(_load, point) for point in entry_points(group=GROUP)},
 }
 """What :func:`pocketquery.client.views.augmenter_choice.choose` takes as plug-ins."""

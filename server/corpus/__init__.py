@@ -2,11 +2,6 @@
 
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
-from pocketquery.server.corpus.readers.candidates import (
-    read_askubuntu,
-    read_askubuntu_texts,
-    read_candidate_table,
-)
 from pocketquery.server.corpus.readers.collection import (
     Collection,
     CollectionFiles,
@@ -31,9 +26,6 @@ __all__ = [
     "read_pairs",
     "read_collection",
     "find_files",
-    "read_askubuntu",
-    "read_askubuntu_texts",
-    "read_candidate_table",
     "split_sentences",
     "Collection",
     "CollectionFiles",

@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["Geometry", "alignment", "hubness", "measure_geometry", "partner_recall"]
+__all__ = [
+    "Geometry",
+    "alignment",
+    "hubness",
+    "language_probe",
+    "measure_geometry",
+    "partner_recall",
+    "unit_rows",
+]
 
 
 _NEIGHBOURS = 10
@@ -175,3 +183,33 @@ def _occurrence_skewness(scores: NDArray[np.float64], neighbours: int) -> float:
     deviation = occurrences - occurrences.mean()
     spread = float(np.sqrt((deviation**2).mean()))
     return float((deviation**3).mean() / spread**3) if spread > 0 else 0.0
+
+
+def language_probe(vectors: Mapping[str, AnyFloats]) -> float:
+    """How often a sentence lies nearest to its own language's centroid, mean over the languages.
+
+    Centroids of the even rows, asked of the odd ones. 1 / languages where no language shows; close
+    to 1 is an alarm.
+
+    Args:
+        vectors: for every language float (n, dim), two rows at least.
+
+    Raises:
+        InvalidInputError: fewer than two languages, or one with fewer than two rows.
+    """
+    if len(vectors) < 2 or min(len(found) for found in vectors.values()) < 2:
+        raise InvalidInputError("expected two languages or more, each with two vectors at least")
+    unit = [unit_rows(found) for found in vectors.values()]
+    centroids = np.stack([found[::2].mean(axis=0) for found in unit])  # (languages, dim)
+    shares = []
+    for code, found in enumerate(unit):
+        distances = ((found[1::2, None] - centroids) ** 2).sum(axis=2)  # (rows, languages)
+        shares.append((distances.argmin(axis=1) == code).mean())
+    return float(np.mean(shares))
+
+
+def unit_rows(vectors: AnyFloats) -> AnyFloats:
+    """Rows of unit length; a zero row stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: AnyFloats = vectors / np.maximum(norms, 1e-12)
+    return unit

@@ -14,10 +14,10 @@ from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.evaluation.geometry import (
     Geometry,
     alignment,
+    language_probe,
     measure_geometry,
     partner_recall,
 )
-from pocketquery.server.evaluation.translation import language_probe
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Objective, tokenize
 from pocketquery.server.pretraining.held_out import HeldOut

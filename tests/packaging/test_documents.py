@@ -86,7 +86,7 @@ def test_the_pretraining_page_has_the_lines_that_are_measured() -> None:
         "l.command(n + '-encoder') for n, l in i.LINES.items()}; "
         "print(json.dumps([[*i.PREPARATIONS.values(), *lines.values()], i.WORD2VEC]))"
     )
-    folder = ROOT / "benchmarks" / "claims"
+    folder = ROOT / "research" / "claims"
     shown = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder
     )

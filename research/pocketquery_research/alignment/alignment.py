@@ -23,7 +23,6 @@ from pocketquery.sdk.arrays import Integers
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.progress import progress
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
-from pocketquery.server.evaluation.margin import Margin, margin
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
 from pocketquery.server.training.optimizer import (
     make_optimizer,
@@ -33,6 +32,7 @@ from pocketquery.server.training.optimizer import (
 from pocketquery_research.alignment.inputs import AlignmentData
 from pocketquery_research.alignment.losses import nce_loss, raw_loss, triplet_loss
 from pocketquery_research.alignment.query_towers import EncoderTower, QueryTower
+from pocketquery_research.evaluation.margin import Margin, margin
 
 __all__ = ["ALIGNMENT_LOSSES", "AlignmentConfig", "align", "measure_margin"]
 
@@ -147,7 +147,7 @@ def align(
 
 def measure_margin(tower: QueryTower[Any], data: AlignmentData, seed: int = 0) -> Margin:
     """The margin of the tower's vectors of ``data``'s queries; see
-    :func:`pocketquery.server.evaluation.margin.margin`."""
+    :func:`pocketquery_research.evaluation.margin.margin`."""
     positives = [found.tolist() for found in data.positives]
     negatives = [found.tolist() for found in data.negatives]
     return margin(tower.encode(data.queries), data.documents, positives, negatives, seed=seed)

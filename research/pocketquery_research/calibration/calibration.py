@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, one_of, whole
-from pocketquery.server.evaluation.translation import unit_rows
+from pocketquery.server.evaluation.geometry import unit_rows
 from pocketquery_research.calibration.adversarial import AdversarialConfig, adversarial_start
 from pocketquery_research.calibration.rotation import refine
 from pocketquery_research.calibration.statistics import Statistics, fit_statistics

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pocketquery.sdk.arrays import AnyFloats
-from pocketquery.server.evaluation.translation import TwoWay, two_way
 from pocketquery_research.calibration.calibration import STAGES, Calibration
+from pocketquery_research.evaluation.translation import TwoWay, two_way
 
 __all__ = ["calibration_stages"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import AnyFloats
-from pocketquery.server.evaluation.translation import unit_rows
+from pocketquery.server.evaluation.geometry import unit_rows
 
 __all__ = ["Statistics", "fit_statistics"]
 

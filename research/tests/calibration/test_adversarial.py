@@ -8,7 +8,7 @@ import torch
 
 from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.evaluation.translation import two_way, unit_rows
+from pocketquery.server.evaluation.geometry import unit_rows
 from pocketquery_research.calibration.adversarial import (
     AdversarialConfig,
     adversarial_start,
@@ -16,6 +16,7 @@ from pocketquery_research.calibration.adversarial import (
     orthogonalized,
 )
 from pocketquery_research.calibration.rotation import refine
+from pocketquery_research.evaluation.translation import two_way
 from research.tests.calibration.test_rotation import turned
 
 SHORT = AdversarialConfig(hidden=8, epochs=1, steps=3)

@@ -16,7 +16,7 @@ from pocketquery.sdk.errors import (
     UnknownModelError,
     UnsupportedVersionError,
 )
-from pocketquery.server.evaluation.translation import language_probe, unit_rows
+from pocketquery.server.evaluation.geometry import language_probe, unit_rows
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery_research.calibration import (
     STAGES,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.server.evaluation.translation import unit_rows
+from pocketquery.server.evaluation.geometry import unit_rows
 from pocketquery_research.calibration import csls
 from pocketquery_research.calibration.csls import mean_nearest, mutual_neighbours
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.server.evaluation.translation import two_way, unit_rows
+from pocketquery.server.evaluation.geometry import unit_rows
 from pocketquery_research.calibration.rotation import procrustes, refine
+from pocketquery_research.evaluation.translation import two_way
 
 Matrix = NDArray[np.floating]
 

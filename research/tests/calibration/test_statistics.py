@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pocketquery.sdk.arrays import Doubles
-from pocketquery.server.evaluation.translation import two_way, unit_rows
+from pocketquery.server.evaluation.geometry import unit_rows
 from pocketquery_research.calibration.statistics import Statistics, fit_statistics
+from pocketquery_research.evaluation.translation import two_way
 
 
 def simulated(seed: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:

@@ -12,7 +12,6 @@ from pocketquery.client.views.typing_augmenters import Typo, Unfinished
 from pocketquery.client.views.word_augmenters import Shuffle
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.augmentation import Filled, VariantCache, fill
-from pocketquery.server.augmentation.contextual import Contextual
 from pocketquery.server.augmentation.identity import Identity
 from tests.kills import by_fork, printed
 from tests.tiny_models import sentences
@@ -62,12 +61,6 @@ def test_what_is_unchanged_is_counted_and_kept(tmp_path: Path) -> None:
         assert fill(cache, Unfinished(), ["x", "yz"]).made == 0
 
 
-def test_a_language_reaches_the_augmenter(tmp_path: Path, models: Path) -> None:
-    german = Contextual(model=str(models / "mlm"), language="de")
-    with VariantCache(tmp_path / "cache") as cache:
-        assert fill(cache, german, ["the castle rock"], lang="en").unchanged == 1
-
-
 class Blank(Shuffle):
     """A plug-in that breaks its promise."""
 
@@ -77,12 +70,19 @@ class Blank(Shuffle):
         return [AugResult(" ", changed=True) for _ in texts]
 
 
+class Absent(Shuffle):
+    """A plug-in whose model is not here."""
+
+    def available(self) -> tuple[bool, str]:
+        return False, "no model folder"
+
+
 def test_what_cannot_be_had_or_kept_is_refused(tmp_path: Path) -> None:
     with VariantCache(tmp_path / "cache") as cache:
         with pytest.raises(InvalidInputError, match="made a blank variant of 'a b'"):
             fill(cache, Blank(), ["a b"])
         with pytest.raises(InvalidInputError, match=r"not available.*no model folder"):
-            fill(cache, Contextual(model=str(tmp_path / "absent")), ["a b"])
+            fill(cache, Absent(), ["a b"])
         with pytest.raises(InvalidInputError, match="variants is 0"):
             fill(cache, Shuffle(), ["a b"], variants=0)
         with pytest.raises(InvalidInputError, match="batch_size is 0"):

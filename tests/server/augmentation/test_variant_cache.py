@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import shutil
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.server.augmentation import VariantCache, fill
-from pocketquery.server.augmentation.contextual import Contextual
 from pocketquery.server.augmentation.identity import Identity, variant_key
 from tests.tiny_models import sentences
 
@@ -50,31 +48,6 @@ def test_the_key_is_the_sha1_of_text_name_version_and_parameters() -> None:
     assert len(keys | {variant_key("Knit", identity)}) == 7
     tables = [Synonyms({"a": [word]}) for word in "bc"]  # as long as each other
     assert Identity.of(tables[0]) != Identity.of(tables[1])
-
-
-def test_a_model_is_its_content_not_its_place(models: Path, tmp_path: Path) -> None:
-    moved = tmp_path / "moved"
-    shutil.copytree(models / "mlm", moved)
-    original = Identity.of(Contextual(model=str(models / "mlm")))
-    assert Identity.of(Contextual(model=str(moved), device="meta")) == original
-    assert Identity.of(Contextual(model=str(moved), rate=0.2)) != original
-    (moved / "model.safetensors").write_bytes(b"trained on")
-    assert Identity.of(Contextual(model=str(moved))) != original
-
-
-def test_a_folder_called_as_a_setting_is_says_nothing(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    augmenters = (
-        Contextual(model=str(models / "mlm"), language="en", teacher="demo"),
-        Loud(version="en"),
-    )
-    before = [Identity.of(one) for one in augmenters]
-    for name in ("en", "demo"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_bytes(b"")
-    assert [Identity.of(one) for one in augmenters] == before
 
 
 def test_what_was_made_is_read_again(tmp_path: Path) -> None:

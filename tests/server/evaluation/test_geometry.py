@@ -10,7 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.evaluation.geometry import alignment, hubness, measure_geometry
+from pocketquery.server.evaluation.geometry import (
+    alignment,
+    hubness,
+    language_probe,
+    measure_geometry,
+)
 
 
 def gaussian(count: int, dimension: int, seed: int = 0) -> NDArray[np.float64]:
@@ -128,3 +133,16 @@ def test_hubness_by_hand() -> None:
 def test_what_has_no_geometry_is_refused(vectors: NDArray[np.float64]) -> None:
     with pytest.raises(InvalidInputError, match="two or more rows of finite"):
         measure_geometry(vectors)
+
+
+def test_the_probe_sees_an_offset_and_nothing_else() -> None:
+    rng = np.random.default_rng(3)
+    same = {name: rng.normal(size=(2000, 8)) for name in ("en", "fr", "de", "ja")}
+    assert language_probe(same) == pytest.approx(1 / 4, abs=0.05)
+    apart = {name: rows + 6 * np.eye(8)[i] for i, (name, rows) in enumerate(same.items())}
+    assert language_probe(apart) > 0.98
+    slightly = {name: rows + 1.5 * np.eye(8)[i] for i, (name, rows) in enumerate(same.items())}
+    assert language_probe(slightly) > 0.6  # by means, for single rows say little
+    assert language_probe(dict.fromkeys(("en", "fr"), np.ones((10, 3)))) == pytest.approx(1 / 2)
+    with pytest.raises(InvalidInputError, match="two languages"):
+        language_probe({"en": same["en"]})

@@ -1,0 +1,356 @@
+"""The claims of GUR (O20 to O25), in small.
+
+    python research/claims/gur.py [--corpora wiki scifact made_up] [--data FOLDER]
+
+"Generate to Understand for Representation": infilling and contrast over pairs that share a long
+substring. ``GUR-X`` is the full objective minus X: here ``no_lm``, ``no_cl``, ``no_lcs``.
+Candidates are a title and a sentence below it in all arms; ``no_lcs`` takes any of them.
+
+* ``wiki``: pairs mined from Wikipedia pages, none of which SQuAD asks about, and from a manual of
+  software. Asked are SQuAD's questions on held-out articles over all paragraphs.
+* ``scifact``: pairs mined from SciFact's abstracts and those pages. Asked are SciFact's claims.
+* ``made_up``: titled documents; a title is to find the sentence that repeats some of it, classes
+  are topics.
+
+Classes of the first two are CLINC150's intents: told by their names (``zero_shot``) or from 10 or
+100 requests each (``few_shot``, ``hundred_shot``: by a linear classifier on vectors that stay as
+they are; ``few_tuned``, where all of the encoder is fine-tuned, on ``made_up`` alone).
+
+``lm_loss`` is the infilling loss on each of some held-out pairs. What is written is compared with
+what stood there, by F1 of the words: ``blanks`` of two words in those pairs, and, of the arm
+``titles``, which learns to write titles beside, ``titles`` of SQuAD's paragraphs. Two arms are no
+training at all: ``random`` is the weights as drawn, ``bm25`` BM25 in the encoder's place.
+``low_recall@10`` and ``high_recall@10`` are over the questions that share the fewest and the most
+words with their passage, a third each; ``duplicates`` are forum questions marked as duplicates, the
+third of them whose titles share the fewest words: of each, whether it is among the ten nearest of
+all titles.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from data_sets import exchange_duplicates, manual, pages, squad
+from fixtures.title_fixture import make_titled_documents
+from gate import intents
+from numpy.typing import NDArray
+from passage_tests import passage_test
+from reporting import main
+from retrieval_test import RetrievalTest, bm25_ranks, dense_ranks, rank_scores
+from study import Corpus, Scores, Trained
+from verdicts import Claim, above, far_above, near, not_below, ours, sum_above
+
+from pocketquery.server.corpus import split_sentences
+from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_pairs
+from pocketquery.server.corpus.mining.rankers import Bm25Ranker
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.gur import Gur
+from pocketquery.server.objectives.shared.infilling import Infiller
+from pocketquery_research.evaluation.classification import few_shot, zero_shot_classes
+from pocketquery_research.evaluation.generation import blank_scores, title_scores
+from pocketquery_research.evaluation.labelled_texts import LabelledTexts, label_text
+
+Encode = Callable[[list[str]], NDArray[np.float32]]
+_SHOTS = {"few_shot": (10, "probe"), "hundred_shot": (100, "probe")}
+_TUNED = {"few_tuned": (10, "fine_tuning")}  # takes longer than all the rest
+"""Metric -> labelled texts of a class and how they are learnt from."""
+_DEVELOPED = 500  # questions to choose by
+_PAGES = 2_000  # of Wikipedia, that pairs are mined from
+_ASKED = 5_000  # synthetic titles
+_PAIRS_A_TITLE = 10  # that the arm which writes titles draws
+_WRITTEN = 200  # titles, and texts with a blank
+_POOL, _TESTED = 140, (50, 200)  # texts of a class to sample from; least and most to be scored on
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is asked of an arm on a corpus.
+
+    ``duplicates`` are pairs of titles that share few words, among ``titles``; none: not asked.
+    ``titled`` are titles and what they are of; none: no titles are written.
+    """
+
+    retrieval: RetrievalTest
+    train: LabelledTexts
+    test: LabelledTexts
+    held_out: GroupList
+    duplicates: Sequence[tuple[str, str]] = ()
+    titles: Sequence[str] = ()
+    titled: Sequence[tuple[str, str]] = ()
+
+
+def corpus(name: str, data: Path) -> Corpus:
+    """Documents to mine and the tasks; the pairs with and without the LCS filter."""
+    documents, task = _titles() if name == "made_up" else _public(name, data)
+    groups = [documents[row] for row in range(len(documents))]
+    mined = {
+        "lcs": LcsConfig(candidates="title"),
+        "any": LcsConfig(candidates="title", use_lcs=False),
+    }
+    sources = {
+        source: GroupList(list(mine_pairs(groups, config)), "pairs")
+        for source, config in mined.items()
+    }
+    pairs = [sources["lcs"][row] for row in range(len(sources["lcs"]))]
+    titled = [group for group in groups if group.title and len(group.texts) > 2]
+    few = random.Random(0).sample(titled, min(len(titled), len(pairs) // _PAIRS_A_TITLE))
+    sources["titled"] = GroupList(pairs + few, "documents")
+    chosen_by = task.retrieval.training[:: max(1, len(task.retrieval.training) // _DEVELOPED)]
+    overlap = _overlap(task.retrieval)
+    return Corpus(
+        name,
+        documents,
+        sources,
+        lambda trained: _evaluate(trained, task, overlap),
+        lambda encoder: _found(encoder, task.retrieval.passages, chosen_by),
+    )
+
+
+def claims(name: str) -> list[Claim]:
+    """The paper's orderings."""
+    few = ("few_shot", "few_tuned") if name == "made_up" else ("few_shot",)
+    return [
+        Claim(
+            "O20",
+            "full ~ no LM >> no CL, in recall@100 and zero-shot",
+            [
+                *(near("full", "no_lm", metric, 0.02) for metric in ("recall@100", "zero_shot")),
+                *(
+                    far_above(arm, "no_cl", metric)
+                    for metric in ("recall@100", "zero_shot")
+                    for arm in ("no_lm", "full")
+                ),
+            ],
+        ),
+        Claim(
+            "O21",
+            "full >= no LCS - 0.01 in recall, and > in zero-shot",
+            [
+                not_below("full", "no_lcs", "recall@100", 0.01),
+                above("full", "no_lcs", "zero_shot"),
+            ],
+        ),
+        *(
+            Claim(
+                f"O22, {metric}",
+                "ten a class: full > no CL and full > no LM",
+                [above("full", "no_cl", metric), above("full", "no_lm", metric)],
+            )
+            for metric in few
+        ),
+        Claim(
+            "O23",
+            "the infilling loss of full within 2 % of no CL",
+            [
+                ours(
+                    sum_above(
+                        "1.02 times no_cl's loss less full's is above 0",
+                        [(1.02, "no_cl", "lm_loss"), (-1, "full", "lm_loss")],
+                    )
+                )
+            ],
+        ),
+        Claim(
+            "O24",
+            "a hundred a class: all arms within 0.03",
+            [ours(near("full", arm, "hundred_shot", 0.03)) for arm in ("no_lm", "no_cl", "no_lcs")],
+        ),
+        *(_overlap_claims(name) if name != "made_up" else []),  # these all share two words of four
+    ]
+
+
+def _overlap_claims(name: str) -> list[Claim]:
+    low = "duplicates" if name == "wiki" else "low_recall@10"
+    return [
+        Claim(
+            "O25",
+            "full > BM25 where two texts share few words, BM25 better where they share many",
+            [
+                ours(above("full", "bm25", low)),
+                ours(above("bm25", "full", "high_recall@10")),
+            ],
+            [above("full", "bm25", "low_recall@10")] if low == "duplicates" else [],
+        )
+    ]
+
+
+def _public(name: str, data: Path) -> tuple[GroupList, _Task]:
+    """Documents that SQuAD's and SciFact's questions are not about; intents to be told."""
+    read, retrieval = passage_test("squad" if name == "wiki" else name, data)
+    more, held_out = pages(data, _PAGES)
+    seen = [more[row] for row in range(len(more))]
+    if name == "scifact":
+        seen += [read[row] for row in range(len(retrieval.passages))]
+    else:
+        seen += manual(data)
+    pairs, titles = exchange_duplicates(data)
+    close = _least_alike(pairs) if name == "wiki" else []
+    train, test = intents(data)
+    named = _in_words(train), _in_words(test)
+    paragraphs = squad(data).documents
+    drawn = (paragraphs[i] for i in random.Random(0).sample(range(len(paragraphs)), _WRITTEN))
+    titled = [(group.texts[0], " ".join(group.texts[1:])) for group in drawn]
+    task = _Task(retrieval, *named, _held_pairs(held_out), close, titles, titled)
+    return GroupList(seen, "documents"), task
+
+
+def _in_words(labelled: LabelledTexts) -> LabelledTexts:
+    """With the classes' names put into words, as a person would write them."""
+    return replace(labelled, names=tuple(label_text(name) for name in labelled.names))
+
+
+def _titles() -> tuple[GroupList, _Task]:
+    documents, found = make_titled_documents(3_000, seed=0, held_out=10_000)
+    titles, sentences = found.titles[:_ASKED], found.sentences[:_ASKED]
+    asked = list(zip(titles, range(_ASKED), strict=True))
+    retrieval = RetrievalTest(sentences, asked[::5], [one for i, one in enumerate(asked) if i % 5])
+    samples = [(text, found.labels[topic]) for text, topic in found.samples]
+    train, test = _halves(samples)
+    held = [
+        Group(str(row), pair, (), "en")
+        for row, pair in enumerate(zip(titles[:256], sentences[:256], strict=True))
+    ]
+    return documents, _Task(retrieval, train, test, GroupList(held, "pairs"))
+
+
+def _halves(samples: list[tuple[str, str]]) -> tuple[LabelledTexts, LabelledTexts]:
+    """Samples to learn from and to be scored on, of every class that has enough for both."""
+    by_class: dict[str, list[str]] = defaultdict(list)
+    for text, name in samples:
+        by_class[name].append(text)
+    least, most = _TESTED
+    rng = random.Random(0)
+    train: list[tuple[str, str]] = []
+    test: list[tuple[str, str]] = []
+    for name, texts in sorted(by_class.items()):
+        rng.shuffle(texts)
+        if len(texts) >= _POOL + least:
+            train += [(text, name) for text in texts[:_POOL]]
+            test += [(text, name) for text in texts[_POOL : _POOL + most]]
+    return _labelled(train), _labelled(test)
+
+
+def _labelled(samples: list[tuple[str, str]]) -> LabelledTexts:
+    return LabelledTexts.of([text for text, _ in samples], [name for _, name in samples])
+
+
+def _held_pairs(paragraphs: Sequence[str]) -> GroupList:
+    """Neighbouring sentences of some paragraphs, on which infilling is measured."""
+    cut = (split_sentences(text) for text in paragraphs)
+    pairs = [tuple(sentences[:2]) for sentences in cut if len(sentences) > 1][:256]
+    return GroupList([Group(str(row), pair, (), "en") for row, pair in enumerate(pairs)], "pairs")
+
+
+def _least_alike(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The third of some pairs of texts that share the smallest part of their words."""
+    shares = np.array([_share(first, second) for first, second in pairs])
+    return [pairs[row] for row in np.flatnonzero(shares <= np.quantile(shares, 1 / 3)).tolist()]
+
+
+def _share(text: str, other: str) -> float:
+    """The share of a text's words that another has."""
+    words = set(text.lower().split())
+    return len(words & set(other.lower().split())) / len(words)
+
+
+def _overlap(test: RetrievalTest) -> NDArray[np.float64]:
+    """Share of each question's words that its passage has, float64 (questions,)."""
+    return np.array([_share(question, test.passages[row]) for question, row in test.test])
+
+
+def _found(
+    encoder: SentenceEncoder, passages: list[str], asked: Sequence[tuple[str, int]]
+) -> float:
+    """recall@10 of some questions."""
+    questions = encoder.encode([text for text, _ in asked])
+    ranks = dense_ranks(questions, encoder.encode(passages), [row for _, row in asked])
+    return float((ranks <= 10).mean())
+
+
+def _evaluate(trained: Trained, task: _Task, overlap: NDArray[np.float64]) -> Scores:
+    test = task.retrieval
+    if trained.arm == "bm25":
+        return _bucketed(bm25_ranks(test), overlap) | _found_duplicates(None, task)
+    encode = trained.encoder.encode
+    asked = encode([text for text, _ in test.test])
+    ranks = dense_ranks(asked, encode(test.passages), [row for _, row in test.test])
+    right = zero_shot_classes(encode, task.train.names, task.test.texts) == task.test.classes
+    scores = _bucketed(ranks, overlap) | {"zero_shot": right.astype(np.float64)}
+    least = int(np.bincount(task.train.classes).min())
+    for name, (examples, head) in (_SHOTS | ({} if task.titles else _TUNED)).items():
+        found = few_shot(
+            trained.encoder,
+            task.train,
+            task.test,
+            per_class=examples,
+            head=head,
+            samplings=1 if least == examples else None,  # else all drawings are one
+            seed=trained.seed,
+        )
+        scores[name] = np.mean([one.right for one in found], axis=0)
+    return scores | _found_duplicates(encode, task) | _written(trained, task)
+
+
+def _found_duplicates(encode: Encode | None, task: _Task) -> Scores:
+    """Of titles whether a marked duplicate is among the ten nearest others; None: by BM25."""
+    if not task.duplicates:
+        return {}
+    rows = {title: row for row, title in enumerate(task.titles)}
+    pairs = [(rows[first], rows[second]) for first, second in task.duplicates]
+    if encode is None:
+        asked = [task.titles[first] for first, _ in pairs]
+        rankings = Bm25Ranker(list(task.titles)).rank(asked, 11)
+        hits = [
+            second in [row for row in ranking if row != first][:10]
+            for (first, second), ranking in zip(pairs, rankings, strict=True)
+        ]
+        return {"duplicates": np.array(hits, dtype=np.float64)}
+    vectors = encode(list(task.titles))
+    scores = vectors[[first for first, _ in pairs]] @ vectors.T  # (pairs, titles)
+    scores[np.arange(len(pairs)), [first for first, _ in pairs]] = -2
+    own = scores[np.arange(len(pairs)), [second for _, second in pairs]]
+    return {"duplicates": ((scores >= own[:, None]).sum(axis=1) <= 10).astype(np.float64)}
+
+
+def _bucketed(ranks: NDArray[np.int64], overlap: NDArray[np.float64]) -> Scores:
+    low, high = np.quantile(overlap, [1 / 3, 2 / 3])
+    hits = (ranks <= 10).astype(np.float64)
+    return rank_scores(ranks) | {
+        "low_recall@10": hits[overlap <= low],
+        "high_recall@10": hits[overlap >= high],
+    }
+
+
+def _written(trained: Trained, task: _Task) -> Scores:
+    """The infilling loss of each held-out pair, masked alike for every arm; what is written."""
+    objective = next((one for one in trained.objectives if isinstance(one, Gur)), None)
+    if objective is None or objective.decoder is None:
+        return {}
+    objective.eval()
+    losses = []
+    for row in range(len(task.held_out)):
+        drawn = objective.draw(task.held_out[row], random.Random(row))
+        if drawn is not None:
+            batch = objective.collate([drawn], np.random.default_rng(row))
+            with torch.no_grad():
+                found = objective.loss(trained.encoder.eval(), batch)
+            losses.append(float(found.parts["lm"]))
+    infiller = Infiller(trained.encoder, objective.decoder)
+    texts = [task.held_out[row].texts[1] for row in range(min(len(task.held_out), _WRITTEN))]
+    scores = {"lm_loss": np.array(losses), "blanks": blank_scores(infiller, texts)}
+    if objective.config.title_share and task.titled:
+        scores["titles"] = title_scores(infiller, *map(list, zip(*task.titled, strict=True)))
+    return scores
+
+
+if __name__ == "__main__":
+    raise SystemExit(
+        main("gur", ("wiki", "scifact", "made_up"), corpus, claims, lambda name: "recall@100")
+    )

@@ -1,0 +1,1 @@
+"""The papers' protocols: classification, duplicates, candidates, margins and the like."""
