@@ -63,12 +63,12 @@ from pocketquery.distill import (
 from pocketquery.distill.adaptation.low_rank import low_rank_tensors
 from pocketquery.distill.training import interpolate
 from pocketquery.export.bundle.bundling import export_bundle
-from pocketquery.export.indexing import build_index
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.files import sha256_file, write_atomic
 from pocketquery.sdk.index.index import Index, open_index
 from pocketquery.sdk.index.query import Mode
+from pocketquery.sdk.indexing.building import build_index
 from pocketquery.server.corpus import Collection
 from pocketquery.server.evaluation import DEPTH, mistyped, score_rankings
 from pocketquery.server.modeling import SentenceEncoder

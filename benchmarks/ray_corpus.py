@@ -37,12 +37,12 @@ from data_files import objects
 from quality_sets import data_folder
 
 from pocketquery import sdk
-from pocketquery.export.indexing import build_encoded_index
 from pocketquery.sdk.files import sha256_file, write_atomic
+from pocketquery.sdk.indexing.document_encoder import EncoderSource
 from pocketquery.server.corpus import split_sentences
-from pocketquery.server.corpus.shards.document_encoder import EncoderSource
 from pocketquery.server.corpus.shards.encoding import encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine, run_parts
+from pocketquery.server.corpus.shards.index_corpus import build_encoded_index
 from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
 
 TENANTS = ("a", "b", "c", "d")
@@ -149,7 +149,7 @@ def encode(shards: Path, output: Path, engine: Engine, texts: int) -> None:
             output,
             lambda: encode_corpus(
                 [shards],
-                EncoderSource(symmetric=True).open,
+                EncoderSource().open,
                 output / "encoded",
                 engine=engine,
                 show_progress_bar=True,
@@ -235,7 +235,7 @@ def local(shards: Path, output: Path, part: str, each: int) -> dict[str, Any]:
     """The shard of the killed worker once more, by the local engine: its bytes, its speed."""
     shard = sorted(shards.glob("*.jsonl"))[int(part.removeprefix("part-"))]
     start = time.perf_counter()
-    encode_corpus([shard], EncoderSource(symmetric=True).open, output / "local")
+    encode_corpus([shard], EncoderSource().open, output / "local")
     seconds = time.perf_counter() - start
     files = output / "local" / "part-000000", output / "encoded" / part
     hashes = {sha256_file(folder / "documents.parquet") for folder in files}

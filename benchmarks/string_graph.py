@@ -39,7 +39,7 @@ from pocketquery.export.string_graph.graph import (
 )
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
-from pocketquery.sdk.tokenizers.bert_unicode import REORDERED
+from pocketquery.sdk.tokenizers.bert_normalizer import REORDERED
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.corpus import Query, read_queries
 from pocketquery.server.modeling.tokenizer_file import TokenizerFile

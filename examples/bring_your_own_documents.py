@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from pocketquery import sdk
-from pocketquery.export.indexing import build_index
+from pocketquery.sdk.indexing.building import build_index
 from pocketquery.server.corpus import read_documents
 from pocketquery.server.modeling import SentenceEncoder
 

@@ -8,7 +8,6 @@ from pocketquery.sdk.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
-    from pocketquery.export.indexing import IndexReport, build_index
     from pocketquery.export.package_command import write_package
     from pocketquery.export.quantization.ranking_gate import GateData, GateReport, GateThresholds
 
@@ -19,8 +18,6 @@ __all__ = [
     "GateData",
     "GateReport",
     "GateThresholds",
-    "build_index",
-    "IndexReport",
     "write_package",
 ]
 
@@ -28,7 +25,6 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "bundle.bundling": ["export_bundle", "ExportOptions", "ExportReport"],
-        "indexing": ["build_index", "IndexReport"],
         "package_command": ["write_package"],
         "quantization.ranking_gate": ["GateData", "GateReport", "GateThresholds"],
     },

@@ -13,12 +13,8 @@ from typing import Any
 
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import DEFAULT
-from pocketquery.sdk.bundle.manifest import (
-    BUNDLE_FOLDER,
-    MANIFEST_FILE,
-    MOST_MANIFEST_BYTES,
-    SIGNATURE_FILE,
-)
+from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, MOST_MANIFEST_BYTES, SIGNATURE_FILE
+from pocketquery.sdk.bundle.writing import BUNDLE_FOLDER
 from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import check_replaceable, replace_folder

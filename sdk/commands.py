@@ -103,7 +103,7 @@ def search(subparsers: Subparsers) -> None:
         "Search an index; the query never leaves this machine.",
         """\
 examples:
-  pocketquery search --index index "what did I plant in March"
+  pocketquery search "what did I plant in March"
   pocketquery search --index index "tomatoes" -k 3 --mode lexical
   pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
   pocketquery search --bundle demo/bundle --index demo/index "sugar" \\
@@ -116,7 +116,11 @@ examples:
     add_bundle(parser)
     _add_adapter(parser)
     add_public_key(parser)
-    parser.add_argument("--index", required=True, help="the index, a folder")
+    parser.add_argument(
+        "--index",
+        metavar="FOLDER",
+        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
+    )
     add_index_public_key(parser)
     parser.add_argument("-k", type=int, default=10, help="how many hits (default: 10)")
     parser.add_argument(
@@ -173,10 +177,11 @@ def _encode(options: argparse.Namespace) -> int:
 
 def _search(options: argparse.Namespace) -> int:
     from pocketquery.sdk.index.index import open_index
+    from pocketquery.sdk.indexing.default_index import existing_default_index
 
+    place = existing_default_index() if options.index is None else options.index
     encoder = _load(options)
-    key = options.index_public_key
-    with open_index(options.index, encoder=encoder, public_key=key) as index:
+    with open_index(place, encoder=encoder, public_key=options.index_public_key) as index:
         hits = index.search(options.query, options.k, filter=options.filter, mode=options.mode)
     if options.json:
         print_json(

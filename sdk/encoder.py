@@ -23,9 +23,8 @@ from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.lazy import collection_paused
-from pocketquery.sdk.texts import check_text, check_texts
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_count, check_text, check_texts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
-from pocketquery.sdk.bundle.anonymous_file import AnonymousFile
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.onnx_model import open_session
+from pocketquery.sdk.onnx_model import AnonymousFile, open_session
 from pocketquery.sdk.validation import check_count
 
 if TYPE_CHECKING:

@@ -10,14 +10,19 @@
 
 A message reads ``steps is 0, expected a whole number from 1``. Rules check types, too: ``True`` is
 no number, text is none either, and what is not finite is out of every range.
+
+Texts are checked here, too. A text is any ``str`` that UTF-8 can hold. Empty and blank texts are
+allowed, as in sentence-transformers, and so are NUL and control characters: the tokenizer decides
+what they mean. A lone surrogate is half a character; replacing it silently would hide where it was
+cut, so it is an error that names the position.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 
@@ -27,6 +32,8 @@ __all__ = [
     "check",
     "check_count",
     "check_fields",
+    "check_text",
+    "check_texts",
     "number",
     "one_of",
     "optional",
@@ -141,6 +148,45 @@ def check_count(value: object, name: str, *, most: int | None = None) -> int:
     """
     check(name, value, whole(1, most))
     return operator.index(value)  # type: ignore[arg-type]  # the rule has looked
+
+
+def check_text(text: object, where: str = "the text") -> str:
+    """``text``, where it is a text that can be encoded.
+
+    Args:
+        text: what was given.
+        where: how to call it in an error, say "sentences[3]".
+
+    Raises:
+        InvalidInputError: not a ``str``, or with a lone surrogate.
+    """
+    if not isinstance(text, str):
+        hint = '; decode it first: data.decode("utf-8")' if isinstance(text, bytes) else ""
+        raise InvalidInputError(f"{where} is a {type(text).__name__}, expected a str{hint}")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                f"{where} has the lone surrogate U+{ord(text[error.start]):04X} at position "
+                f"{error.start}, which is half a character and no text; expected valid Unicode. "
+                'Repair it where it was cut, or drop it: text.encode("utf-8", "ignore").decode()'
+            ) from error
+    return text
+
+
+def check_texts(texts: Any) -> list[str]:
+    """``texts`` as a list, where it is a sequence of texts that can be encoded.
+
+    Raises:
+        InvalidInputError: not a sequence; or names the index of the first item that is not a text.
+    """
+    is_list = isinstance(texts, Sequence) and not isinstance(texts, bytes)
+    if not (is_list or getattr(texts, "ndim", False)):  # an array of texts has dimensions
+        raise InvalidInputError(
+            f"sentences is a {type(texts).__name__}, expected a str or a list of str"
+        )
+    return [check_text(text, f"sentences[{index}]") for index, text in enumerate(texts)]
 
 
 def _as_int(value: object) -> int | None:

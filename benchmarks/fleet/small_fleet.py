@@ -45,8 +45,8 @@ def _make(corpus: DemoCorpus, bundle: Path, index: Path, queries: Path, gate: Pa
     from pocketquery.distill import StudentConfig, TrainingConfig, distill, query_like_texts
     from pocketquery.distill.texts import unique_texts
     from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-    from pocketquery.export.indexing import build_index
     from pocketquery.export.training_step.training_step import TrainingOptions
+    from pocketquery.sdk.indexing.building import build_index
     from pocketquery.server.evaluation import encode_documents
     from pocketquery.server.modeling import SentenceEncoder
 

@@ -13,7 +13,7 @@ from pocketquery.client.store.expiry import Age, is_set
 from pocketquery.client.store.file import new_epoch
 from pocketquery.client.store.limits import StoreLimits
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = [
     "Example",

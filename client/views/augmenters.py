@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = ["AugResult", "Augmenter", "RuleAugmenter", "Strength", "check_share"]
 

@@ -17,7 +17,7 @@ from pocketquery.client.views.augmenters import RuleAugmenter, check_share
 from pocketquery.client.views.text_units import Units, cut, is_unspaced
 from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = ["SynonymTable", "Synonyms", "read_synonyms"]
 

@@ -19,7 +19,7 @@ from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = [
     "DropoutView",

@@ -16,7 +16,8 @@ from pathlib import Path
 from certificates import make_enrolment_authority, make_signing_key
 
 from pocketquery.client.store.store import QueryStore
-from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.cli import main as pocketquery
 from pocketquery.server.corpus import Query, read_queries
 from pocketquery.server.federation.live_table import report_line

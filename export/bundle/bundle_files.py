@@ -11,11 +11,12 @@ import numpy as np
 import onnx
 
 from pocketquery.export.adapter import adapter_tensors
-from pocketquery.sdk.bundle.bundle import Bundle, file_entries, pack, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import GoldenText, golden_json
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, ENCODER_FILE, GOLDEN_FILE, Manifest
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import Key, public_key_of
+from pocketquery.sdk.bundle.writing import file_entries, pack, write_bundle
 from pocketquery.sdk.doctor.verification import verify
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.files import make_folder

@@ -49,9 +49,7 @@ from pocketquery.export.training_step.training_step import (
     TrainingStep,
     build_training_step,
 )
-from pocketquery.sdk.bundle.bundle import file_entries
 from pocketquery.sdk.bundle.manifest import (
-    BUNDLE_FOLDER,
     ENCODER_FILE,
     GOLDEN_FILE,
     MANIFEST_FILE,
@@ -60,6 +58,7 @@ from pocketquery.sdk.bundle.manifest import (
     Space,
 )
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
+from pocketquery.sdk.bundle.writing import BUNDLE_FOLDER, file_entries
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import check_replaceable, real_path, sha256_bytes
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer

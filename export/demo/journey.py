@@ -21,10 +21,10 @@ from pocketquery.distill import (
 from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.demo.results import DemoResults, System
 from pocketquery.export.demo_corpus import DemoCorpus, read_demo_corpus
-from pocketquery.export.indexing import build_index
 from pocketquery.export.quantization.ranking_gate import GateData
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.documents import content
+from pocketquery.sdk.indexing.building import build_index
 from pocketquery.server.corpus import Query
 from pocketquery.server.evaluation import encode_documents, evaluate
 from pocketquery.server.modeling import SentenceEncoder

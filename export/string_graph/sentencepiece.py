@@ -22,7 +22,7 @@ from pocketquery.export.string_graph.wordpiece import (
     split_at,
     surround,
 )
-from pocketquery.sdk.tokenizers.bert_unicode import WHITESPACE
+from pocketquery.sdk.tokenizers.bert_normalizer import WHITESPACE
 from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
 from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 

@@ -26,11 +26,11 @@ import onnx
 
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.sdk.errors import UnknownModelError
-from pocketquery.sdk.tokenizers.bert_normalizer import BertNormalizer
-from pocketquery.sdk.tokenizers.bert_unicode import (
+from pocketquery.sdk.tokenizers.bert_normalizer import (
     IDEOGRAPHS,
     PUNCTUATION,
     WHITESPACE,
+    BertNormalizer,
     CharacterClass,
 )
 from pocketquery.sdk.tokenizers.wordpiece_file import WordPieceFile, read_wordpiece_file

@@ -26,7 +26,7 @@ from pocketquery.export.training_step.parity import StepAgreement, check_trainin
 from pocketquery.export.training_step.storage import FROZEN, store_frozen
 from pocketquery.export.training_step.tensors import StepTensors, check_part, divide
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import (
     ENCODER_FILE,
     TRAINING_STATE_FILE,
@@ -34,6 +34,7 @@ from pocketquery.sdk.bundle.manifest import (
 )
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import Key
+from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
 

@@ -15,18 +15,14 @@ name are ignored and never read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.arrays import NDArray
-from pocketquery.sdk.bundle.anonymous_file import AnonymousFile
 from pocketquery.sdk.bundle.manifest import (
     ADAPTER_FILE,
-    BUNDLE_FOLDER,
     ENCODER_FILE,
     MANIFEST_FILE,
     MOST_MANIFEST_BYTES,
-    SIGNATURE_FILE,
     FileEntry,
     Manifest,
 )
@@ -36,22 +32,21 @@ from pocketquery.sdk.bundle.signature import (
     check_detached,
     check_present,
     key_id,
-    public_key_of,
-    sign,
 )
-from pocketquery.sdk.bundle.storage import Storage, open_storage, pack
+from pocketquery.sdk.bundle.storage import Storage, open_storage
 from pocketquery.sdk.errors import (
     ArtifactError,
     ArtifactNotFoundError,
     CorruptArtifactError,
     InvalidInputError,
 )
-from pocketquery.sdk.files import check_replaceable, checked_path, replace_folder, sha256_bytes
+from pocketquery.sdk.files import checked_path, sha256_bytes
+from pocketquery.sdk.onnx_model import AnonymousFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Bundle", "file_entries", "write_bundle", "pack"]
+__all__ = ["Bundle"]
 
 _OTHERS = {  # artefacts that are taken for a bundle, by a file of theirs
     "delta.json": "this is a delta: pocketquery delta show checks it",
@@ -225,53 +220,3 @@ class Bundle:
         """
         checked = check_detached(self.storage, self.manifest_bytes, public_key)
         return Bundle(self.storage, self.manifest, self.manifest_bytes, checked)
-
-
-def file_entries(files: Mapping[str, bytes]) -> dict[str, FileEntry]:
-    """The manifest's ``files`` for these contents."""
-    return {name: FileEntry(sha256_bytes(data), len(data)) for name, data in files.items()}
-
-
-def write_bundle(
-    folder: Path | str,
-    manifest: Manifest,
-    files: Mapping[str, bytes],
-    *,
-    signing_key: Key | None = None,
-) -> Manifest:
-    """Write a bundle; a crash at any moment leaves the old one or the new one, whole.
-
-    Args:
-        folder: where; an existing bundle there is replaced.
-        manifest: with ``files=file_entries(files)``; ``signature_key_id`` is filled in here.
-        files: the content of every file but manifest.json and signature.
-        signing_key: an Ed25519 private key: 32 raw bytes, 64 hexadecimal digits or a PEM file.
-
-    Returns:
-        The manifest as written.
-
-    Raises:
-        InvalidInputError: ``manifest.files`` is not of ``files``, ``folder`` holds something that
-            is not a bundle, or the key is none.
-        CorruptArtifactError: a field of the manifest is out of its bounds.
-        OSError: the disk is full or not writable; ``folder`` is as it was before.
-    """
-    folder = checked_path(folder, "the bundle")
-    if dict(manifest.files) != file_entries(files):
-        raise InvalidInputError(
-            f"{folder}: the manifest's files are not the files given; "
-            "build it with files=file_entries(files)"
-        )
-    check_replaceable(folder, BUNDLE_FOLDER)
-    signer = None if signing_key is None else key_id(public_key_of(signing_key))
-    manifest = manifest._replace(signature_key_id=signer)
-    data = manifest.to_json()
-    Manifest.from_json(data)  # nothing is written that would not be read
-    signature = None if signing_key is None else sign(data, signing_key)
-    with replace_folder(folder) as temporary:
-        for name, content in files.items():
-            (temporary / name).write_bytes(content)
-        (temporary / MANIFEST_FILE).write_bytes(data)
-        if signature is not None:
-            (temporary / SIGNATURE_FILE).write_bytes(signature)
-    return manifest

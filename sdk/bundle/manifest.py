@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from pocketquery.sdk.bundle.signature import SIGNATURE_FILE
 from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 from pocketquery.sdk.fields import Fields, shortened
-from pocketquery.sdk.files import FolderKind
 
 __all__ = [
     "FORMAT",
@@ -35,7 +34,6 @@ __all__ = [
     "MOST_MANIFEST_BYTES",
     "STRING_GRAPH_FILE",
     "FileEntry",
-    "BUNDLE_FOLDER",
     "Manifest",
     "Space",
     "TokenizerSpec",
@@ -50,14 +48,6 @@ ADAPTER_FILE = "adapter.safetensors"
 TRAINING_STEP_FILE = "train_step.onnx"
 TRAINING_STATE_FILE = "train_state.safetensors"
 STRING_GRAPH_FILE = "encoder_with_tokenizer.onnx"
-BUNDLE_FOLDER = FolderKind(
-    "a bundle",
-    MANIFEST_FILE,
-    FORMAT,
-    # README.md: a model card, which the bundle does not name.
-    (MANIFEST_FILE, SIGNATURE_FILE, "*.onnx", "*.safetensors", "*.json", "*.model", "README.md"),
-)
-
 MOST_MANIFEST_BYTES = 1 << 20  # an honest one has a few thousand
 MOST_IDS = 1 << 15  # of a text
 MOST_DIMENSIONS = 1 << 14

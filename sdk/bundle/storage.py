@@ -12,12 +12,12 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from pocketquery.sdk.bundle.installed import bundles, installed_bundle, warn_of_shadow
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.files import checked_path, present_folder, write_atomic
+from pocketquery.sdk.files import checked_path, present_folder
 
 if TYPE_CHECKING:  # at run time only where a zip is
     from pathlib import Path
@@ -29,13 +29,9 @@ __all__ = [
     "FolderStorage",
     "ZipStorage",
     "open_storage",
-    "pack",
-    "pack_files",
     "read_file",
 ]
 
-# The earliest date a zip can hold: no timestamp of ours in the bytes.
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 # Where a system lacks it there are no pipes to wait for.
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -215,39 +211,3 @@ def open_storage(path: Path | str) -> Storage:
         f"{path}: found nothing there, expected a folder, a zip of one, or an installed bundle's "
         f"name: {', '.join(bundles())}"
     )
-
-
-def pack(folder: Path | str, zip_path: Path | str) -> None:
-    """Zip the files of ``folder`` without compression; the same files give the same bytes.
-
-    Weights do not compress, and stored files can be read in place. Written to a temporary file
-    and renamed.
-
-    Raises:
-        ArtifactNotFoundError: there is no such folder.
-        OSError: the disk is full or not writable; an older ``zip_path`` is as it was before.
-    """
-    folder = checked_path(folder, "the folder")
-    if not folder.is_dir():
-        raise ArtifactNotFoundError(f"{folder}: found no folder there, expected one to pack")
-    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    pack_files(files, zip_path)
-
-
-def pack_files(files: Mapping[str, bytes], zip_path: Path | str, *, mode: int = 0o666) -> None:
-    """Zip ``files`` by name as :func:`pack` does. ``mode``: as for :func:`write_atomic`. Raises
-    OSError as :func:`pack` does."""
-    write_atomic(zip_path, _zip_bytes(files), mode=mode)
-
-
-def _zip_bytes(files: Mapping[str, bytes]) -> bytes:
-    import zipfile
-
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.create_system = 3  # Unix, wherever it is packed
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, data)
-    return buffer.getvalue()

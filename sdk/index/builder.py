@@ -56,8 +56,7 @@ from pocketquery.sdk.index.segments import (
 )
 from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, Codes, quantize, unit_rows
 from pocketquery.sdk.plain_files import check_own_file, is_closed
-from pocketquery.sdk.texts import check_text
-from pocketquery.sdk.validation import check, whole
+from pocketquery.sdk.validation import check, check_text, whole
 
 __all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "as_list", "check_rows", "create_index"]
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.fields import no_constant
 from pocketquery.sdk.index.untrusted_file import Schema
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = [
     "DOCUMENT_TABLES",

@@ -26,7 +26,7 @@ import numpy as np
 
 from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = ["Condition", "compile_filter", "matching_rows"]
 

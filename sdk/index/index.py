@@ -85,7 +85,7 @@ from pocketquery.sdk.index.vectors import (
     rescored,
 )
 from pocketquery.sdk.sqlite_file import identity
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
 

@@ -14,8 +14,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.sdk.index.filters import Condition, matching_rows
 from pocketquery.sdk.index.vectors import best, unit_rows
-from pocketquery.sdk.texts import check_text
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_count, check_text
 
 __all__ = ["CheckedQuery", "Mode", "QueryEncoder", "Selection", "check_query", "encode_documents"]
 

@@ -16,8 +16,7 @@ from pocketquery.sdk.arrays import Floats, NDArray, Rows
 from pocketquery.sdk.index.documents import find_rows
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.vectors import Vectors, unit_rows
-from pocketquery.sdk.texts import check_text
-from pocketquery.sdk.validation import check_count
+from pocketquery.sdk.validation import check_count, check_text
 
 __all__ = ["StoredVectors"]
 

@@ -28,7 +28,8 @@ from pocketquery.sdk.bundle.signature import (
     public_key_of,
     sign,
 )
-from pocketquery.sdk.bundle.storage import ZipStorage, pack_files
+from pocketquery.sdk.bundle.storage import ZipStorage
+from pocketquery.sdk.bundle.writing import pack_files
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.index.contents import StoredTexts, packed_texts
 from pocketquery.sdk.index.delta_manifest import (

@@ -30,7 +30,7 @@ from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.folder import INDEX_FOLDER, INFO
 from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.source import IndexState, read_source
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = ["SliceReport", "SlicesReport", "slice_index", "slice_index_by"]
 

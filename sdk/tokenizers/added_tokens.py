@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from pocketquery.sdk.tokenizers.bert_unicode import WORD_CHARACTERS
+from pocketquery.sdk.tokenizers.bert_normalizer import WORD_CHARACTERS
 
 __all__ = ["AddedToken", "AddedTokens", "is_word_character"]
 

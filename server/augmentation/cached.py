@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pocketquery.client.views.augmenters import AugResult, Strength
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 from pocketquery.server.augmentation.variant_cache import KnownAugmenter, VariantCache
 
 __all__ = ["Cached"]

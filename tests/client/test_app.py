@@ -32,8 +32,9 @@ from pocketquery.client.store.store import QueryStore
 from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter
-from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document

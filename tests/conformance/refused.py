@@ -23,7 +23,8 @@ from pocketquery.client.training.step import LocalStep
 from pocketquery.sdk.bundle.adapter import read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.sdk.bundle.storage import ZipStorage, pack_files
+from pocketquery.sdk.bundle.storage import ZipStorage
+from pocketquery.sdk.bundle.writing import pack_files
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE, PARTS

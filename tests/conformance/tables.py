@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pocketquery.sdk.index import analysis
-from pocketquery.sdk.tokenizers import bert_unicode
+from pocketquery.sdk.tokenizers import bert_normalizer
 from pocketquery.sdk.tokenizers.added_tokens import is_word_character
 from tests.sdk.javascript_terms import characters, tokens
 
@@ -35,10 +35,10 @@ def main() -> None:
 
 def tables() -> dict[str, str]:
     """The content of each file, by name."""
-    wordpiece = {name.lower(): getattr(bert_unicode, name).ranges for name in _CLASSES}
+    wordpiece = {name.lower(): getattr(bert_normalizer, name).ranges for name in _CLASSES}
     points = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
     wordpiece["word"] = ranges(point for point in points if is_word_character(chr(point)))
-    wordpiece["lowercased"] = bert_unicode.LOWERCASED
+    wordpiece["lowercased"] = bert_normalizer.LOWERCASED
     folded = dict(tokens())
     unspaced = [point for point in points if analysis.UNSPACED.match(chr(point))]
     runs = set(unspaced)

@@ -26,10 +26,11 @@ from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions, build_graph
 from pocketquery.export.quantization import quantization
 from pocketquery.export.quantization.quantization import QuantizationOptions
-from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE, GOLDEN_FILE
+from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import (
     InvalidInputError,

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from pocketquery import sdk
-from pocketquery.export.indexing import build_index
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.indexing.building import build_index
 
 __all__ = ["K", "build_server_index", "demo_queries", "recall"]
 

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.export.indexing import build_index
 from pocketquery.export.postgres import sync_postgres
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
@@ -27,6 +26,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
+from pocketquery.sdk.indexing.building import build_index
 from tests.export.postgres_server import a_server
 from tests.export.server_index import K, recall
 

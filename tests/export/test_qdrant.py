@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.export.indexing import build_index
 from pocketquery.export.qdrant import point_id, sync_qdrant
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
@@ -29,6 +28,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
+from pocketquery.sdk.indexing.building import build_index
 from tests.export.server_index import K, recall
 
 qdrant_client = pytest.importorskip("qdrant_client", reason="needs qdrant-client (extra qdrant)")

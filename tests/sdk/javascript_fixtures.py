@@ -13,9 +13,9 @@ import numpy as np
 
 from pocketquery.sdk import load
 from pocketquery.sdk.bundle.adapter import pack_adapter
-from pocketquery.sdk.bundle.bundle import pack, write_bundle
 from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
+from pocketquery.sdk.bundle.writing import pack, write_bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 from tests.sdk.multilingual_model import made_up_texts, train_model

@@ -8,9 +8,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from pocketquery.sdk.tokenizers import bert_unicode
+from pocketquery.sdk.tokenizers import bert_normalizer
 from pocketquery.sdk.tokenizers.added_tokens import is_word_character
-from pocketquery.sdk.tokenizers.bert_unicode import CharacterClass
+from pocketquery.sdk.tokenizers.bert_normalizer import CharacterClass
 from tests.sdk.javascript_terms import runs
 
 TARGET = Path(__file__).parents[2] / "sdk" / "js" / "src" / "tokenizer" / "unicode_tables.ts"
@@ -30,12 +30,12 @@ def tables() -> str:
     """The content of the file."""
     parts = [
         "/** How the `tokenizers` library classes Unicode's characters. Generated from\n"
-        " * sdk/tokenizers/bert_unicode.py by tests/sdk/javascript_tables.py: "
+        " * sdk/tokenizers/bert_normalizer.py by tests/sdk/javascript_tables.py: "
         "change it there. */\n\n"
         'import { CharacterClass } from "./character_class.js";\n'
     ]
     for name, meaning in _CLASSES.items():
-        found = getattr(bert_unicode, name)
+        found = getattr(bert_normalizer, name)
         assert isinstance(found, CharacterClass)
         parts.append(_character_class(name, meaning, found.ranges))
     parts.append(_character_class("WORD_CHARACTERS", "Characters of words.", _word_ranges()))
@@ -53,7 +53,7 @@ def _lowercased() -> list[tuple[int, int]]:
     """Letters with their small letters, where those are single characters."""
     young = {
         int(capital, 16): int(small, 16)
-        for capital, small in (pair.split(">") for pair in bert_unicode.LOWERCASED.split())
+        for capital, small in (pair.split(">") for pair in bert_normalizer.LOWERCASED.split())
     }
     old = {point: chr(point).lower() for point in range(128, 0x110000)}
     known = {point: ord(small) for point, small in old.items() if len(small) == 1}

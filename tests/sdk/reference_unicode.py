@@ -59,7 +59,7 @@ def _reordered(marks: set[int], decomposed: set[int]) -> set[int]:
 
 
 def reference_tables() -> dict[str, str]:
-    """The tables of ``sdk/tokenizers/bert_unicode.py``, by name."""
+    """The tables of ``sdk/tokenizers/bert_normalizer.py``, by name."""
     cleaned = _each(_normalizer(clean_text=True).normalize_str)
     stripped = _each(_normalizer(strip_accents=True).normalize_str)
     lowered = _each(_normalizer(lowercase=True).normalize_str)

@@ -21,7 +21,7 @@ from pocketquery.sdk.bundle.adapter import write_adapter
 from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import key_id
-from pocketquery.sdk.bundle.storage import pack_files
+from pocketquery.sdk.bundle.writing import pack_files
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.commands import SUMMARIES
 from tests.sdk.tiny_bundle import (

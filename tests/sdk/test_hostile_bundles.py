@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import pack_adapter
-from pocketquery.sdk.bundle.bundle import file_entries
+from pocketquery.sdk.bundle.writing import file_entries
 from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError
 from tests.sdk.hostile_bundles import MOST_BYTES, broken_bundle, broken_release, outcome
 from tests.sdk.tiny_bundle import golden_ids, tiny_files, tiny_manifest, trained_adapter

@@ -11,8 +11,9 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import pack_adapter, read_adapter
-from pocketquery.sdk.bundle.bundle import Bundle, pack
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
+from pocketquery.sdk.bundle.writing import pack
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from tests.sdk.tiny_bundle import PRIVATE, PUBLIC, trained_adapter, write_tiny_bundle

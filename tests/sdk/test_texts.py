@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.texts import check_text, check_texts
+from pocketquery.sdk.validation import check_text, check_texts
 
 
 @given(st.text())

@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.sdk.bundle.bundle import file_entries, write_bundle
 from pocketquery.sdk.bundle.manifest import (
     ADAPTER_FILE,
     ENCODER_FILE,
@@ -32,6 +31,7 @@ from pocketquery.sdk.bundle.manifest import (
     TokenizerSpec,
 )
 from pocketquery.sdk.bundle.safetensors import serialize
+from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pocketquery.client.views.augmenters import AugResult, Strength
-from pocketquery.sdk.texts import check_text
+from pocketquery.sdk.validation import check_text
 
 __all__ = ["ModelAugmenter"]
 

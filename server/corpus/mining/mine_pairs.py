@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.indexing.options import add_engine
 from pocketquery.server.corpus.mining.inputs import add_inputs, named_input
 from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, write_store
-from pocketquery.server.corpus.shards.options import add_engine
 
 if TYPE_CHECKING:
     from pocketquery.server.corpus.groups import Group

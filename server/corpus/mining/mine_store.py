@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from pocketquery.sdk.indexing.options import add_engine
 from pocketquery.server.corpus.mining.inputs import add_inputs, named_input
 from pocketquery.server.corpus.mining.outputs import add_memory, add_mode, add_output, write_store
-from pocketquery.server.corpus.shards.options import add_engine
 
 __all__ = ["add_store"]
 

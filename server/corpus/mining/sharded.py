@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from pocketquery.sdk.indexing.options import print_skipped
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.corpus.mining.inputs import named_groups, named_input, named_reading
 from pocketquery.server.corpus.readers.reading import ReadOptions, read_numbered
-from pocketquery.server.corpus.shards.engine import run_parts
+from pocketquery.server.corpus.shards.engine import chosen_engine, run_parts
 from pocketquery.server.corpus.shards.listing import list_shards
-from pocketquery.server.corpus.shards.options import chosen_engine, print_skipped
 from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text_store import TextStore
@@ -62,7 +62,7 @@ def mined_groups(
 
     Args:
         arguments: of :func:`~pocketquery.server.corpus.mining.inputs.add_inputs` and
-            :func:`~pocketquery.server.corpus.shards.options.add_engine`.
+            :func:`~pocketquery.sdk.indexing.options.add_engine`.
         output: what is written of them.
         mine: from groups to groups, one after the other; workers get it pickled.
         made: the kind that it makes.

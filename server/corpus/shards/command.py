@@ -9,14 +9,14 @@ import sys
 from typing import Any
 
 from pocketquery.sdk.commands import add_command
-from pocketquery.server.corpus.shards.options import (
+from pocketquery.sdk.indexing.options import (
     add_encoder,
     add_engine,
     add_passages,
     chosen_encoder,
-    chosen_engine,
     print_skipped,
 )
+from pocketquery.server.corpus.shards.engine import chosen_engine
 
 __all__ = ["encode_corpus_command"]
 
@@ -59,12 +59,13 @@ def encode_corpus_command(subparsers: Any) -> None:
 
 def _encode_corpus(arguments: argparse.Namespace) -> int:
     from pocketquery.server.corpus.shards.encoding import encode_corpus
+    from pocketquery.server.corpus.shards.teacher_encoder import absolute_source
 
     skipped = list[tuple[str, str]]()
     try:
         report = encode_corpus(
             arguments.corpus,
-            chosen_encoder(arguments).absolute().open,
+            absolute_source(chosen_encoder(arguments)).open,
             arguments.output,
             batch_size=arguments.batch_size,
             engine=chosen_engine(arguments),

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +33,11 @@ from pocketquery.sdk.files import (
     sha256_file,
 )
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
-from pocketquery.sdk.index.documents import Document, content
-from pocketquery.sdk.index.vectors import unit_rows
+from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.indexing.building import encode_documents
+from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.plain_files import is_private, local_places
 from pocketquery.server.corpus.readers.documents import Place, read_documents
-from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 from pocketquery.server.corpus.shards.engine import Engine, run_parts
 from pocketquery.server.corpus.shards.listing import OnSkipped, list_shards
 from pocketquery.server.corpus.shards.parts import ShardPart, finish_parts, open_parts
@@ -50,7 +49,6 @@ __all__ = [
     "EncodedCorpus",
     "EncodingReport",
     "encode_corpus",
-    "encode_documents",
     "encoded_parts",
 ]
 
@@ -194,7 +192,7 @@ class EncodedCorpus:
 class _Encoding:
     """The work: a shard's documents and their vectors, as a table."""
 
-    open_encoder: Callable[[], OpenedEncoder]
+    open_encoder: Callable[[], DocumentEncoder]
     batch_size: int
     passages: bool
 
@@ -203,7 +201,7 @@ class _Encoding:
         table = VectorTable(encoder.space_id, encoder.dimension, texts=True, extra="shards")
         return lambda part: self._make(part, encoder, table)
 
-    def _make(self, part: ShardPart, encoder: OpenedEncoder, table: VectorTable) -> None:
+    def _make(self, part: ShardPart, encoder: DocumentEncoder, table: VectorTable) -> None:
         counts = TextCounts()
         read = read_documents(part.source)
         documents = screened(read, encoder, counts, passages=self.passages)
@@ -216,7 +214,7 @@ class _Encoding:
 
 def encode_corpus(
     corpus: Sequence[Path | str],
-    open_encoder: Callable[[], OpenedEncoder],
+    open_encoder: Callable[[], DocumentEncoder],
     output: Path | str,
     *,
     batch_size: int = 64,
@@ -269,7 +267,7 @@ def encode_corpus(
 @contextlib.contextmanager
 def encoded_parts(
     corpus: Sequence[Path | str],
-    open_encoder: Callable[[], OpenedEncoder],
+    open_encoder: Callable[[], DocumentEncoder],
     output: Path | str,
     *,
     batch_size: int = 64,
@@ -323,7 +321,7 @@ def encoded_parts(
 
 
 def _seal(
-    folder: Path, parts: Sequence[ShardPart], encoder: OpenedEncoder
+    folder: Path, parts: Sequence[ShardPart], encoder: DocumentEncoder
 ) -> tuple[int, TextCounts]:
     """Write the manifest; how many documents there are, and what was met among them."""
     import pyarrow.parquet
@@ -352,37 +350,3 @@ def _seal(
     }
     finish_parts(folder, parts, INFO, json.dumps(fields, indent=1) + "\n")
     return sum(counts), texts
-
-
-def encode_documents(
-    documents: Sequence[Document],
-    encode: Callable[[list[str]], NDArray[Any]],
-    batch_size: int,
-    done: Callable[[int], object] = lambda count: None,
-) -> NDArray[Any]:
-    """Vectors of ``documents``, (n, dimension), in their order.
-
-    Args:
-        documents: some hundred; they are encoded in the order of their lengths.
-        encode: texts to float (n, dimension).
-        batch_size: texts a call of it.
-        done: told how many after each.
-
-    Raises:
-        InvalidInputError: it gave another number of vectors, or one without a direction, for which
-            no index has a place.
-    """
-    texts = [content(document) for document in documents]
-    order = np.argsort([len(text) for text in texts], kind="stable")
-    parts = []
-    for start in range(0, len(texts), batch_size):
-        batch = [texts[position] for position in order[start : start + batch_size]]
-        vectors = np.asarray(encode(batch))
-        if len(vectors) != len(batch):
-            raise InvalidInputError(
-                f"the encoder gave {len(vectors)} vectors for {len(batch)} texts"
-            )
-        unit_rows(vectors, vectors.shape[-1], "the encoder's vectors")
-        parts.append(vectors)
-        done(len(batch))
-    return np.concatenate(parts)[np.argsort(order)]

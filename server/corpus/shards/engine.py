@@ -6,6 +6,7 @@ bytes, whatever the order and however often it was killed.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
@@ -14,7 +15,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus.shards.parts import ShardPart
 
-__all__ = ["Engine", "EngineName", "Work", "run_parts"]
+__all__ = ["Engine", "EngineName", "Work", "chosen_engine", "run_parts"]
 
 EngineName: TypeAlias = Literal["local", "ray"]
 
@@ -52,6 +53,20 @@ class Engine:
             raise InvalidInputError(
                 "workers and address are the Ray engine's; name it, or leave them out"
             )
+
+
+def chosen_engine(arguments: argparse.Namespace) -> Engine | None:
+    """The engine that the options of :func:`~pocketquery.sdk.indexing.options.add_engine` name;
+    None where they name none.
+
+    Raises:
+        InvalidInputError: options that do not go together.
+    """
+    if arguments.engine is None:
+        if arguments.workers is not None or arguments.ray_address is not None:
+            raise InvalidInputError("--workers and --ray-address go with --engine ray")
+        return None
+    return Engine(arguments.engine, arguments.workers, arguments.ray_address)
 
 
 def run_parts(

@@ -12,9 +12,9 @@ from itertools import islice
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.sdk.index.analysis import has_word
 from pocketquery.sdk.index.documents import Document, check_document, content
+from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.text_folders.outline import Paragraph
 from pocketquery.sdk.text_folders.passages import cut_passages
-from pocketquery.server.corpus.shards.document_encoder import OpenedEncoder
 
 __all__ = ["TextCounts", "no_documents", "screened"]
 
@@ -81,7 +81,7 @@ def no_documents(counts: TextCounts) -> CorpusError:
 
 
 def screened(
-    documents: Iterable[Document], encoder: OpenedEncoder, counts: TextCounts, *, passages: bool
+    documents: Iterable[Document], encoder: DocumentEncoder, counts: TextCounts, *, passages: bool
 ) -> Iterator[Document]:
     """Yield the documents that have a word, in their order.
 
@@ -114,7 +114,7 @@ def screened(
             yield from cut
 
 
-def _are_longer(documents: Sequence[Document], encoder: OpenedEncoder) -> list[bool]:
+def _are_longer(documents: Sequence[Document], encoder: DocumentEncoder) -> list[bool]:
     """Whether each is longer than the encoder reads: without its last character it would be read
     as the same tokens."""
     texts = [content(document) for document in documents]
@@ -126,7 +126,7 @@ def _are_longer(documents: Sequence[Document], encoder: OpenedEncoder) -> list[b
     return [n in shorter and shorter[n] == ids[n] for n in range(len(texts))]
 
 
-def _cut(document: Document, encoder: OpenedEncoder) -> list[Document]:
+def _cut(document: Document, encoder: DocumentEncoder) -> list[Document]:
     """The passages of a document; those that are still too long are cut anew, to fewer words."""
     title, rest = _short_title(document.metadata.get("title"), encoder)
 
@@ -148,7 +148,7 @@ def _cut(document: Document, encoder: OpenedEncoder) -> list[Document]:
     return [passage(text, part) for part, text in enumerate(texts, start=1)]
 
 
-def _short_title(title: object, encoder: OpenedEncoder) -> tuple[str, str]:
+def _short_title(title: object, encoder: DocumentEncoder) -> tuple[str, str]:
     """A title that leaves half of what is read to the text, for every passage begins with it; and
     what was cut off, which is read as text."""
     if not isinstance(title, str):

@@ -25,10 +25,11 @@ from pocketquery.client.gateway.connection import GatewayConnection
 from pocketquery.client.gateway.participation import RELEASE, Participation
 from pocketquery.sdk import load
 from pocketquery.sdk.bundle.adapter import pack_adapter
-from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.lineage import pack_lineage
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.statement import Statement, StatementKey, Target
+from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.files import sha256_bytes
 from tests.client.gateway.test_join_command import Stopped, parsed
 from tests.client.private.test_transport import supernode

@@ -16,9 +16,10 @@ from pocketquery import sdk
 from pocketquery.client.training.batches import padded
 from pocketquery.client.training.step import Hyperparameters, LocalStep, StepBatch
 from pocketquery.client.training.step_description import METADATA_KEY
-from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ADAPTER_FILE, TRAINING_STATE_FILE, TRAINING_STEP_FILE
 from pocketquery.sdk.bundle.safetensors import parse, serialize
+from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,

@@ -26,12 +26,12 @@ from pocketquery.distill.adaptation import student_adaptation
 from pocketquery.distill.adaptation.command import adapt_student as adapt_student_command
 from pocketquery.distill.adaptation.student_adaptation import _targets
 from pocketquery.distill.training import interpolate
-from pocketquery.export.indexing import build_index
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import open_index
+from pocketquery.sdk.indexing.building import build_index
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from tests.kills import killed_process
 from tests.tiny_models import bert_teacher, sentences

@@ -22,7 +22,7 @@ from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.string_graph.sentencepiece import add_sentencepiece
 from pocketquery.export.string_graph.wordpiece import EXTENSIONS, add_wordpiece
 from pocketquery.sdk.errors import UnknownModelError
-from pocketquery.sdk.tokenizers.bert_unicode import REORDERED
+from pocketquery.sdk.tokenizers.bert_normalizer import REORDERED
 from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 from pocketquery.server.corpus import read_queries
 from tests.sdk.diverse_text import (

@@ -29,10 +29,11 @@ from pocketquery.export.training_step.training_step import (
     build_training_step,
     write_training_step,
 )
-from pocketquery.sdk.bundle.bundle import Bundle, file_entries, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
 from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
 from tests.export.training_bundle import bundle_adapter, tiny_student, tiny_training_bundle

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle.anonymous_file import AnonymousFile
-from pocketquery.sdk.bundle.bundle import Bundle, pack
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.writing import pack
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
+from pocketquery.sdk.onnx_model import AnonymousFile
 from tests.sdk.tiny_bundle import tiny_files, trained_adapter, write_tiny_bundle
 
 TEXT = "how do plants make sugar"

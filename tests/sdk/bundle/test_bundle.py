@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from pocketquery.sdk.bundle.bundle import Bundle, file_entries, pack, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
+from pocketquery.sdk.bundle.writing import file_entries, pack, write_bundle
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -255,7 +256,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.sdk.tiny_bundle import tiny_files, tiny_manifest
-from pocketquery.sdk.bundle.bundle import write_bundle
+from pocketquery.sdk.bundle.writing import write_bundle
 files = tiny_files()
 manifests = [tiny_manifest(files, name=f"version {n}") for n in range(2)]
 print("ready", flush=True)

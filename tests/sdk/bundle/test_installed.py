@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle.bundle import Bundle, pack
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE, installed_bundle
+from pocketquery.sdk.bundle.writing import pack
 from pocketquery.sdk.errors import ArtifactNotFoundError, PocketQueryWarning, SignatureError
 from tests.sdk.tiny_bundle import write_tiny_bundle
 

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pocketquery.sdk.bundle.storage import FolderStorage, ZipStorage, open_storage, pack
+from pocketquery.sdk.bundle.storage import FolderStorage, ZipStorage, open_storage
+from pocketquery.sdk.bundle.writing import pack
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
 
 

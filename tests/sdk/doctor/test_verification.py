@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle.bundle import pack, write_bundle
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
+from pocketquery.sdk.bundle.writing import pack, write_bundle
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,

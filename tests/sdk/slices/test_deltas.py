@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle.storage import ZipStorage, pack_files
+from pocketquery.sdk.bundle.storage import ZipStorage
+from pocketquery.sdk.bundle.writing import pack_files
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     ArtifactError,

@@ -1,5 +1,5 @@
 /** How the `tokenizers` library classes Unicode's characters. Generated from
- * sdk/tokenizers/bert_unicode.py by tests/sdk/javascript_tables.py: change it there. */
+ * sdk/tokenizers/bert_normalizer.py by tests/sdk/javascript_tables.py: change it there. */
 
 import { CharacterClass } from "./character_class.js";
 

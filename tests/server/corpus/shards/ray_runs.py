@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import PocketQueryError
-from pocketquery.server.corpus.shards.document_encoder import EncoderSource, OpenedEncoder
+from pocketquery.sdk.indexing.document_encoder import DocumentEncoder, EncoderSource
 from pocketquery.server.corpus.shards.encoding import encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine
 
@@ -29,8 +29,8 @@ class Spoilt:
     marker: Path
     wait: bool = False
 
-    def __call__(self) -> OpenedEncoder:
-        plain = EncoderSource(symmetric=True).open()
+    def __call__(self) -> DocumentEncoder:
+        plain = EncoderSource().open()
         calls = 0
 
         def encode(texts: list[str]) -> NDArray[Any]:
@@ -49,8 +49,8 @@ class Spoilt:
 def main(mode: str, corpus: str, output: Path) -> None:
     """Encode on Ray; print the result."""
     marker = output.with_name(f"{output.name}.spoilt")
-    encoders: dict[str, Callable[[], OpenedEncoder]] = {
-        "plain": EncoderSource(symmetric=True).open,
+    encoders: dict[str, Callable[[], DocumentEncoder]] = {
+        "plain": EncoderSource().open,
         "killed": Spoilt(marker),
         "waits": Spoilt(marker, wait=True),
     }

@@ -22,8 +22,6 @@ import pytest
 from numpy.typing import NDArray
 
 from pocketquery import sdk
-from pocketquery.export.index_command import index
-from pocketquery.export.indexing import build_encoded_index, build_index
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     ArtifactError,
@@ -36,13 +34,17 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.files import hold_folder, let_go, publish_folder
 from pocketquery.sdk.index.documents import content
+from pocketquery.sdk.indexing.building import build_index
+from pocketquery.sdk.indexing.command import index
+from pocketquery.sdk.indexing.document_encoder import DocumentEncoder, EncoderSource
 from pocketquery.server.corpus import read_documents
 from pocketquery.server.corpus.shards import encoding
-from pocketquery.server.corpus.shards.document_encoder import EncoderSource, OpenedEncoder
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
 from pocketquery.server.corpus.shards.engine import Engine
+from pocketquery.server.corpus.shards.index_corpus import build_encoded_index
 from pocketquery.server.corpus.shards.listing import fingerprint, list_shards
 from pocketquery.server.corpus.shards.parts import open_parts
+from pocketquery.server.corpus.shards.teacher_encoder import absolute_source
 from tests.kills import by_fork, killed
 from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.corpus.shards.small_corpus import bytes_of, documents, write_shards
@@ -61,15 +63,15 @@ def vectors(texts: list[str]) -> NDArray[Any]:
     return np.array(rows, np.float32)
 
 
-def toy() -> OpenedEncoder:
+def toy() -> DocumentEncoder:
     return encoder_of(vectors, name="toy 1")
 
 
 def encoder_of(
     encode: Callable[[list[str]], NDArray[Any]], *, space_id: str = "space-toy", name: str = ""
-) -> OpenedEncoder:
+) -> DocumentEncoder:
     """One that reads the first 100 characters."""
-    return OpenedEncoder(
+    return DocumentEncoder(
         space_id, 8, encode, lambda texts: [[*map(ord, one[:100])] for one in texts], 100, name
     )
 
@@ -382,12 +384,10 @@ def test_another_bundle_of_the_same_name_and_version_begins_anew(tmp_path: Path)
     corpus = write_shards(tmp_path / "corpus", (5, 5))
     (corpus / "1.jsonl").write_text("nonsense")
     with pytest.raises(CorpusError):
-        encode_corpus(
-            [corpus], EncoderSource(symmetric=True, bundle=str(first)).open, tmp_path / "out"
-        )
+        encode_corpus([corpus], EncoderSource(bundle=str(first)).open, tmp_path / "out")
     shutil.copyfile(corpus / "0.jsonl", corpus / "1.jsonl")
     for place in ("out", "fresh"):
-        source = EncoderSource(symmetric=True, bundle=str(second))
+        source = EncoderSource(bundle=str(second))
         encode_corpus([corpus], source.open, tmp_path / place)
     assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "fresh")
 
@@ -432,7 +432,7 @@ def test_what_a_server_refuses_or_cuts_is_named(tmp_path: Path) -> None:
 def test_a_killed_run_goes_on_with_the_next_shard(tmp_path: Path) -> None:
     corpus = write_shards(tmp_path / "corpus", (20, 20, 20))
 
-    def dying() -> OpenedEncoder:
+    def dying() -> DocumentEncoder:
         def encode(texts: list[str]) -> NDArray[Any]:
             if len(CALLS) == 1:
                 os.kill(os.getpid(), 9)
@@ -563,7 +563,7 @@ def test_what_ray_data_ends_with_is_an_error_of_ours(
 
 def test_the_light_encoder_searches_what_it_encoded(tmp_path: Path) -> None:
     corpus = write_shards(tmp_path / "corpus", (30,))
-    encode_corpus([corpus], EncoderSource(symmetric=True).absolute().open, tmp_path / "out")
+    encode_corpus([corpus], absolute_source(EncoderSource()).open, tmp_path / "out")
     build_encoded_index(tmp_path / "out", tmp_path / "index")
     with sdk.open_index(tmp_path / "index", encoder=sdk.load()) as index:
         assert "railway" in index.search("a king's railway")[0].metadata["title"]
@@ -575,6 +575,6 @@ def test_the_demo_teacher_is_no_folder_of_that_name(
     monkeypatch.chdir(tmp_path)
     for name in ("demo", "teacher"):  # `pocketquery demo` leaves the first
         (tmp_path / name).mkdir()
-    assert EncoderSource().absolute() == EncoderSource()
-    assert EncoderSource("./demo").absolute().teacher == str(tmp_path / "demo")
-    assert EncoderSource("teacher").absolute().teacher == str(tmp_path / "teacher")
+    assert absolute_source(EncoderSource()) == EncoderSource()
+    assert absolute_source(EncoderSource("./demo")).teacher == str(tmp_path / "demo")
+    assert absolute_source(EncoderSource("teacher")).teacher == str(tmp_path / "teacher")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.export.indexing import build_encoded_index
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.server.corpus import read_documents
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
+from pocketquery.server.corpus.shards.index_corpus import build_encoded_index
 from tests.server.corpus.shards.test_encoding import toy
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.server.corpus.shards.document_encoder import EncoderSource
+from pocketquery.sdk.indexing.document_encoder import EncoderSource
 from pocketquery.server.corpus.shards.encoding import encode_corpus
 from tests.ray_start import ray_environment
 from tests.server.corpus.shards.small_corpus import bytes_of, write_shards
@@ -35,7 +35,7 @@ def run(mode: str, corpus: Path, output: Path) -> str:
 
 
 def local(corpus: Path, output: Path) -> dict[str, bytes]:
-    encode_corpus([corpus], EncoderSource(symmetric=True).open, output, batch_size=16)
+    encode_corpus([corpus], EncoderSource().open, output, batch_size=16)
     return bytes_of(output)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from pocketquery import sdk
-from pocketquery.sdk.bundle.bundle import Bundle, write_bundle
+from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from pocketquery.server.federation.simulation.command import simulate
 from tests.sdk.tiny_bundle import write_tiny_bundle

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.export.indexing import IndexReport, build_index
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.sdk.index.index import open_index, verify_index
+from pocketquery.sdk.indexing.building import IndexReport, build_index
 from pocketquery.sdk.slices.slicing import slice_index
 from tests.sdk.small_index import DIMENSION, SPACE, WordEncoder, make_documents
 

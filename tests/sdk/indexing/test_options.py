@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketquery.server.corpus.shards.options import print_skipped
+from pocketquery.sdk.indexing.options import print_skipped
 
 
 def test_many_files_of_one_reason_hide_no_other(capsys: pytest.CaptureFixture[str]) -> None:

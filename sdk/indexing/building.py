@@ -1,7 +1,5 @@
 """Documents to an index: encoded batch by batch, committed as they come, published at the end.
 
-A corpus that is encoded already (``encode-corpus``) goes the same way, with its vectors beside it.
-
 A build that is killed and started again with the same documents in the same order continues: what
 was committed is compared with what comes, and kept as far as both are equal. Since the space id
 names the encoder's weights, equal documents have equal vectors.
@@ -18,16 +16,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, IndexBuilder, create_index
-from pocketquery.sdk.index.documents import Document, check_document, metadata_text
+from pocketquery.sdk.index.documents import Document, check_document, content, metadata_text
+from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.progress import Progress
-from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_documents
 
-__all__ = ["IndexReport", "build_encoded_index", "build_index"]
+__all__ = ["IndexReport", "build_index", "build_index_of_rows", "encode_documents"]
 
 _Row: TypeAlias = tuple[Document, Any]  # and its vector, where there is one already
 
@@ -101,7 +99,7 @@ def build_index(
     def encoded(chunk: Sequence[Document], _: Sequence[object], bar: Progress) -> NDArray[Any]:
         return encode_documents(chunk, encode, batch_size, bar.update)
 
-    return _build(
+    return build_index_of_rows(
         ((document, None) for document in documents),
         encoded,
         output,
@@ -115,51 +113,41 @@ def build_index(
     )
 
 
-def build_encoded_index(
-    corpus: Path | str,
-    output: Path | str,
-    *,
-    shards: Sequence[str] = (),
-    show_progress_bar: bool = False,
-    signing_key: Key | None = None,
-) -> IndexReport:
-    """Build an index at ``output`` of a corpus that ``encode_corpus`` encoded.
-
-    Its bytes are those of :func:`build_index` where the vectors are.
+def encode_documents(
+    documents: Sequence[Document],
+    encode: Callable[[list[str]], NDArray[Any]],
+    batch_size: int,
+    done: Callable[[int], object] = lambda count: None,
+) -> NDArray[Any]:
+    """Vectors of ``documents``, (n, dimension), in their order.
 
     Args:
-        corpus: the encoded corpus's folder.
-        output: as for :func:`build_index`.
-        shards: what its parts were made of, where it is known, for errors.
-        show_progress_bar: as there.
-        signing_key: as there.
+        documents: some hundred; they are encoded in the order of their lengths.
+        encode: texts to float (n, dimension).
+        batch_size: texts a call of it.
+        done: told how many after each.
 
     Raises:
-        ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: the encoded corpus
-            cannot be used.
-        CorpusError, InvalidInputError, ArtifactError: as :func:`build_index` does.
+        InvalidInputError: it gave another number of vectors, or one without a direction, for which
+            no index has a place.
     """
-    encoded = EncodedCorpus.open(corpus)
-
-    def stored(_: Sequence[Document], vectors: Sequence[Any], bar: Progress) -> NDArray[Any]:
-        bar.update(len(vectors))
-        return np.stack(vectors)
-
-    return _build(
-        encoded.rows(shards),
-        stored,
-        output,
-        encoded.documents,
-        show_progress_bar=show_progress_bar,
-        space_id=encoded.space_id,
-        dimension=encoded.dimension,
-        encoded_by=encoded.encoded_by,
-        encoder_digest=encoded.sha256,
-        signing_key=signing_key,
-    )
+    texts = [content(document) for document in documents]
+    order = np.argsort([len(text) for text in texts], kind="stable")
+    parts = []
+    for start in range(0, len(texts), batch_size):
+        batch = [texts[position] for position in order[start : start + batch_size]]
+        vectors = np.asarray(encode(batch))
+        if len(vectors) != len(batch):
+            raise InvalidInputError(
+                f"the encoder gave {len(vectors)} vectors for {len(batch)} texts"
+            )
+        unit_rows(vectors, vectors.shape[-1], "the encoder's vectors")
+        parts.append(vectors)
+        done(len(batch))
+    return np.concatenate(parts)[np.argsort(order)]
 
 
-def _build(
+def build_index_of_rows(
     rows: Iterable[_Row],
     vectors_of: Callable[[Sequence[Document], Sequence[Any], Progress], NDArray[Any]],
     output: Path | str,
@@ -172,6 +160,21 @@ def _build(
     encoder_digest: str,
     signing_key: Key | None,
 ) -> IndexReport:
+    """Build an index of documents, some of which may have a vector already.
+
+    Args:
+        rows: each document, and its vector or None.
+        vectors_of: the vectors of some documents, float (n, dimension), from these, the vectors
+            that came with them and the bar to move on.
+        output: as for :func:`build_index`, like the following; errors as there.
+        total: how many rows come; None where nobody knows.
+        show_progress_bar: likewise.
+        space_id: likewise.
+        dimension: likewise.
+        encoded_by: likewise.
+        encoder_digest: likewise.
+        signing_key: likewise.
+    """
     start = time.perf_counter()
     with create_index(
         output,

@@ -1,0 +1,1 @@
+"""From documents to an index: read a folder, encode its passages, build."""

@@ -1,0 +1,74 @@
+"""The index that ``pocketquery index FOLDER`` builds and ``pocketquery search`` finds, where
+neither names a place.
+
+It is ``$POCKETQUERY_INDEX`` where that is set, else ``pocketquery/index`` in the data folder of the
+user: ``$XDG_DATA_HOME`` or ``~/.local/share``, on macOS ``~/Library/Application Support``, on
+Windows ``%LOCALAPPDATA%``. There is one. The file ``index.source`` beside it names the folder of
+texts it was built of, and an index of another folder never takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.files import checked_path, is_present, make_folder, real_path, write_atomic
+
+__all__ = ["INDEX_VARIABLE", "claim_default_index", "default_index", "existing_default_index"]
+
+INDEX_VARIABLE = "POCKETQUERY_INDEX"
+"""Of the environment: the index that is built and searched where none is named."""
+
+_DATA_FOLDERS = {
+    "darwin": ("", "~/Library/Application Support"),
+    "win32": ("LOCALAPPDATA", "~/AppData/Local"),
+}
+_OTHER_SYSTEMS = ("XDG_DATA_HOME", "~/.local/share")
+
+
+def default_index() -> Path:
+    """Where the default index is, or would be."""
+    if named := os.environ.get(INDEX_VARIABLE):
+        return Path(named)
+    variable, usual = _DATA_FOLDERS.get(sys.platform, _OTHER_SYSTEMS)
+    data = Path(os.environ.get(variable, "") if variable else "")
+    return (data if data.is_absolute() else Path(usual).expanduser()) / "pocketquery" / "index"
+
+
+def existing_default_index() -> Path:
+    """The default index.
+
+    Raises:
+        ArtifactNotFoundError: nobody has built it yet.
+    """
+    place = default_index()
+    if not is_present(place):
+        raise ArtifactNotFoundError(
+            f"there is no index at {place} yet; build it with: pocketquery index FOLDER. Or name "
+            "another index with --index"
+        )
+    return place
+
+
+def claim_default_index(folder: str) -> Path:
+    """Where to build the default index of the texts in ``folder``; notes that it is of them.
+
+    Raises:
+        InvalidInputError: there is a default index of another folder, or of nobody knows what.
+        WriteError: the user's data folder cannot be written.
+    """
+    source = str(real_path(checked_path(folder, "the folder of texts")))
+    place = default_index()
+    note = place.with_name(f"{place.name}.source")
+    known = note.read_text("utf-8").strip() if note.is_file() else ""
+    if is_present(place) and known != source:
+        raise InvalidInputError(
+            f"the index at {place} is of {known or 'an unknown folder'}, not of {source}; it would "
+            "be replaced. Name another place with --output, or remove it"
+        )
+    if known != source:
+        make_folder(place.parent, 0o700)
+        write_atomic(note, source + "\n", mode=0o600)
+    return place
