@@ -94,8 +94,8 @@ def run_page(name: str, folder: Path, *, slow: bool = False) -> None:
             assert block.printed in (None, printed), block.heading
 
 
-@before("README.md", "--documents notes/")
-@before("encoders.md", "--documents notes/")
+@before("README.md", "index ~/notes")
+@before("encoders.md", "index notes/")
 def write_notes(desk: Desk) -> None:
     folder = desk.folder / "notes"
     folder.mkdir()

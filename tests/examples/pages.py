@@ -95,6 +95,9 @@ def blocks(name: str, *, slow: bool = False) -> list[Block]:
     return [block for block in all_blocks(page) if block.runs and (slow or not block.way)]
 
 
+_CHOICES = ("POCKETQUERY_BUNDLE", "POCKETQUERY_INDEX", "POCKETQUERY_PUBLIC_KEY")  # the reader's own
+
+
 def run(block: Block, folder: Path, more: Mapping[str, str] | None = None) -> str:
     """What the block prints, run in ``folder`` as where the adapters were copied to.
 
@@ -107,7 +110,7 @@ def run(block: Block, folder: Path, more: Mapping[str, str] | None = None) -> st
     path = [str(folder / "installed"), str(ADAPTERS), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HOME": str(folder)}
     environment |= {"PYTHONPATH": os.pathsep.join(path), **(more or {})}
-    for name in ("POCKETQUERY_BUNDLE", "POCKETQUERY_PUBLIC_KEY"):
+    for name in (*_CHOICES, "XDG_DATA_HOME"):
         environment.pop(name, None)
     command = [sys.executable, "-c", block.code]
     if block.language == "sh":

@@ -1,6 +1,6 @@
 """What the `tokenizers` library does to every code point, asked of the library itself.
 
-``python tests/sdk/reference_unicode.py`` prints the tables of ``bert_unicode.py`` anew.
+``python tests/sdk/reference_unicode.py`` prints the tables of ``bert_normalizer.py`` anew.
 """
 
 from __future__ import annotations
