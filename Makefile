@@ -13,12 +13,13 @@ demo: .stamps/demo
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
+# OPTIONS: further ones of pytest's.
 test: .stamps/dev
-	$(PYTEST)
+	$(PYTEST) $(OPTIONS)
 
 # Those that CI runs, too.
 test-slow: .stamps/dev
-	$(PYTEST) -m "slow and not very_slow and not research"
+	$(PYTEST) -m "slow and not very_slow and not research" $(OPTIONS)
 
 # The tests of research/, which users do not run.
 test-research: .stamps/dev

@@ -1,7 +1,7 @@
 """Markdown pages and their blocks: those that run, each a process, and those that cannot.
 
 A ``python`` or ``sh`` block runs, in the page's order; a ``text`` block right below it is what it
-prints. Under ``<!-- slow: reason -->`` it runs with the slow tests; one that cannot run stands
+prints. Under ``<!-- slow: reason -->`` it runs with the very slow tests; one that cannot run stands
 under ``<!-- not run: reason -->``. Both are for the next block; ``<!-- from here slow: reason -->``
 and ``<!-- from here not run: reason -->`` are for all that follow, up to the next of these.
 """
@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether a test runs it, fast or slow."""
+        """Whether a test runs it."""
         return self.language in ("python", "sh") and self.way != "not run"
 
 
@@ -90,7 +90,7 @@ def name_of(page: Path) -> str:
 
 
 def blocks(name: str, *, slow: bool = False) -> list[Block]:
-    """The blocks of the page ``name`` that run; with ``slow``, those of the slow tests, too."""
+    """The blocks of the page ``name`` that run; with ``slow``, those that are marked so, too."""
     page = next(page for page in PAGES if name_of(page) == name)
     return [block for block in all_blocks(page) if block.runs and (slow or not block.way)]
 
