@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.server.corpus.mining.command import mine
 from pocketquery.server.corpus.text_store import TextStore
+from tests.server.corpus.mining.test_command import run
 from tests.server.corpus.shards.small_corpus import bytes_of
-
-
-def run(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    mine(parser.add_subparsers())
-    options = parser.parse_args(["mine", *map(str, arguments)])
-    code: int = options.run(options)
-    return code
 
 
 @pytest.fixture
