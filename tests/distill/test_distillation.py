@@ -93,6 +93,7 @@ def test_an_adapted_student_does_not_pass_for_the_distilled_one(tmp_path: Path) 
         run(tmp_path / "s", replace(CONFIG, steps=1))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole")
     script = (

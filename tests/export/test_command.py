@@ -106,6 +106,7 @@ def test_zip_without_a_corpus(
     assert sdk.load(tmp_path / "bundle.zip").name == "student"
 
 
+@pytest.mark.slow
 def test_export_with_the_tokenizer(
     student_folder: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -174,7 +174,7 @@ def test_threads_that_encode_see_one_adapter_or_the_other_never_a_mix(bundle: Pa
     threads = [threading.Thread(target=encode) for _ in range(4)]
     for thread in threads:
         thread.start()
-    for turn in range(150):
+    for turn in range(40):
         encoder.swap_adapter(release(3 - turn % 2))
     stop.set()
     for thread in threads:

@@ -85,6 +85,7 @@ def build(
         builder.add(documents, encoder.encode([document.text for document in documents]))
 
 
+@pytest.mark.slow
 def test_same_arguments_give_the_same_bits_and_another_seed_others(
     bundle: Bundle, index: Index
 ) -> None:

@@ -121,6 +121,7 @@ def test_the_students_layers_compute_what_the_bundle_does_with_the_release(
     assert (theirs * ours).sum(axis=1).min() > 0.99
 
 
+@pytest.mark.slow
 def test_the_same_arguments_give_the_same_tensors_and_another_seed_others(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_the_same_arguments_give_the_same_tensors_and_another_seed_others(
     assert not same(first, adapted(folder, tmp_path / "c", other)[0])
 
 
+@pytest.mark.slow
 def test_what_finds_more_is_a_release_and_nothing_else_changes(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -170,6 +172,7 @@ def test_what_finds_less_is_not_written(folder: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_tensors(folder: Path, tmp_path: Path) -> None:
     whole, _ = adapted(folder, tmp_path / "whole")
     kill_adapted("test_adapter_adaptation", folder, tmp_path / "killed")
@@ -177,6 +180,7 @@ def test_a_killed_run_ends_with_the_same_tensors(folder: Path, tmp_path: Path) -
     assert not (tmp_path / "killed.work").exists()
 
 
+@pytest.mark.slow
 def test_a_run_is_not_continued_from_another_adapter(folder: Path, tmp_path: Path) -> None:
     bundle = Bundle.open(folder / "bundle")
     own = Encoder.of_bundle(bundle).adapter
@@ -188,6 +192,7 @@ def test_a_run_is_not_continued_from_another_adapter(folder: Path, tmp_path: Pat
         adapted(folder, tmp_path / "one", adapter=release)
 
 
+@pytest.mark.slow
 def test_a_bundle_that_the_student_does_not_fit_is_refused(folder: Path, tmp_path: Path) -> None:
     teacher = SentenceEncoder.load(folder / "teacher")
     config = TrainingConfig(steps=4, batch_size=16, nearest=2, random_documents=16, seed=5)

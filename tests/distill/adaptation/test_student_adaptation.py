@@ -100,6 +100,7 @@ def test_the_same_arguments_give_the_same_weights_and_another_seed_others(
     assert adapted(folder, tmp_path / "c", other)[0] != first
 
 
+@pytest.mark.slow
 def test_the_student_comes_nearer_to_the_hybrid_ranking(folder: Path, tmp_path: Path) -> None:
     training = replace(SMALL.training, steps=150, cosine_weight=0.1, typo_share=0.0)
     teacher = bert_teacher()
@@ -118,6 +119,7 @@ def test_the_student_comes_nearer_to_the_hybrid_ranking(folder: Path, tmp_path: 
     assert kl(student, asked, wanted) < 0.9 * before
 
 
+@pytest.mark.slow
 def test_the_teachers_own_ranking_may_be_taught_instead(folder: Path, tmp_path: Path) -> None:
     plain = replace(SMALL, ranked_by="teacher")
     assert adapted(folder, tmp_path / "a", plain)[0] != adapted(folder, tmp_path / "b")[0]
@@ -165,6 +167,7 @@ def kl(student: SentenceEncoder, asked: list[str], wanted: Any) -> float:
     return total / len(asked)
 
 
+@pytest.mark.slow
 def test_what_finds_more_is_saved_with_its_space_and_what_does_not_is_not(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -192,6 +195,7 @@ def test_what_finds_more_is_saved_with_its_space_and_what_does_not_is_not(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
 
 
+@pytest.mark.slow
 def test_weights_that_move_too_far_go_less_of_the_way(folder: Path, tmp_path: Path) -> None:
     _, free = adapted(folder, tmp_path / "a", replace(SMALL, largest_drift=2.0))
     assert free.interpolation == SMALL.interpolation
@@ -212,6 +216,7 @@ def kill_adapted(module: str, folder: Path, output: Path) -> None:
     killed_process(script, output, folder, torch.get_num_threads(), until=checkpoint)
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
     whole, _ = adapted(folder, tmp_path / "whole")
     kill_adapted("test_student_adaptation", folder, tmp_path / "killed")

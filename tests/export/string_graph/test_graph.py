@@ -135,6 +135,7 @@ def test_xlm_r_without_prompts(xlmr_student: SentenceEncoder, tmp_path: Path) ->
         graph.encode("castle", prompt="query ")
 
 
+@pytest.mark.slow
 def test_both_rank_the_users_documents_alike(student: SentenceEncoder, tmp_path: Path) -> None:
     ids = [f"d{i}" for i in range(40)]
     gate = GateData([Query(str(i), t) for i, t in enumerate(TEXTS)], ids, student.encode(TEXTS))

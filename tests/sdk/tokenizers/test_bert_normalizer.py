@@ -17,6 +17,7 @@ from tests.sdk.reference_unicode import CODE_POINTS, reference_tables, word_char
 REORDERED = [chr(p) for p in CODE_POINTS if chr(p) in bert_normalizer.REORDERED]
 
 
+@pytest.mark.slow
 def test_tables_are_those_of_the_library() -> None:
     reference = reference_tables()
     assert reference.pop("LOWERCASED") == bert_normalizer.LOWERCASED
@@ -24,6 +25,7 @@ def test_tables_are_those_of_the_library() -> None:
         assert getattr(bert_normalizer, name).ranges == ranges, name
 
 
+@pytest.mark.slow
 def test_word_characters_are_those_of_the_library() -> None:
     assert word_characters() == [p for p in CODE_POINTS if is_word_character(chr(p))]
 

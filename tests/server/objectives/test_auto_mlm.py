@@ -275,6 +275,7 @@ def late(found: list[LossParts], name: str) -> float:
     return float(np.mean([float(parts.stats[name]) for parts in found[-30:]]))
 
 
+@pytest.mark.slow
 def test_random_words_are_rebuilt_through_the_vector_and_not_without_it() -> None:
     accuracy, gain = {}, {}
     for vector in ("own", "none"):

@@ -249,6 +249,7 @@ def test_a_resumed_run_has_the_same_losses_to_the_bit(tmp_path: Path) -> None:
     assert train(again, other, resumed, range(3, 6)) == expected
 
 
+@pytest.mark.slow
 def test_the_loss_falls_and_the_vector_says_more_than_the_prior() -> None:
     encoder = bert_teacher(layers=2, width=32)
     objective = ready(encoder)

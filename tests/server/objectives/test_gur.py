@@ -449,6 +449,7 @@ def train(encoder: SentenceEncoder, gur: Gur, steps: int, start: int = 0) -> lis
     return rows
 
 
+@pytest.mark.slow
 def test_both_losses_fall() -> None:
     encoder, gur = objective()
     rows = train(encoder, gur, 60)

@@ -390,6 +390,7 @@ def spread_after_training(steps: int, **options: Any) -> tuple[float, float]:
     return float(found.total.detach()), float(found.stats["z_std_ratio"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -405,6 +406,7 @@ def test_without_an_asymmetry_the_loss_is_perfect_and_the_vectors_are_one(
     assert spread < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"framework": "simsiam"}])
 def test_with_all_asymmetries_the_vectors_stay_apart(options: dict[str, Any]) -> None:
     loss, spread = spread_after_training(200, **options)

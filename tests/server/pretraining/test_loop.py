@@ -62,6 +62,7 @@ def test_interrupted_and_called_again_it_gives_the_same_next_losses(
     assert [row["loss"] for row in logs[0]] == [row["loss"] for row in logs[1]]
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_continued_to_the_same_weights(tmp_path: Path) -> None:
     whole = _train(tmp_path / "whole")
     script = (

@@ -213,6 +213,7 @@ def test_nothing_of_a_round_is_left_on_disk(federation: Files, tmp_path: Path) -
                 assert (state.secret, state.change.size) == (b"", 0)
 
 
+@pytest.mark.slow
 def test_what_is_over_is_in_no_file_while_the_server_goes_on(
     federation: Files, tmp_path: Path
 ) -> None:

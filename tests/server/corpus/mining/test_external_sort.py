@@ -86,6 +86,7 @@ def test_neighbours_of_one_run_do_not_stay_together(tmp_path: Path) -> None:
     assert near < 0.04
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_the_chunk(tmp_path: Path) -> None:
     memory = 1 << 20
     peaks = []

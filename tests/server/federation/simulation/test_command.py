@@ -197,6 +197,7 @@ def test_an_error_frees_the_folder_up_to_the_first_round_and_not_from_then_on(
     assert run(federation, tmp_path) == 0
 
 
+@pytest.mark.slow
 def test_offers_that_every_device_declines_are_refused_at_once(
     federation: Files, tmp_path: Path
 ) -> None:

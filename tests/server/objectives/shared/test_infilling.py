@@ -216,6 +216,7 @@ def test_greedy_writing_is_what_teacher_forcing_predicts() -> None:
         assert scores.argmax(dim=-1).tolist() == tokens
 
 
+@pytest.mark.slow
 def test_training_teaches_the_form() -> None:
     """Free writing: an untrained decoder breaks the form, a trained one keeps it."""
     encoder, gur = model()
