@@ -21,19 +21,8 @@ from transformers import (
 )
 
 from pocketquery.server.modeling import SentenceEncoder
-
-WORDS = (
-    "water oxygen norman castle geology rock teacher school pharmacy drug empire trade sky "
-    "television network river mountain king battle light plant sugar leaf cell blood heart bone"
-).split()  # 27
-
-
-def sentences(count: int = 200) -> list[str]:
-    """Distinct synthetic sentences over :data:`WORDS`."""
-    return [
-        f"{WORDS[i % 27]} {WORDS[(i * 7 + 3) % 27]} of the {WORDS[(i * 5 + i // 27) % 27]} {i % 10}"
-        for i in range(count)
-    ]
+from tests.synthetic_sentences import WORDS as WORDS
+from tests.synthetic_sentences import sentences as sentences
 
 
 def wordpiece_tokenizer() -> Any:

@@ -38,8 +38,8 @@ from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
-from tests.export.training_bundle import tiny_training_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 
 @pytest.fixture(autouse=True)
@@ -286,7 +286,7 @@ def test_a_device_that_failed_or_sent_nothing() -> None:
 
 
 def test_a_supernode_opens_the_device_its_configuration_names(tmp_path: Path) -> None:
-    bundle = tiny_training_bundle(tmp_path / "bundle")
+    bundle = trainable_bundle(tmp_path / "bundle")
     encoder, texts = sdk.load(bundle), sentences(30)
     with create_index(tmp_path / "index", space_id=encoder.space_id, dimension=48) as builder:
         builder.add([Document(str(n), t) for n, t in enumerate(texts)], encoder.encode(texts))
@@ -329,7 +329,7 @@ def test_a_supernode_that_once_had_a_public_key_keeps_requiring_signatures(
 ) -> None:
     key, other = bytes(range(32)), bytes(range(1, 33))
     public = public_key_of(key).hex()
-    bundle = Bundle.open(tiny_training_bundle(tmp_path / "unsigned"))
+    bundle = Bundle.open(trainable_bundle(tmp_path / "unsigned"))
     contents = {name: bundle.read(name) for name in bundle.manifest.files}
     write_bundle(tmp_path / "bundle", bundle.manifest, contents, signing_key=key)
     with create_index(

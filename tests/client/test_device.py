@@ -34,8 +34,8 @@ from pocketquery.client.update import decode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
-from tests.export.training_bundle import tiny_training_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 CONFIG = LocalConfig(steps=2, batch_size=4)
 QUERIES = sentences(12)
@@ -45,7 +45,7 @@ PUBLIC = public_key_of(KEY)
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    return Bundle.open(tiny_training_bundle(tmp_path_factory.mktemp("device") / "bundle"))
+    return Bundle.open(trainable_bundle(tmp_path_factory.mktemp("device") / "bundle"))
 
 
 @pytest.fixture(scope="module")

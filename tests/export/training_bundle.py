@@ -1,4 +1,5 @@
-"""A tiny bundle that carries a training step, for every test that trains on the device.
+"""A tiny bundle that carries a training step, exported anew; tests that only train take the stored
+one of ``tests/trainable_bundle.py``.
 
 Tracing a step takes some ten seconds, so a built bundle is kept in the system's temporary folder
 under a name made of the sources it comes from, and copied from there.
@@ -15,29 +16,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
 from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
 from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.export.training_step.training_step import TrainingOptions
-from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 
-__all__ = ["RANK_2", "bundle_adapter", "tiny_student", "tiny_training_bundle"]
+__all__ = ["RANK_2", "tiny_student", "tiny_training_bundle"]
 
 RANK_2 = GraphOptions(adapter_rank=2)
 
 _ROOT = Path(__file__).parents[2]
 _SOURCES = ("export/**/*.py", "sdk/**/*.py", "server/modeling/*.py", "tests/tiny_models.py")
-
-
-def bundle_adapter(bundle: Bundle) -> dict[str, Floats]:
-    """The adapter of ``bundle`` as float32; empty where it has none."""
-    return {name: value.astype(np.float32) for name, value in bundle.adapter().items()}
 
 
 def tiny_student() -> SentenceEncoder:

@@ -41,8 +41,8 @@ from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, create_index, open_index
-from tests.export.training_bundle import tiny_training_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 SMALL = AdaptationConfig(steps=4, batch_size=8, candidates=10, most_queries=150)
 
@@ -50,7 +50,7 @@ SMALL = AdaptationConfig(steps=4, batch_size=8, candidates=10, most_queries=150)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adaptation")
-    bundle = Bundle.open(tiny_training_bundle(folder / "bundle"))
+    bundle = Bundle.open(trainable_bundle(folder / "bundle"))
     build(folder / "index", bundle, 150)
     return folder
 

@@ -39,8 +39,8 @@ from tests.client.private.group import (
     binding_of,
     drawn,
 )
-from tests.export.training_bundle import tiny_training_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 QUERIES = sentences(36)
 SIZE, K, T = 3, 2, 2
@@ -77,7 +77,7 @@ class Real:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    return Bundle.open(tiny_training_bundle(tmp_path_factory.mktemp("private") / "bundle"))
+    return Bundle.open(trainable_bundle(tmp_path_factory.mktemp("private") / "bundle"))
 
 
 @pytest.fixture(scope="module")

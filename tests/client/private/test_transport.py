@@ -52,8 +52,8 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
-from tests.export.training_bundle import tiny_training_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 AUTHORITY = bytes(range(32))
 FEDERATION = federation_id("clinics")
@@ -155,7 +155,7 @@ def test_a_reply_of_a_device_that_failed_is_told_from_one_that_declined() -> Non
 def supernode(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The configuration of one whose device was enrolled."""
     folder = tmp_path_factory.mktemp("supernode")
-    bundle = tiny_training_bundle(folder / "bundle")
+    bundle = trainable_bundle(folder / "bundle")
     encoder, texts = sdk.load(bundle), sentences(40)
     with create_index(folder / "index", space_id=encoder.space_id, dimension=48) as builder:
         builder.add([Document(str(n), t) for n, t in enumerate(texts)], encoder.encode(texts))

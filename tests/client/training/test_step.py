@@ -28,9 +28,9 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
     UnsupportedVersionError,
 )
-from tests.export.training_bundle import tiny_training_bundle
 from tests.sdk.tiny_bundle import write_tiny_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 DIMENSION = 48
 HYPER = Hyperparameters()
@@ -38,13 +38,15 @@ HYPER = Hyperparameters()
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_training_bundle(tmp_path_factory.mktemp("step") / "bundle")
+    return trainable_bundle(tmp_path_factory.mktemp("step") / "bundle")
 
 
 @pytest.fixture(scope="module")
 def byol(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its heads start as the bundle says; the same one as in test_training, built once."""
     folder = tmp_path_factory.mktemp("step") / "byol"
+    from tests.export.training_bundle import tiny_training_bundle  # torch
+
     return tiny_training_bundle(folder, objective="byol", views=4)
 
 
@@ -184,6 +186,7 @@ def test_half_precision_starts_where_single_does(step: LocalStep, adapter: dict[
         np.testing.assert_array_equal(value, step.initial_state(wide).online[name])
 
 
+@pytest.mark.slow
 def test_what_the_adapter_does_not_hold_starts_as_the_bundle_says(
     byol: Path, adapter: dict[str, Any]
 ) -> None:
@@ -363,6 +366,7 @@ def test_a_step_that_was_changed_on_disk_is_refused(bundle: Path, tmp_path: Path
         LocalStep.open(copy)
 
 
+@pytest.mark.slow
 def test_a_state_that_does_not_fit_is_corrupt(
     byol: Path, adapter: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -24,9 +24,9 @@ from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, create_index, open_index
-from tests.export.training_bundle import tiny_training_bundle
 from tests.sdk.tiny_bundle import write_tiny_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 TEXTS = sentences(160)
 QUERIES = [Example(text) for text in TEXTS[:40]]
@@ -84,13 +84,15 @@ def equip(path: Path) -> TrainingSetup:
 
 @pytest.fixture(scope="module")
 def device(tmp_path_factory: pytest.TempPathFactory) -> TrainingSetup:
-    return equip(tiny_training_bundle(tmp_path_factory.mktemp("bundle") / "bundle"))
+    return equip(trainable_bundle(tmp_path_factory.mktemp("bundle") / "bundle"))
 
 
 @pytest.fixture(scope="module")
 def byol(tmp_path_factory: pytest.TempPathFactory) -> TrainingSetup:
     """The other objective, in DSSL's four views."""
     folder = tmp_path_factory.mktemp("byol") / "bundle"
+    from tests.export.training_bundle import tiny_training_bundle  # torch
+
     return equip(tiny_training_bundle(folder, objective="byol", views=4))
 
 
@@ -330,6 +332,7 @@ def test_the_mistyped_view_is_taught_the_hybrid_ranking_where_it_should_be(
     assert not same(result, device.train(config=everyone, source=index))
 
 
+@pytest.mark.slow
 def test_views_that_predict_one_another_keep_their_places(
     byol: TrainingSetup, index: Index
 ) -> None:
@@ -422,6 +425,7 @@ def test_an_encoder_of_another_space_is_refused(device: TrainingSetup, tmp_path:
         dataclasses.replace(device, encoder=other).train()
 
 
+@pytest.mark.slow
 def test_byol_trains_and_its_heads_stay_at_home(byol: TrainingSetup) -> None:
     result = byol.train(config=LocalConfig(steps=4))
     assert result.stopped is None
@@ -431,6 +435,7 @@ def test_byol_trains_and_its_heads_stay_at_home(byol: TrainingSetup) -> None:
     assert same(result, byol.train(config=LocalConfig(steps=4)))
 
 
+@pytest.mark.slow
 def test_byol_needs_two_queries(byol: TrainingSetup) -> None:
     with pytest.raises(InvalidInputError, match=r"found 1 examples.* at least 2"):
         byol.train(QUERIES[:1])
@@ -440,7 +445,10 @@ def test_byol_needs_two_queries(byol: TrainingSetup) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_last_layer_and_head_train_without_an_adapter(tmp_path: Path) -> None:
+    from tests.export.training_bundle import tiny_training_bundle  # torch
+
     top = equip(tiny_training_bundle(tmp_path / "top", part="top"))
     result = top.train()
     assert result.stopped is None

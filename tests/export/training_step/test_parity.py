@@ -15,7 +15,8 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.server.modeling import SentenceEncoder
-from tests.export.training_bundle import bundle_adapter, tiny_student, tiny_training_bundle
+from tests.export.training_bundle import tiny_student, tiny_training_bundle
+from tests.trainable_bundle import bundle_adapter
 
 
 @pytest.fixture(scope="module")

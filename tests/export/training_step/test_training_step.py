@@ -36,9 +36,10 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
-from tests.export.training_bundle import bundle_adapter, tiny_student, tiny_training_bundle
+from tests.export.training_bundle import tiny_student, tiny_training_bundle
 from tests.kills import by_fork, printed
 from tests.tiny_models import electra_teacher, sentences
+from tests.trainable_bundle import bundle_adapter
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,6 +6,7 @@ Everything is real; the encoder has one layer of width 64 and vectors of 48 dime
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from typing import Any
 from pocketquery import sdk
 from pocketquery.client.device import TrainingSetup
 from pocketquery.client.offer_limits import OfferLimits
-from pocketquery.export.onnx_graph import GraphOptions
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.index.builder import create_index
@@ -26,8 +26,8 @@ from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
 from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment, with_enrolment
 from pocketquery.server.federation.simulation.users import read_clients
-from tests.export.training_bundle import RANK_2, tiny_training_bundle
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
+from tests.trainable_bundle import trainable_bundle
 
 QUICK: dict[str, Any] = {
     "rounds": 2,
@@ -73,11 +73,19 @@ class Files:
         return self.folder / "qrels.tsv"
 
 
-def write_federation(folder: Path, graph: GraphOptions = RANK_2) -> Files:
-    """Make ``folder`` a federation: 120 documents, 12 users of 6 queries, 40 judged queries."""
+def write_federation(folder: Path, bundle: Path | None = None) -> Files:
+    """Make ``folder`` a federation: 120 documents, 12 users of 6 queries, 40 judged queries.
+
+    Args:
+        folder: gets the files.
+        bundle: of the devices; by default the stored one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder)
-    tiny_training_bundle(files.bundle, graph=graph)
+    if bundle is None:
+        trainable_bundle(files.bundle)
+    else:
+        shutil.copytree(bundle, files.bundle)
     texts = sentences(120)
     encoder = sdk.load(files.bundle)
     with create_index(files.index, space_id=encoder.space_id, dimension=48) as builder:

@@ -30,7 +30,7 @@ from pocketquery.server.federation.simulation.enrolment import (
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
 from tests.server.federation.small_federation import Files, Parts, opened
-from tests.tiny_models import sentences
+from tests.synthetic_sentences import sentences
 
 SECURE: dict[str, Any] = {
     "secure": "on", "secure-least": 4, "clients-per-round": 8, "rest": 1, "rounds": 1,

@@ -17,13 +17,17 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from tests.export.training_bundle import tiny_training_bundle
 from tests.server.federation.small_federation import Files, opened, write_federation
+
+pytestmark = pytest.mark.slow  # it exports a bundle of its own
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    graph = GraphOptions(adapter_rank=1, adapter_train="up")
-    return write_federation(tmp_path_factory.mktemp("small"), graph)
+    graph, folder = GraphOptions(adapter_rank=1, adapter_train="up"), tmp_path_factory.mktemp("up")
+    bundle = tiny_training_bundle(folder / "bundle", graph=graph)
+    return write_federation(folder / "federation", bundle)
 
 
 def test_the_step_trains_and_ships_up_alone(small: Files) -> None:
