@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pocketquery.sdk.commands import SUMMARIES
+from pocketquery.sdk.commands import IN_RESEARCH, SUMMARIES
 from pocketquery.sdk.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -145,6 +145,11 @@ def _check_command(arguments: Sequence[str], commands: dict[str, EntryPoint]) ->
     """Raise for a first word that is no command, with the one that was probably meant."""
     if not arguments or arguments[0].startswith("-") or arguments[0] in commands:
         return
+    if arguments[0] in IN_RESEARCH:
+        raise InvalidInputError(
+            f'the command "{arguments[0]}" is in research/, which is not installed; run pip '
+            "install -e ./research in a checkout of pocketquery"
+        )
     near = _nearest(arguments[0], commands)
     meant = f'; did you mean "{near}"?' if near else f"; there are {', '.join(commands)}."
     raise InvalidInputError(f'there is no command "{arguments[0]}"{meant} See pocketquery --help')

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pocketquery.sdk.encoder import Encoder
 
 __all__ = [
+    "IN_RESEARCH",
     "SUMMARIES",
     "Integer",
     "Number",
@@ -69,6 +70,8 @@ SUMMARIES = {
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 """Sub-command -> its line in the list of all of them, in the order of that list."""
+IN_RESEARCH = frozenset({"augment"})
+"""Those of them that the package pocketquery-research adds where it is installed."""
 _SNIPPET = 160  # characters
 _Value = TypeVar("_Value", int, float)
 

@@ -110,7 +110,7 @@ def draw_views(
     """Views of a query: (clean, noisy), or (light 1, light 2, heavy of 1, heavy of 2).
 
     Where an augmenter finds nothing to do, the view is the identity, as ``dropout_view``'s is;
-    :class:`pocketquery.client.views.audit.Tally` counts them.
+    :class:`pocketquery.client.views.tally.Tally` counts them.
 
     Args:
         text: the query.

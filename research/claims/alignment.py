@@ -39,7 +39,6 @@ from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.word2vec import Word2VecConfig, WordVectors, train_word2vec
 from pocketquery_research.alignment import (
     AlignmentConfig,
     EncoderTower,
@@ -48,6 +47,7 @@ from pocketquery_research.alignment import (
     alignment_data,
     with_alignment_head,
 )
+from pocketquery_research.augmentation.word2vec import Word2VecConfig, WordVectors, train_word2vec
 
 _LADDER = ("w2v_linear", "w2v_dan", "nano", "mini", "teacher")
 _STAGES = {"align_qd": "texts", "align_nce": "triples"}  # loss -> what is read

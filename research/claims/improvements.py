@@ -46,8 +46,8 @@ from pocketquery.server.evaluation import bootstrap_difference, rank_exactly, sc
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import load_mlm_heads
 from pocketquery.server.modeling.presets import new_encoder
-from pocketquery.server.modeling.word2vec import WordVectors, words_of
 from pocketquery.server.objectives import build_objective
+from pocketquery_research.augmentation.word2vec import WordVectors, words_of
 from pocketquery_research.evaluation.duplicate_pairs import read_duplicate_pairs
 
 WORK = Path(__file__).resolve().parents[2] / "runs" / "improvements"
@@ -132,7 +132,7 @@ WORD2VEC = """\
 import os
 
 from pocketquery.server.corpus import read_groups
-from pocketquery.server.modeling.word2vec import Word2VecConfig, train_word2vec
+from pocketquery_research.augmentation.word2vec import Word2VecConfig, train_word2vec
 
 path = os.path.join(os.environ["DATA"], "squad_dev_passages/corpus.jsonl.gz")
 texts = [text for group in read_groups(path, "documents") for text in group.texts]

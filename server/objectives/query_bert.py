@@ -17,16 +17,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.client.views.audit import Tally, alarming
 from pocketquery.client.views.augmenter_choice import Maker
+from pocketquery.client.views.tally import Tally, alarming
 from pocketquery.client.views.views import View
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_fields, number, one_of, whole
-from pocketquery.server.augmentation.identity import Identity
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.modeling.sentence_encoder import pool
+from pocketquery.server.objectives.augmenter_identity import Identity
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, Rate, tokenize
 from pocketquery.server.objectives.query_views import SCHEMES, QueryViews, augmenters_of
 from pocketquery.server.objectives.shared.byol import (

@@ -11,8 +11,8 @@ from pocketquery.client.views.augmenter_choice import Maker, choose
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.views import View, ViewPlan, draw_views
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.augmentation.catalogue import CATALOGUE
 from pocketquery.server.corpus.groups import Group
+from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 
 __all__ = ["SCHEMES", "QueryViews", "augmenters_of"]
 

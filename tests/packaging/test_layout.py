@@ -33,7 +33,6 @@ SERVER_ORDER = (
     "training",
     "modeling",
     "corpus",
-    "augmentation",
     "objectives",
     "evaluation",
     "pretraining",

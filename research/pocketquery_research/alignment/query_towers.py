@@ -17,8 +17,8 @@ from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.device_tokenizer import device_tokenizer
-from pocketquery.server.modeling.word2vec import WordVectors
 from pocketquery.server.objectives.objective import tokenize
+from pocketquery_research.augmentation.word2vec import WordVectors
 
 __all__ = ["TRAINED", "EncoderTower", "QueryTower", "WordAverage", "with_alignment_head"]
 

@@ -21,7 +21,6 @@ from pocketquery.sdk.errors import (
 from pocketquery.server.corpus.groups import Group, GroupList
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.space import weights_fingerprint
-from pocketquery.server.modeling.word2vec import WordVectors
 from pocketquery_research.alignment.alignment import (
     ALIGNMENT_LOSSES,
     AlignmentConfig,
@@ -35,6 +34,7 @@ from pocketquery_research.alignment.query_towers import (
     WordAverage,
     with_alignment_head,
 )
+from pocketquery_research.augmentation.word2vec import WordVectors
 from tests.tiny_models import WORDS, bert_teacher, sentences
 
 QUICK = AlignmentConfig(steps=60, batch_size=32, learning_rate=3e-3)

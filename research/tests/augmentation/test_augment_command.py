@@ -9,8 +9,8 @@ import pytest
 
 from pocketquery.client.views.synonyms import read_synonyms
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
-from pocketquery.server.augmentation import VariantCache
-from pocketquery.server.augmentation.augment_command import augment
+from pocketquery_research.augmentation.augment_command import augment
+from pocketquery_research.augmentation.variant_cache import VariantCache
 from research.tests.augmentation.small_models import SENTENCES, backwards
 
 

@@ -14,7 +14,9 @@ from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.typing_augmenters import DropoutView, Typo
 from pocketquery.client.views.views import ViewPlan, draw_views
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
-from pocketquery.server.augmentation import CATALOGUE, VariantCache, fill
+from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
+from pocketquery_research.augmentation.fill import fill
+from pocketquery_research.augmentation.variant_cache import VariantCache
 from research.tests.augmentation.small_models import SENTENCES
 
 CHOICES: dict[str, dict[str, Any]] = {

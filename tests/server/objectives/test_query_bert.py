@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import json
 import random
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,17 +12,14 @@ import pytest
 import torch
 from torch import nn
 
-from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.augmentation import VariantCache, fill
-from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
 from pocketquery.server.objectives.shared.byol import byol_loss
 from pocketquery.server.objectives.shared.span_masking import sentinel_ids
-from pocketquery.server.pretraining import Part
 from tests.tiny_models import WORDS, bert_teacher, sentences, wordpiece_tokenizer
 
 QUERIES = [Group(str(i), (text,)) for i, text in enumerate(sentences(64))]
@@ -265,24 +260,6 @@ def test_projections_can_be_looked_at_apart_from_what_ships() -> None:
         found = objective.project(encoder, ids, mask)
         assert found.shape == (64, 16)
         torch.testing.assert_close(objective.project(encoder, ids[:1], mask[:1]), found[:1])
-
-
-def test_a_run_goes_by_what_a_cache_of_views_holds_and_not_by_its_place(tmp_path: Path) -> None:
-    def record(path: Path) -> dict[str, Any]:
-        choice = json.dumps([{"name": "cached", "path": str(path), "augmenter": "template"}])
-        part = Part(tiny(light=choice)[1], GroupList(QUERIES, "queries"))
-        return part.identity()
-
-    path, texts = tmp_path / "views.sqlite", [group.texts[0] for group in QUERIES]
-    with VariantCache(path) as cache:
-        fill(cache, choose("template"), texts[:5])
-    first = record(path)
-    assert json.loads(json.dumps(first)) == first
-    path = path.rename(tmp_path / "moved.sqlite")
-    assert record(path)["views"] == first["views"]
-    with VariantCache(path) as cache:
-        fill(cache, choose("template"), texts)
-    assert record(path)["views"] != first["views"]
 
 
 def test_what_ships_is_the_encoder_as_it_is() -> None:

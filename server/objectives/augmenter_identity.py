@@ -1,4 +1,4 @@
-"""What makes two augmenters the same, so that one need not make again what the other made."""
+"""What makes two augmenters the same: name, version, parameters and the files they require."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.sdk.files import sha256_file
 
-__all__ = ["Identity", "variant_key"]
+__all__ = ["Identity"]
 
 _NO_PARAMETERS = ("device",)
 
@@ -45,12 +45,6 @@ class Identity(NamedTuple):
         }
         text = json.dumps(params, sort_keys=True, ensure_ascii=False, default=_plain)
         return cls(augmenter.name, str(getattr(augmenter, "version", "1")), text)
-
-
-def variant_key(text: str, identity: Identity) -> bytes:
-    """SHA-1 of (text, name, version, params), 20 bytes."""
-    whole = json.dumps([text, *identity], ensure_ascii=False).encode()
-    return hashlib.sha1(whole, usedforsecurity=False).digest()
 
 
 def _value(value: Any, required: Sequence[str]) -> Any:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, InvalidInputError
-from pocketquery.server.modeling.word2vec import (
+from pocketquery_research.augmentation.word2vec import (
     Word2VecConfig,
     WordVectors,
     _pairs,

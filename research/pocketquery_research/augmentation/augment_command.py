@@ -11,8 +11,8 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import SEED, whole
 
 if TYPE_CHECKING:
-    from pocketquery.client.views.audit import Audit
     from pocketquery.client.views.augmenters import Augmenter
+    from pocketquery_research.augmentation.measure import Audit
 
 __all__ = ["augment"]
 
@@ -74,8 +74,8 @@ def _augment(arguments: argparse.Namespace) -> int:
 
 def _fill(arguments: argparse.Namespace) -> int:
 
-    from pocketquery.server.augmentation.fill import fill
-    from pocketquery.server.augmentation.variant_cache import VariantCache
+    from pocketquery_research.augmentation.fill import fill
+    from pocketquery_research.augmentation.variant_cache import VariantCache
 
     augmenter = _chosen(arguments.augmenter)
     totals = {"texts": 0, "made": 0, "present": 0, "unchanged": 0}
@@ -109,7 +109,7 @@ def _fill(arguments: argparse.Namespace) -> int:
 def _audit(arguments: argparse.Namespace) -> int:
     import random
 
-    from pocketquery.client.views.audit import audit
+    from pocketquery_research.augmentation.measure import audit
 
     queries = _queries(arguments)
     texts = [text for group in queries.values() for text in group]
@@ -130,12 +130,12 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _lexicon(arguments: argparse.Namespace) -> int:
-    from pocketquery.server.augmentation.lexicon import (
+    from pocketquery_research.augmentation.lexicon import (
         check_lexicon_place,
         nearest_words,
         write_lexicon,
     )
-    from pocketquery.server.modeling.word2vec import Word2VecConfig, train_word2vec
+    from pocketquery_research.augmentation.word2vec import Word2VecConfig, train_word2vec
 
     check_lexicon_place(arguments.lexicon)  # before the work
     texts = [text for group in _queries(arguments).values() for text in group]
@@ -151,7 +151,7 @@ def _lexicon(arguments: argparse.Namespace) -> int:
 def _chosen(choice: str) -> Augmenter:
     """The augmenter that a name, or an object in JSON, says."""
     from pocketquery.client.views.augmenter_choice import choose
-    from pocketquery.server.augmentation.catalogue import CATALOGUE
+    from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 
     if not choice.lstrip().startswith("{"):
         return choose(choice, CATALOGUE)

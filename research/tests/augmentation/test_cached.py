@@ -11,10 +11,12 @@ from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.augmenters import AugResult
 from pocketquery.client.views.views import ViewPlan, draw_views
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.augmentation import CATALOGUE, VariantCache, fill
-from pocketquery.server.augmentation.cached import Cached
 from pocketquery.server.corpus.groups import Group
+from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 from pocketquery.server.objectives.query_views import QueryViews, augmenters_of
+from pocketquery_research.augmentation.cached import Cached
+from pocketquery_research.augmentation.fill import fill
+from pocketquery_research.augmentation.variant_cache import VariantCache
 from tests.tiny_models import sentences
 
 QUERIES = ["how do i knit a sock", "what is a quark"]

@@ -1,24 +1,15 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.client.views.audit import Tally, audit
-from pocketquery.client.views.views import (
-    DropoutView,
-    NoiseCase,
-    Shuffle,
-    Typo,
-    ViewPlan,
-    WordDrop,
-    draw_views,
-)
+from pocketquery.client.views.views import DropoutView, Shuffle, Typo, WordDrop
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery_research.augmentation.measure import audit
 
 
 def letters(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -59,17 +50,3 @@ def test_twenty_samples_are_enough() -> None:
 def test_without_texts_there_is_nothing_to_see(texts: list[str]) -> None:
     with pytest.raises(InvalidInputError, match="expected queries"):
         audit(Typo(), texts)
-
-
-def test_an_augmenter_that_does_nothing_raises_an_alarm() -> None:
-    tally, rng = Tally(), random.Random(0)
-    plan = ViewPlan(views=4, light=(NoiseCase(),), heavy=(Typo(0.5),))
-    assert tally.identity_rates() == {}
-    for query in ("東京", "京都", "how to knit", "大阪"):
-        tally.add(draw_views(query, rng, plan))
-    assert tally.identity_rates()["noise_case"] == 0.75
-    assert tally.alarms()[0] == "noise_case"
-    quiet = Tally()
-    quiet.add(draw_views("how to knit a sock", rng, ViewPlan(heavy=(Shuffle(),))))
-    assert quiet.identity_rates() == {"dropout_view": 1.0, "shuffle": 0.0}
-    assert quiet.alarms() == []

@@ -1,11 +1,10 @@
-"""Looking at an augmenter before it is trusted, and at views while they are trained on."""
+"""Measure an augmenter: how many texts it leaves as they were, and how far the others move."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,11 @@ from numpy.typing import NDArray
 
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.text_units import cut
-from pocketquery.client.views.views import View
 from pocketquery.sdk.arrays import Encode
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["Audit", "Tally", "alarming", "audit"]
+__all__ = ["Audit", "audit"]
 
-_ALARM = 0.2
 _BINS = 20
 
 
@@ -96,34 +93,3 @@ def _cosines(before: NDArray[np.float32], after: NDArray[np.float32]) -> tuple[i
     cosines = np.clip((before * after).sum(axis=1), -1, 1)  # (n,)
     counts, _ = np.histogram(cosines, bins=_BINS, range=(-1, 1))
     return tuple(counts.tolist())
-
-
-def alarming(rates: Mapping[str, float]) -> list[str]:
-    """Augmenters that left more than a fifth unchanged, but ``dropout_view``, whose purpose it is.
-
-    Args:
-        rates: identity rates by augmenter, see :meth:`Tally.identity_rates`.
-    """
-    return [name for name in rates if name != "dropout_view" and rates[name] > _ALARM]
-
-
-@dataclass
-class Tally:
-    """How often each augmenter left a query as it was. Views equal to the query teach nothing."""
-
-    drawn: Counter[str] = field(default_factory=Counter)
-    unchanged: Counter[str] = field(default_factory=Counter)
-
-    def add(self, views: Iterable[View]) -> None:
-        """Count ``views``."""
-        for view in views:
-            self.drawn[view.made_by] += 1
-            self.unchanged[view.made_by] += not view.changed
-
-    def identity_rates(self) -> dict[str, float]:
-        """Share unchanged by augmenter; 1 for ``dropout_view``, whose purpose it is."""
-        return {name: self.unchanged[name] / self.drawn[name] for name in sorted(self.drawn)}
-
-    def alarms(self) -> list[str]:
-        """See :func:`alarming`."""
-        return alarming(self.identity_rates())

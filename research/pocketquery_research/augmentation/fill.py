@@ -11,8 +11,8 @@ from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.progress import Progress
 from pocketquery.sdk.validation import check_count
-from pocketquery.server.augmentation.identity import Identity
-from pocketquery.server.augmentation.variant_cache import VariantCache
+from pocketquery.server.objectives.augmenter_identity import Identity
+from pocketquery_research.augmentation.variant_cache import VariantCache
 
 __all__ = ["Filled", "fill"]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pocketquery.client.views.synonyms import SynonymTable
+from pocketquery.client.views.synonyms import Synonyms, SynonymTable
 from pocketquery.client.views.text_units import is_unspaced
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.validation import check_fields, number, whole
-from pocketquery.server.modeling.word2vec import WordVectors, words_of
+from pocketquery_research.augmentation.word2vec import WordVectors, words_of
 
-__all__ = ["LexiconConfig", "check_lexicon_place", "nearest_words", "write_lexicon"]
+__all__ = ["Lexicon", "LexiconConfig", "check_lexicon_place", "nearest_words", "write_lexicon"]
 
 _FIRST_LINE = "# word, words used alike"
 _BLOCK = 1024
@@ -55,6 +55,12 @@ class LexiconConfig:
         )
 
 
+class Lexicon(Synonyms):
+    """Synonyms out of a file that ``pocketquery augment --lexicon`` wrote, or the user did."""
+
+    name = "lexicon"
+
+
 def nearest_words(
     vectors: WordVectors, texts: Sequence[str], config: LexiconConfig | None = None
 ) -> dict[str, tuple[str, ...]]:
@@ -64,7 +70,7 @@ def nearest_words(
     that differ by punctuation alone. Characters of scripts that write no blanks are no words.
 
     Args:
-        vectors: of the words, say by :func:`pocketquery.server.modeling.word2vec.train_word2vec`.
+        vectors: of the words, say by ``train_word2vec``.
         texts: in which the words are counted.
         config: what is let in.
     """

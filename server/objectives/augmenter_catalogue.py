@@ -1,4 +1,4 @@
-"""The server's augmenters by name, beside the rules that the device has as well."""
+"""The augmenters that other packages register, beside the rules that the device has as well."""
 
 from __future__ import annotations
 
@@ -9,25 +9,17 @@ from typing import Any, NoReturn
 
 from pocketquery.client.views.augmenter_choice import Maker
 from pocketquery.client.views.augmenters import Augmenter
-from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.augmentation.cached import Cached
 
-__all__ = ["CATALOGUE", "GROUP", "Lexicon"]
+__all__ = ["CATALOGUE", "GROUP"]
 
 GROUP = "pocketquery.augmenters"
 """The entry-point group in which other packages register makers of augmenters."""
 
 _RESEARCH = (
     *("contextual", "bart", "t5", "pegasus", "back_translation", "style_transfer"),
-    *("mined", "wordnet"),
+    *("mined", "wordnet", "lexicon", "cached"),
 )
-
-
-class Lexicon(Synonyms):
-    """Synonyms out of a file that ``pocketquery augment --lexicon`` wrote, or the user did."""
-
-    name = "lexicon"
 
 
 def _load(point: EntryPoint, **settings: Any) -> Augmenter:
@@ -37,15 +29,13 @@ def _load(point: EntryPoint, **settings: Any) -> Augmenter:
 
 def _refuse(name: str, **_: Any) -> NoReturn:
     raise InvalidInputError(
-        f"the augmenter {name!r} is in the package pocketquery-research, which is not installed; "
-        "install it from the repository: pip install ./research"
+        f'the augmenter "{name}" is in research/, which is not installed; run '
+        "pip install -e ./research in a checkout of pocketquery"
     )
 
 
 CATALOGUE: Mapping[str, Maker] = {
     **{name: partial(_refuse, name) for name in _RESEARCH},
-    "lexicon": partial(Lexicon, rate=0.1),
-    "cached": Cached,
     **{point.name: partial(_load, point) for point in entry_points(group=GROUP)},
 }
 """What :func:`pocketquery.client.views.augmenter_choice.choose` takes as plug-ins."""

@@ -11,8 +11,9 @@ from pocketquery.client.views.augmenters import AugResult
 from pocketquery.client.views.typing_augmenters import Typo, Unfinished
 from pocketquery.client.views.word_augmenters import Shuffle
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.augmentation import Filled, VariantCache, fill
-from pocketquery.server.augmentation.identity import Identity
+from pocketquery.server.objectives.augmenter_identity import Identity
+from pocketquery_research.augmentation.fill import Filled, fill
+from pocketquery_research.augmentation.variant_cache import VariantCache
 from tests.kills import by_fork, printed
 from tests.tiny_models import sentences
 
@@ -91,5 +92,5 @@ def test_what_cannot_be_had_or_kept_is_refused(tmp_path: Path) -> None:
 
 @by_fork
 def test_killed_at_many_lines(tmp_path: Path) -> None:
-    said = printed("tests.server.augmentation.fill_kill_points", tmp_path, 12)
+    said = printed("research.tests.augmentation.fill_kill_points", tmp_path, 12)
     assert set(ast.literal_eval(said[-1])) == {0, 1, 2, 3, 4}

@@ -1,6 +1,6 @@
 """Fills a cache many times, each time killed (SIGKILL) at another line, then filled again.
 
-    python -m tests.server.augmentation.fill_kill_points FOLDER POINTS
+    python -m research.tests.augmentation.fill_kill_points FOLDER POINTS
 
 After each kill the cache opens and holds whole batches; filled again it holds what an undisturbed
 filling gives. Prints how many batches were there after the kills.
@@ -13,8 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 from pocketquery.client.views.typing_augmenters import Typo
-from pocketquery.server.augmentation import VariantCache, fill
-from pocketquery.server.augmentation.identity import Identity
+from pocketquery.server.objectives.augmenter_identity import Identity
+from pocketquery_research.augmentation.fill import fill
+from pocketquery_research.augmentation.variant_cache import VariantCache
 from tests.kills import killed, lines_of, spread
 from tests.tiny_models import sentences
 

@@ -21,8 +21,9 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.server.augmentation import VariantCache, fill
-from pocketquery.server.augmentation.identity import Identity, variant_key
+from pocketquery.server.objectives.augmenter_identity import Identity
+from pocketquery_research.augmentation.fill import fill
+from pocketquery_research.augmentation.variant_cache import VariantCache, variant_key
 from tests.tiny_models import sentences
 
 

@@ -9,9 +9,9 @@ import pytest
 from pocketquery.client.views.augmenter_choice import choose, describe
 from pocketquery.client.views.synonyms import read_synonyms
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.augmentation import CATALOGUE
-from pocketquery.server.augmentation.lexicon import LexiconConfig, nearest_words, write_lexicon
-from pocketquery.server.modeling.word2vec import Word2VecConfig, WordVectors, train_word2vec
+from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
+from pocketquery_research.augmentation.lexicon import LexiconConfig, nearest_words, write_lexicon
+from pocketquery_research.augmentation.word2vec import Word2VecConfig, WordVectors, train_word2vec
 
 WORDS = ("the", "car", "auto", "bus", "rare", "b2b", "x", "駅")
 ANGLES = np.deg2rad([0, 0, 10, 40, 1, 2, 3, 4])

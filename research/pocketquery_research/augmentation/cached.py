@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pocketquery.client.views.augmenters import AugResult, Strength
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.validation import check_text
-from pocketquery.server.augmentation.variant_cache import KnownAugmenter, VariantCache
+from pocketquery_research.augmentation.variant_cache import KnownAugmenter, VariantCache
 
 __all__ = ["Cached"]
 

@@ -6,6 +6,8 @@ the way leaves whole batches, and filling again goes on behind them.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +15,9 @@ from pathlib import Path
 from pocketquery.client.views.augmenters import Augmenter, Strength
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.sqlite_file import SqliteKind, transaction
-from pocketquery.server.augmentation.identity import Identity, variant_key
+from pocketquery.server.objectives.augmenter_identity import Identity
 
-__all__ = ["KnownAugmenter", "VariantCache"]
+__all__ = ["KnownAugmenter", "VariantCache", "variant_key"]
 
 _KIND = SqliteKind(
     name="a cache of variants",
@@ -34,6 +36,12 @@ _TABLES = (
     key BLOB, number INTEGER, text TEXT NOT NULL, PRIMARY KEY (key, number)
 ) WITHOUT ROWID""",
 )
+
+
+def variant_key(text: str, identity: Identity) -> bytes:
+    """SHA-1 of (text, name, version, params), 20 bytes."""
+    whole = json.dumps([text, *identity], ensure_ascii=False).encode()
+    return hashlib.sha1(whole, usedforsecurity=False).digest()
 
 
 @dataclass(frozen=True)
