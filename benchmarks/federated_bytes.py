@@ -21,7 +21,8 @@ import numpy as np
 from flwr.app import Message
 
 from pocketquery.client.app import handle
-from pocketquery.client.device import Contribution, Offer
+from pocketquery.client.device import Contribution
+from pocketquery.client.offer import Offer
 from pocketquery.client.records import offer_records
 from pocketquery.client.update import UpdateHeader, encode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter, read_adapter

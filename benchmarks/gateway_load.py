@@ -40,8 +40,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pocketquery.client.device import Offer
 from pocketquery.client.gateway.signing import signed_headers
+from pocketquery.client.offer import Offer
 from pocketquery.client.update import UpdateHeader, encode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle

@@ -41,9 +41,9 @@ from fleet.small_fleet import SHAPE, WORK, small_fleet
 from flwr.app import Message
 from suite.results import store
 
-from pocketquery.client.device import Offer
 from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.gateway.signing import signed_headers
+from pocketquery.client.offer import Offer
 from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.orchestration.clock import VirtualClock
@@ -322,11 +322,10 @@ def gateway_bytes(release_bytes: int) -> dict[str, int]:
         lines += [f"{name}: {value}" for name, value in signed.items()]
         return len("\r\n".join([*lines, "", ""]))
 
-    said = {"offer": offer_message(offer, "10"), "retry_after": 0}
     return {
         "poll_up": asked("GET", "/v1/offer"),
-        "poll_down": len(json.dumps({"offer": None, "retry_after": 60})),
-        "offer_down": len(json.dumps(said)),
+        "poll_down": len(json.dumps(offer_message(None, 60))),
+        "offer_down": len(json.dumps(offer_message(offer, 0))),
         "release_down": len(release),
         "update_up_headers": asked("PUT", "/v1/rounds/9/update"),
     }

@@ -38,8 +38,9 @@ from private_rounds.javascript import is_built, javascript_round
 from training_step import QUERIES, build, unit_rows
 
 from pocketquery.client.app import handle
-from pocketquery.client.device import Contribution, Offer
+from pocketquery.client.device import Contribution
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.client.records import offer_records
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.step import LocalStep

@@ -6,16 +6,15 @@ both with Flower.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.figures import figures_of
+from pocketquery.client.offer import Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Guard, Policy, Readings
 from pocketquery.client.round_memory import ClientState, RoundMemory
@@ -32,10 +31,8 @@ from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import PocketQueryError
-from pocketquery.sdk.files import sha256_bytes
 
 __all__ = [
-    "FIGURES",
     "Answer",
     "Answering",
     "Contribution",
@@ -43,50 +40,12 @@ __all__ = [
     "Device",
     "TrainingSetup",
     "ExampleStore",
-    "Offer",
     "Training",
 ]
 
-FIGURES = ("loss", "drift", "effective_rank")
-"""What a device says of its training; nothing else in a reply is looked at."""
-
-_LARGEST_FIGURE = 1000.0
 _NO_CONSENT = "the user has not consented, or has withdrawn the consent"
 _ERASED = "the user erased queries since the training began"
 _PRIVATE_ONLY = "this device takes part in private rounds alone, and a plain one was offered"
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What the server asks of a device.
-
-    Attributes:
-        round: its number, from 0.
-        release: the bytes of the release to start from.
-        config: how to train.
-        clip_norm: largest L2 norm of the change.
-        largest_weight: largest weight of the update.
-        compress: 8 bits with error feedback, or float32.
-        lineage: the registry's statements of what is in force; empty where it signs none.
-    """
-
-    round: int
-    release: bytes
-    config: LocalConfig = field(default_factory=LocalConfig)
-    clip_norm: float = 2.0
-    largest_weight: float = 256.0
-    compress: bool = True
-    lineage: bytes = b""
-
-    @property
-    def digest(self) -> str:
-        """Hexadecimal SHA-256 of all that it says of the training."""
-        said = asdict(self) | {
-            "release": sha256_bytes(self.release),
-            "config": self.config.to_dict(),
-        }
-        del said["lineage"]
-        return sha256_bytes(json.dumps(said, sort_keys=True).encode())
 
 
 @dataclass(frozen=True)
@@ -350,7 +309,7 @@ class Device:
         if offer.config.client_init == "ema":
             ended = {n: release.tensors[n] + change for n, change in result.change.items()}
         self._memory.keep(training.round_key, ClientState(residual, ended))
-        return Contribution(update, _figures(result) if self._figures else {})
+        return Contribution(update, figures_of(result) if self._figures else {})
 
     def _consents(self) -> bool:
         if self._store.consent:
@@ -363,16 +322,3 @@ class Device:
         if not self._store.consent:
             return _NO_CONSENT
         return None if self._store.epoch == epoch else _ERASED
-
-
-def _figures(result: LocalResult) -> dict[str, float]:
-    found = {
-        "loss": result.losses[-1].loss,
-        "drift": result.drift,
-        "effective_rank": result.effective_rank,
-    }
-    return {
-        name: round(min(max(value, -_LARGEST_FIGURE), _LARGEST_FIGURE), 4)
-        for name, value in found.items()
-        if value is not None and math.isfinite(value)
-    }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -21,7 +20,6 @@ ClientInit = Literal["global", "ema"]
 
 _HYBRID = ("hybrid_loss_weight", "hybrid_candidates", "hybrid_sharpness", "hybrid_mistyped")
 _MOST_VIEWS = 32
-_LARGEST_JSON = 100_000  # characters
 # Far beyond what is of use, and no more work or memory than a device has.
 _RULES = {
     "steps": whole(1, 10_000),
@@ -134,23 +132,18 @@ class LocalConfig:
         self.view_plan(2)
 
     @classmethod
-    def from_json(cls, text: object) -> LocalConfig:
-        """The settings whose :meth:`to_dict` is written in ``text``, where a tuple is a list.
+    def from_dict(cls, values: Mapping[str, Any]) -> LocalConfig:
+        """The settings that :meth:`to_dict` described; a list stands for a tuple.
 
         Raises:
-            InvalidInputError: too long, or a value out of range.
-            ValueError, KeyError, TypeError, AttributeError, RecursionError: not such JSON.
+            InvalidInputError: a value out of range.
+            ValueError, KeyError, TypeError, AttributeError: not such values.
         """
-        if not isinstance(text, str) or len(text) > _LARGEST_JSON:
-            raise InvalidInputError(
-                f"expected a round's settings as {_LARGEST_JSON} letters at most"
-            )
-        found = json.loads(text)
-        plain: dict[str, Any] = {
+        settings: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
-            for name, value in found.items()
+            for name, value in values.items()
         }
-        return cls(**plain | {"limits": MonitorLimits(**found["limits"])})
+        return cls(**settings | {"limits": MonitorLimits(**values["limits"])})
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values, for devices of any release: what came after the first and

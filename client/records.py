@@ -1,29 +1,28 @@
 """Offers and replies of plain rounds as Flower's records, and back.
 
-Down comes the release as one uint8 array, with the round's settings and, of a registry that signs,
-its statements; up goes the update as one
+Down comes the offer (offer.py) and, as one uint8 array, its release; up goes the update as one
 uint8 array, with three figures, or from a device that declines one number that says just that.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from pocketquery.client.device import FIGURES, Answer, Declined, Offer
-from pocketquery.client.local_config import LocalConfig
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.client.device import Answer, Declined
+from pocketquery.client.figures import FIGURES, readable
+from pocketquery.client.offer import Offer
+from pocketquery.sdk.errors import CorruptArtifactError
 
 __all__ = [
-    "FIGURES",
     "Reply",
     "array_bytes",
+    "byte_array",
+    "content_bytes",
     "declining",
     "is_declining",
     "offer_records",
@@ -32,11 +31,7 @@ __all__ = [
     "reply_to",
 ]
 
-_LARGEST_FIGURE = 1e6
-_SETTINGS = {"round": int, "clip_norm": float, "largest_weight": float, "compress": bool}
-_LAST_ROUND = 10**18 - 1  # the last that an update's header can name
-
-# What _array() writes, version 1.0 of numpy's format: uint8, one axis, padded with spaces.
+# What byte_array() writes, version 1.0 of numpy's format: uint8, one axis, padded with spaces.
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_HEADER = re.compile(
     rb"\{'descr': '\|u1', 'fortran_order': False, 'shape': \((0|[1-9][0-9]{0,17}),\), \} *\n"
@@ -45,56 +40,38 @@ _NPY_PREFIX = len(_NPY_MAGIC) + 2
 
 
 def offer_records(offer: Offer) -> RecordDict:
-    """``offer`` as the content of a message."""
-    settings = ConfigRecord({name: getattr(offer, name) for name in _SETTINGS})
-    settings["local"] = json.dumps(offer.config.to_dict())
-    if offer.lineage:
-        settings["lineage"] = offer.lineage
+    """``offer`` and its release as the content of a message."""
     return RecordDict(
-        {"release": ArrayRecord({"release": _array(offer.release)}), "offer": settings}
+        {
+            "release": ArrayRecord({"release": byte_array(offer.release)}),
+            "offer": ConfigRecord({"offer": offer.to_bytes()}),
+        }
     )
 
 
 def read_offer(message: Message) -> Offer:
-    """The offer in ``message``.
+    """The offer in ``message``, with its release.
 
     Raises:
-        CorruptArtifactError: there is none.
-        InvalidInputError: its settings are out of range.
+        CorruptArtifactError: there is none, or the release is another than the one it names.
+        UnusableOfferError: its settings are out of range.
     """
-    try:
-        records = message.content
-        settings = records.config_records["offer"]
-        values = {name: _value(settings[name], kind, name) for name, kind in _SETTINGS.items()}
-        release = array_bytes(records.array_records["release"]["release"])
-        config = LocalConfig.from_json(settings["local"])
-        lineage = _value(settings.get("lineage", b""), bytes, "lineage")
-    except InvalidInputError:
-        raise
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ) as error:
+    records = message.content
+    data = records.config_records.get("offer", ConfigRecord()).get("offer")
+    release = content_bytes(message, "release")
+    if not isinstance(data, bytes) or release is None:
         raise CorruptArtifactError(
-            f"the message holds no offer of this version ({error}); expected a release and a "
-            "round's settings. Upgrade the older of server and device"
-        ) from error
-    if release is None:
-        raise CorruptArtifactError("the release in the message is not one array of uint8")
-    if not 0 <= values["round"] <= _LAST_ROUND:
-        raise InvalidInputError(f"the offer's round is {values['round']}, expected one from 0")
-    return Offer(release=release, config=config, lineage=lineage, **values)
+            "the message holds no offer of this version, expected the records offer and release; "
+            "upgrade the older of server and device"
+        )
+    return Offer.from_bytes(data).with_release(release)
 
 
 def reply_to(message: Message, answer: Answer) -> Message:
     """A device's ``answer`` to ``message``."""
     if isinstance(answer, Declined):
         return declining(message)
-    update = ArrayRecord({"update": _array(answer.update)})
+    update = ArrayRecord({"update": byte_array(answer.update)})
     figures = MetricRecord(
         {name: answer.figures[name] for name in FIGURES if name in answer.figures}
     )
@@ -133,25 +110,23 @@ def read_reply(message: Message) -> Reply:
     records = message.content
     if is_declining(records):
         return Reply(None, {})
-    found = records.metric_records.get("figures", MetricRecord())
+    figures = records.metric_records.get("figures", MetricRecord())
     array = records.array_records.get("update", ArrayRecord()).get("update")
-    update = (
-        b"" if array is None else array_bytes(array) or array.data
-    )  # validation says what is wrong
-    return Reply(update, _figures(found))
+    # Where it is no array of bytes, validation says what is wrong with it.
+    update = b"" if array is None else array_bytes(array) or array.data
+    return Reply(update, readable(figures))
 
 
-def _value(found: Any, kind: type[object], name: str) -> Any:
-    """``found`` as the offer's ``name``; a whole number does where a fraction may stand."""
-    if kind is float and type(found) is int:
-        found = float(found)
-    if type(found) is not kind:
-        raise InvalidInputError(f"the offer's {name} is {found!r:.80}, expected {kind.__name__}")
-    return found
-
-
-def _array(data: bytes) -> Array:
+def byte_array(data: bytes) -> Array:
+    """``data`` as an array that a record can hold."""
     return Array(np.frombuffer(data, np.uint8))
+
+
+def content_bytes(message: Message, name: str) -> bytes | None:
+    """The bytes that ``message`` has as the record ``name``, in an array of the same name; None
+    where it has none."""
+    array = message.content.array_records.get(name, ArrayRecord()).get(name)
+    return None if array is None else array_bytes(array)
 
 
 def array_bytes(array: Array) -> bytes | None:
@@ -166,9 +141,3 @@ def array_bytes(array: Array) -> bytes | None:
     if not data.startswith(_NPY_MAGIC) or header is None:
         return None
     return data[start:] if int(header[1]) == len(data) - start else None
-
-
-def _figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """Those of :data:`FIGURES` in ``record`` that are numbers a mean can be taken of."""
-    found = {name: record[name] for name in FIGURES if isinstance(record.get(name), (int, float))}
-    return {name: float(value) for name, value in found.items() if abs(value) < _LARGEST_FIGURE}

@@ -26,6 +26,7 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 __all__ = [
     "FORMAT",
+    "LAST_ROUND",
     "VERSION",
     "Update",
     "UpdateHeader",
@@ -36,6 +37,8 @@ __all__ = [
 
 FORMAT = "pocketquery-update"
 VERSION = "1"
+LAST_ROUND = 10**18 - 1
+"""The last round that an update, and so an offer, can name."""
 
 Change = dict[str, NDArray[np.float32]]
 

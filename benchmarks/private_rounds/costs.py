@@ -20,7 +20,8 @@ from private_rounds.group import (
     secret_of,
 )
 
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Declined
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.keys import RoundSecret, derive, held_label, mark
 from pocketquery.client.private.ledger import Ledger
 from pocketquery.client.private.masks import neighbours

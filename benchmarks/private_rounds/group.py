@@ -8,7 +8,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.binding import Binding, Privacy, roster_digest, settings_digest
 from pocketquery.client.private.encoding import choose_encoding, value_range
 from pocketquery.client.private.keys import (

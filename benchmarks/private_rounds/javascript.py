@@ -13,7 +13,7 @@ from pathlib import Path
 from private_rounds.costs import NOW, bodies_of, rules_of
 from private_rounds.group import AUTHORITY, Group, a_change
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.signature import public_key_of
 

@@ -228,8 +228,8 @@ def _turn_within_quota(participation: Participation, arguments: argparse.Namespa
 
 
 def _turn(participation: Participation, arguments: argparse.Namespace) -> Outcome:
-    from pocketquery.client.gateway.messages import UnusableOfferError
     from pocketquery.client.gateway.outcome import Outcome
+    from pocketquery.client.offer import UnusableOfferError
     from pocketquery.client.private.state_file import StateFile
     from pocketquery.client.store.file import SECURE
 

@@ -12,20 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.device import Answering, Declined
+from pocketquery.client.figures import figures_text
 from pocketquery.client.gateway.connection import Answer, GatewayConnection
-from pocketquery.client.gateway.messages import (
-    SHA256,
-    OfferedRound,
-    UnusableOfferError,
-    figures_text,
-    read_offer_message,
-)
+from pocketquery.client.gateway.messages import read_offer_message
 from pocketquery.client.gateway.outcome import Outcome, sent
 from pocketquery.client.gateway.private_rounds import (
     PrivateAnswering,
     PrivateRounds,
     StageMessage,
 )
+from pocketquery.client.offer import SHA256, Offer, UnusableOfferError
 from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
 from pocketquery.sdk.bundle.manifest import Manifest
@@ -88,7 +84,7 @@ class Participation:
         """Have the gateway forget this device's key. Raises as :meth:`register`."""
         self._connection.ask("DELETE", "/v1/device")
 
-    def ask(self) -> tuple[OfferedRound | None, int]:
+    def ask(self) -> tuple[Offer | None, int]:
         """Whether there is an offer for this device, and in how many seconds asking again is of
         use.
 
@@ -102,7 +98,7 @@ class Participation:
 
     def reply(
         self,
-        offered: OfferedRound,
+        offered: Offer,
         device: Answering,
         participant: PrivateAnswering | None = None,
     ) -> Outcome:
@@ -114,11 +110,11 @@ class Participation:
             CorruptArtifactError: the release that came was changed.
             ArtifactError: the gateway cannot be reached.
         """
-        if offered.secure and participant is None:
-            return self.decline(offered.offer.round, _PRIVATE)
+        if offered.is_private and participant is None:
+            return self.decline(offered.round, _PRIVATE)
         offer = offered.with_release(self._fetch(offered))
-        if participant is not None and offered.secure:
-            return self.private.begin(offered.announcement, offer, participant)
+        if participant is not None and offer.is_private:
+            return self.private.begin(offer.announcement, offer, participant)
         given = device.answer(offer)
         if isinstance(given, Declined):
             return self.decline(offer.round, given.reason)
@@ -203,14 +199,14 @@ class Participation:
         known = {"if-none-match": self._etag} if self._etag else {}
         return self._connection.ask("GET", "/v1/releases/current", signed=False, headers=known)
 
-    def _fetch(self, offered: OfferedRound) -> bytes:
+    def _fetch(self, offered: Offer) -> bytes:
         """The offered release: the one that is here, or the gateway's."""
         path = self._state / RELEASE
         if path.is_file():
             data = path.read_bytes()
-            if sha256_bytes(data) == offered.sha256:
+            if sha256_bytes(data) == offered.release_sha256:
                 return data
-        return self._release(offered.sha256)
+        return self._release(offered.release_sha256)
 
     def _release(self, sha256: str) -> bytes:
         if not SHA256.fullmatch(sha256):

@@ -10,9 +10,10 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Declined
 from pocketquery.client.gateway.connection import GatewayConnection, Refused
 from pocketquery.client.gateway.outcome import Outcome, sent
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import CorruptArtifactError
 

@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Declined
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.binding import Binding, settings_digest
 from pocketquery.client.private.keys import (
     KEY_BYTES,

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Declined
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.records import declining, is_declining, offer_records, read_offer
 from pocketquery.sdk.errors import CorruptArtifactError, PocketQueryError

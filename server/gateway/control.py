@@ -9,15 +9,12 @@ The other end is control_client.py.
     PUT  /stage                  a StageBundle, the messages of a later stage; 201 or, known, 200
     GET  /stage/{digest}         the replies, once all are there; 202 until then (?wait=seconds),
                                  or with ?last=1 those that came
-    PUT  /release                the release in force: {"release": base64, "lineage": base64}, and
-                                 "left_release", what a roll-out leaves to the other devices
+    PUT  /release                an AnnouncedRelease, the release in force
     GET  /health, /metrics
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 
 from starlette.applications import Starlette
@@ -27,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pocketquery.sdk.errors import PocketQueryError
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.entrance.requests import Entrance
@@ -43,7 +41,7 @@ def control_app(gateway: Gateway) -> Starlette:
 
     async def begin(request: Request) -> Response:
         try:
-            asked = CohortOffer.from_json(await request.body())
+            asked = CohortOffer.from_bytes(await request.body())
             begun = await gateway.server.begin(asked)
         except Problem as problem:
             return problem.response()
@@ -80,15 +78,11 @@ def control_app(gateway: Gateway) -> Starlette:
 
     async def announce(request: Request) -> Response:
         try:
-            said = json.loads(await request.body())
-            release, lineage, left = (
-                base64.b64decode(text, validate=True)
-                for text in (said["release"], said["lineage"], said.get("left_release", ""))
-            )
-            await gateway.server.announce(release, lineage, left)
+            announced = AnnouncedRelease.from_bytes(await request.body())
+            await gateway.server.announce(announced)
         except Problem as problem:
             return problem.response()
-        except (PocketQueryError, KeyError, TypeError, ValueError, binascii.Error) as error:
+        except PocketQueryError as error:
             return Problem(400, "release", str(error)).response()
         return Response(status_code=204)
 

@@ -5,14 +5,13 @@ Flower starts a process for each message, so what this imports is little.
 
 from __future__ import annotations
 
-import base64
 import http.client
-import json
 import socket
 import time
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 
@@ -20,7 +19,7 @@ __all__ = ["Control"]
 
 _LONGEST_WAIT = 20.0
 _TIMEOUT = 60.0
-_AGAIN = 0.5
+_RETRY_SECONDS = 0.5
 
 
 class Control:
@@ -72,12 +71,9 @@ class Control:
             elif left <= 0:
                 self._check(status, found)
 
-    def announce(self, release: bytes, lineage: bytes, left_release: bytes = b"") -> None:
-        """Tell the gateway what is in force, and what a roll-out leaves to the other devices.
-        Raises as :meth:`answer_to`."""
-        said = {"release": release, "lineage": lineage, "left_release": left_release}
-        body = {name: base64.b64encode(data).decode() for name, data in said.items()}
-        self._check(*self._ask("PUT", "/release", json.dumps(body).encode()))
+    def announce(self, announced: AnnouncedRelease) -> None:
+        """Tell the gateway what is in force. Raises as :meth:`answer_to`."""
+        self._check(*self._ask("PUT", "/release", announced.to_bytes()))
 
     def is_healthy(self) -> bool:
         """Whether the gateway answers and can write."""
@@ -87,7 +83,7 @@ class Control:
             return False
 
     def _begin(self, asked: CohortOffer) -> None:
-        self._check(*self._ask("PUT", "/round", asked.to_json()))
+        self._check(*self._ask("PUT", "/round", asked.to_bytes()))
 
     def _begin_stage(self, bundle: StageBundle) -> None:
         self._check(*self._ask("PUT", "/stage", bundle.to_bytes()))
@@ -112,7 +108,7 @@ class Control:
                     f"{self._path}: the gateway does not answer ({error}); start it with "
                     "pocketquery gateway"
                 ) from error
-            time.sleep(_AGAIN)
+            time.sleep(_RETRY_SECONDS)
 
     def _once(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         connection = _SocketConnection(self._path)

@@ -12,9 +12,11 @@ import shutil
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from pocketquery.client.gateway.messages import offer_message, read_figures
+from pocketquery.client.figures import parse_figures
+from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.gateway.signing import FIGURES_HEADER, SignedRequest
 from pocketquery.client.private.messages import Stage
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
@@ -163,7 +165,7 @@ class Gateway:
 
     def _offer(self, journal: GatewayJournal, key: bytes) -> dict[str, Any]:
         current = _known(journal, key).cohort_round
-        nothing = {"offer": None, "retry_after": self.settings.poll_seconds}
+        nothing = offer_message(None, self.settings.poll_seconds)
         if not current.is_offered or current.verdict(key) is not None:
             return nothing
         assert current.opened is not None
@@ -174,17 +176,17 @@ class Gateway:
             cohort, free = "", asked.at_once
         if not self._leases.take(key, cohort, free, self._now()):
             return nothing
-        announced = None
+        offer = asked.offer
         if asked.secure is not None:
             announced = announcement(asked.secure, journal.key.public)
-        made = offer_message(asked.offer, current.opened.state.version, announced)
-        return {"offer": made, "retry_after": 0}
+            offer = replace(offer, announcement=announced.to_bytes())
+        return offer_message(offer, 0)
 
     async def update(
         self, signed: SignedRequest, headers: Mapping[str, str], number: int, body: bytes
     ) -> tuple[UpdateVerdict, str]:
         """Take an update: what became of it, which is on disk, and why."""
-        figures, today = read_figures(headers.get(FIGURES_HEADER)), self._today()
+        figures, today = parse_figures(headers.get(FIGURES_HEADER)), self._today()
         async with self._room:
             # All that can be done before is done here: the journal's thread, which takes turns with
             # this one, then has but integers to add.

@@ -66,7 +66,7 @@ def relay(message: Message, control: Control) -> Message:
 
 def announce(message: Message, control: Control) -> Message:
     """The reply to an announcement, which is empty."""
-    control.announce(*read_announcement(message))
+    control.announce(read_announcement(message))
     return Message(RecordDict(), reply_to=message)
 
 

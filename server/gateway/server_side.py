@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, parse_adapter
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.journal import GatewayJournal
@@ -135,14 +136,14 @@ class ServerSide:
         replies: bytes | None = await self._run(work)
         return replies
 
-    async def announce(self, release: bytes, lineage: bytes, left_release: bytes = b"") -> None:
+    async def announce(self, announced: AnnouncedRelease) -> None:
         """Take note of the release in force, and serve it. No round follows: the server says so as
         it ends."""
-        await self._keep_releases(release, left_release)
+        await self._keep_releases(announced.release, announced.left_release)
 
         def work(journal: GatewayJournal) -> str:
             journal.cohort_round.end()
-            return journal.announce(release, lineage).version
+            return journal.announce(announced.release, announced.lineage).version
 
         event("release", version=await self._run(work))
 

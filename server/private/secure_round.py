@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.binding import Binding, Privacy, roster_digest, settings_digest
 from pocketquery.client.private.encoding import Encoding, choose_encoding
 from pocketquery.client.private.keys import KEY_BYTES, AgreementKey, Certificate

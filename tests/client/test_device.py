@@ -16,11 +16,11 @@ from pocketquery.client.device import (
     Contribution,
     Declined,
     Device,
-    Offer,
     Training,
     TrainingSetup,
 )
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import DeviceReading, Policy
 from pocketquery.client.round_memory import ClientState, RoundMemory

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.device import Offer
 from pocketquery.client.gateway.messages import offer_message, read_offer_message
 from pocketquery.client.gateway.signing import signed_headers
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.round_memory import ClientState, RoundMemory
 from pocketquery.client.training.monitors import MonitorLimits
@@ -110,7 +110,7 @@ def encoded(case: Mapping[str, Any]) -> tuple[bytes, Tensors]:
 
 def refusal(case: Mapping[str, Any]) -> str | None:
     """What Python's limits say of a case of ``limits``: the setting that is beyond one."""
-    config = LocalConfig.from_json(json.dumps(case["local"]))
+    config = LocalConfig.from_dict(case["local"])
     limits = OfferLimits(**case["limits"])
     reason = limits.refusal(config, case["clip_norm"], case["queries"])
     return None if reason is None else reason.partition(":")[0].partition(" has ")[0]
@@ -240,7 +240,7 @@ def _offer(**changes: Any) -> Offer:
 def _offers() -> Iterator[dict[str, Any]]:
     from pocketquery.client.private.binding import settings_digest  # it takes cryptography
 
-    sound: dict[str, Any] = {"offer": offer_message(_offer(), "4"), "retry_after": 0}
+    sound: dict[str, Any] = offer_message(_offer(), 0)
     whole = json.dumps(sound).encode()
 
     def changed(path: str, *value: Any) -> bytes:
@@ -258,26 +258,22 @@ def _offers() -> Iterator[dict[str, Any]]:
     def case(name: str, data: bytes) -> dict[str, Any]:
         made: dict[str, Any] = {"name": name, "data": _base64(data)}
         try:
-            offered, wait = read_offer_message(data)
+            offer, wait = read_offer_message(data)
         except PocketQueryError as error:
             kind = "InvalidInputError" if isinstance(error, ValueError) else type(error).__name__
             number = getattr(error, "round", None)
             return made | {"error": kind, "round": number}
         made["retry_after"] = wait
-        if offered is None:
+        if offer is None:
             return made | {"offer": None}
-        offer = offered.offer
         return made | {
             "offer": {
                 "round": offer.round,
-                "version": offered.version,
-                "sha256": offered.sha256,
-                "bytes": offered.size,
+                "release": offer.release_sha256,
                 "clip_norm": offer.clip_norm,
                 "largest_weight": offer.largest_weight,
                 "compress": offer.compress,
-                "secure": offered.secure,
-                "announcement": _base64(offered.announcement),
+                "announcement": _base64(offer.announcement),
                 "settings": settings_digest(offer.config) if _is_whole(data) else None,
                 "lineage": _base64(offer.lineage),
                 "local": asdict(offer.config),
@@ -286,36 +282,38 @@ def _offers() -> Iterator[dict[str, Any]]:
 
     yield case("sound", whole)
     taught = LocalConfig(hybrid_loss_weight=0.5, hybrid_candidates=20)
-    yield case("taught by the index", json.dumps(
-        {"offer": offer_message(_offer(config=taught), "4"), "retry_after": 86_400}
-    ).encode())  # fmt: skip
-    yield case("the defaults", json.dumps(
-        {"offer": offer_message(_offer(config=LocalConfig()), "4"), "retry_after": 86_400}
-    ).encode())  # fmt: skip
+    for name, config in (("taught by the index", taught), ("the defaults", LocalConfig())):
+        yield case(name, json.dumps(offer_message(_offer(config=config), 86_400)).encode())
+    yield case("a private round", json.dumps(offer_message(_offer(announcement=b"a"), 0)).encode())
     yield case("none", b'{"offer": null, "retry_after": 60}')
     yield case("none, and no time", b'{"offer": null}')
     yield case("nothing said of an offer", b'{"retry_after": 60}')
-    yield case("more than is known", changed("offer/release", sound["offer"]["release"] | {"x": 1}))
-    yield case("a private round", json.dumps(
-        {"offer": sound["offer"] | {"secure": {"least": 3}}, "retry_after": 0}
-    ).encode())  # fmt: skip
-    for said in ("", "YQ==", "YQ", "Y Q==", "é", 3, None):
-        message = {"offer": sound["offer"] | {"secure": {"announcement": said}}, "retry_after": 0}
-        yield case(f"announcement: {said}", json.dumps(message).encode())
-    for flag in (False, None, True):
-        message = {"offer": sound["offer"] | {"secure": flag}, "retry_after": 0}
-        yield case(f"secure: {flag}", json.dumps(message).encode())
+    yield case(
+        "more than is known", json.dumps(sound | {"offer": sound["offer"] | {"x": 1}}).encode()
+    )
+    for path, values in (
+        ("offer/format", ("pocketquery-update", "")),
+        ("offer/version", ("0", "2", 1)),
+        ("offer/announcement", ("", "YQ==", "YQ", "Y Q==", "é")),
+        (
+            "offer/release",
+            ("ab" * 31, "AB" * 32, {"version": "4", "sha256": "ab" * 32, "bytes": 9}),
+        ),
+    ):
+        for value in values:
+            yield case(f"{path}: {json.dumps(value)}", changed(path, value))
+    before = {"round": 3, "release": {"version": "4", "sha256": "ab" * 32, "bytes": 9}}
+    yield case("an offer of before", json.dumps({"offer": before, "retry_after": 0}).encode())
     paths = [
         "retry_after",
         *(f"offer/{name}" for name in sound["offer"]),
-        *(f"offer/release/{name}" for name in sound["offer"]["release"]),
         *(f"offer/local/{name}" for name in sound["offer"]["local"]),
         *(f"offer/local/limits/{name}" for name in asdict(MonitorLimits())),
     ]
     for path in paths:
         yield case(f"without {path}", changed(path))
         for value in WRONG:
-            if path in ("offer", "offer/compress") and value in (None, True):
+            if path == "offer" and value is None:
                 continue
             yield case(f"{path}: {json.dumps(value)}", changed(path, value))
     for name, number in (("steps", 5.0), ("steps", 10_001), ("learning_rate", 0), ("epsilon", 0)):
@@ -325,7 +323,6 @@ def _offers() -> Iterator[dict[str, Any]]:
     yield case("an unknown setting", changed("offer/local/limits", {"drift": 0.1, "more": 1}))
     yield case("heavy among the light", changed("offer/local/light_views", ["typo"]))
     yield case("33 views", changed("offer/local/heavy_views", ["typo"] * 33))
-    yield case("a digest in capitals", changed("offer/release/sha256", "AB" * 32))
     for cut in range(0, len(whole), 97):
         yield case(f"its first {cut} bytes", whole[:cut])
     for at in range(5, len(whole), 61):
@@ -339,7 +336,7 @@ def _offers() -> Iterator[dict[str, Any]]:
 def _is_whole(data: bytes) -> bool:
     """Whether an offer names every setting, as gateways write them."""
     local = json.loads(data)["offer"]["local"]
-    known = LocalConfig.from_json(json.dumps(local)).to_dict()
+    known = LocalConfig.from_dict(local).to_dict()
     return set(local) == set(known) and set(local["limits"]) == set(known["limits"])
 
 

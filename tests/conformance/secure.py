@@ -218,7 +218,7 @@ def _settings() -> Iterator[dict[str, Any]]:
         LocalConfig(weight_decay=0, anchor_weight=1, epsilon=1e-10, limits=LocalConfig().limits),
     ):
         text = json.dumps(config.to_dict())
-        yield {"local": text, "sha256": settings_digest(LocalConfig.from_json(text))}
+        yield {"local": text, "sha256": settings_digest(LocalConfig.from_dict(json.loads(text)))}
 
 
 def _ledgers() -> Iterator[dict[str, Any]]:

@@ -71,20 +71,20 @@ def test_offers(case: Any) -> None:
             read_offer_message(data)
         assert getattr(error.value, "round", None) == case["round"]
         return
-    offered, wait = read_offer_message(data)
+    offer, wait = read_offer_message(data)
     assert wait == case["retry_after"]
-    if offered is None:
+    if offer is None:
         assert case["offer"] is None
         return
-    local = json.loads(json.dumps(asdict(offered.offer.config)))
+    local = json.loads(json.dumps(asdict(offer.config)))
     assert local == case["offer"]["local"]
-    assert (offered.sha256, offered.secure) == (case["offer"]["sha256"], case["offer"]["secure"])
-    assert offered.announcement == base64.b64decode(case["offer"]["announcement"])
+    assert offer.release_sha256 == case["offer"]["release"]
+    assert offer.announcement == base64.b64decode(case["offer"]["announcement"])
     if case["offer"]["settings"] is not None:
         pytest.importorskip("cryptography")  # private rounds need it
         from pocketquery.client.private.binding import settings_digest
 
-        assert case["offer"]["settings"] == settings_digest(offered.offer.config)
+        assert case["offer"]["settings"] == settings_digest(offer.config)
 
 
 def test_limits() -> None:

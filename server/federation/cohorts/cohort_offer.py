@@ -4,15 +4,15 @@ that the round is a private one, in which it sums nothing and relays.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from pocketquery.client.device import Offer
-from pocketquery.client.local_config import LocalConfig
+import numpy as np
+
+from pocketquery.client.offer import LARGEST_OFFER, Offer
 from pocketquery.sdk.bundle.lineage import parse_lineage
+from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.bundle.statement import Target
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.fields import Fields
@@ -24,12 +24,13 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.private.secure_round import STAGES_LEFT
 from pocketquery.server.private.settings import SecureSettings
 
-__all__ = ["CohortOffer", "cohort_offers", "left_by", "on_the_way_back", "read_bases"]
+__all__ = ["CohortOffer", "cohort_offers", "left_by", "on_the_way_back"]
 
 _RETURN_SHARE = 0.1  # of the deadline, left for the way back
 _MOST_RETURN = 60.0
 
-_LARGEST = 1 << 20
+_FORMAT = "pocketquery-cohort-offer"
+_VERSION = "1"
 _SOURCE = "the server's offer"
 
 
@@ -107,57 +108,58 @@ class CohortOffer:
         stages = 0.0 if self.secure is None else STAGES_LEFT * self.secure.stage_deadline
         return self.settings.deadline_seconds + stages
 
-    def to_json(self) -> bytes:
-        """As the node hands it to the gateway's process."""
-        offer, left = self.offer, base64.b64encode(self.left_release).decode()
-        return json.dumps(
-            {
-                "round": offer.round,
-                "release": base64.b64encode(offer.release).decode(),
-                "lineage": base64.b64encode(offer.lineage).decode(),
-                "local": json.dumps(offer.config.to_dict()),
-                "clip_norm": offer.clip_norm,
-                "largest_weight": offer.largest_weight,
-                "compress": offer.compress,
-                "settings": self.settings.to_dict(),
-                "asked": self.asked,
-                "wanted": self.wanted,
-                "seconds": self.seconds,
-                **({} if self.secure is None else {"secure": self.secure.to_dict()}),
-                **({"bases": self._named_bases()} if self.bases else {}),
-                **({"left_release": left} if left else {}),
-            }
-        ).encode()
+    def to_bytes(self) -> bytes:
+        """One safetensors file, in Flower's messages, at the gateway's socket and in its journal;
+        equal offers give equal bytes."""
+        body = {
+            "offer": self.offer.to_dict(),
+            "settings": self.settings.to_dict(),
+            "asked": self.asked,
+            "wanted": self.wanted,
+            "seconds": float(self.seconds),
+            "secure": None if self.secure is None else self.secure.to_dict(),
+            "bases": self._named_bases(),
+        }
+        files = {"release": self.offer.release, "left_release": self.left_release}
+        tensors = {name: np.frombuffer(data, np.uint8) for name, data in files.items()}
+        metadata = {"format": _FORMAT, "version": _VERSION, "body": json.dumps(body)}
+        return serialize(tensors, metadata)
 
     def _named_bases(self) -> dict[str, str]:
         """As JSON has them."""
         return {str(number): version for number, version in sorted(self.bases.items())}
 
     @classmethod
-    def from_json(cls, data: bytes) -> CohortOffer:
-        """What :meth:`to_json` wrote.
+    def from_bytes(cls, data: bytes) -> CohortOffer:
+        """What :meth:`to_bytes` wrote.
 
         Raises:
             CorruptArtifactError: it is something else.
             InvalidInputError: a setting is out of its range.
         """
-        found = dict(Fields.of_json(data, _SOURCE, most_bytes=_LARGEST).items())
-        try:
-            offer = Offer(
-                round=int(found["round"]),
-                release=base64.b64decode(found["release"], validate=True),
-                config=LocalConfig.from_json(found["local"]),
-                clip_norm=float(found["clip_norm"]),
-                largest_weight=float(found["largest_weight"]),
-                compress=bool(found["compress"]),
-                lineage=base64.b64decode(found["lineage"], validate=True),
+        tensors, metadata = parse_whole(data, _SOURCE)
+        if (metadata.get("format"), metadata.get("version")) != (_FORMAT, _VERSION):
+            raise CorruptArtifactError(
+                f"{_SOURCE}: found format {metadata.get('format')!r:.80}, version "
+                f"{metadata.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
+                "Upgrade the older of server and gateway"
             )
-            settings = RoundSettings.from_dict(found["settings"])
-            secure = SecureSettings.from_dict(found["secure"]) if "secure" in found else None
-            numbers = (found["asked"], found["wanted"], found["seconds"])
-            bases = read_bases(found.get("bases", {}))
-            left = base64.b64decode(found.get("left_release", ""), validate=True)
-            return cls(offer, settings, *numbers, secure, bases, left)
+        body = metadata.get("body", "").encode()
+        fields = Fields.of_json(body, _SOURCE, most_bytes=LARGEST_OFFER)
+        values = dict(fields.items())
+        offer = Offer.of_fields(fields.child("offer"))
+        try:
+            secure = values["secure"]
+            return cls(
+                offer=offer.with_release(tensors["release"].tobytes()),
+                settings=RoundSettings.from_dict(values["settings"]),
+                asked=values["asked"],
+                wanted=values["wanted"],
+                seconds=values["seconds"],
+                secure=None if secure is None else SecureSettings.from_dict(secure),
+                bases={int(n): version for n, version in fields.texts("bases").items()},
+                left_release=tensors["left_release"].tobytes(),
+            )
         except InvalidInputError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -172,18 +174,6 @@ def left_by(lineage: bytes) -> Target | None:
     except ArtifactError:  # nobody signs; or devices will say what is wrong with it
         return None
     return None if rollout is None else rollout.rest
-
-
-def read_bases(found: Mapping[str, Any]) -> dict[int, str]:
-    """The bases in JSON values.
-
-    Raises:
-        AttributeError, TypeError, ValueError: they are none.
-    """
-    for version in found.values():
-        if not isinstance(version, str):
-            raise TypeError(f"found the release {version!r:.80}, expected a text")
-    return {int(number): version for number, version in found.items()}
 
 
 def cohort_offers(opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> dict[int, CohortOffer]:

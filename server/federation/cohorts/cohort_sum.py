@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.client.figures import LARGEST_FIGURE
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields
@@ -35,7 +36,6 @@ _FORMAT = "pocketquery-cohort-sum"
 _VERSION = "1"
 _SOURCE = "cohort sum"
 _MOST_REPLIES = 10**9
-_LARGEST_FIGURE = 1e6
 
 
 @dataclass(frozen=True)
@@ -197,6 +197,6 @@ def _count(found: object) -> int:
 
 
 def _figure(found: object) -> float:
-    if not isinstance(found, int | float) or not abs(found) < _LARGEST_FIGURE:
+    if not isinstance(found, int | float) or not abs(found) <= LARGEST_FIGURE:
         raise ValueError(f"found the figure {found!r:.80}, expected a number")
     return float(found)

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.records import Reply
 from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
 from pocketquery.server.federation.orchestration.journal import Journal

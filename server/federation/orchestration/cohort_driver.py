@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.validation import check_count
 from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pocketquery.client.device import Offer
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.client.records import Reply
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.orchestration.buffered import BufferedDriver

@@ -13,10 +13,11 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from httpx import HTTPError
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.transport import MESSAGE_TYPE, SecureReply, read_secure_reply
 from pocketquery.client.records import Reply, offer_records, read_reply
 from pocketquery.sdk.errors import ArtifactError
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by
 from pocketquery.server.federation.cohorts.records import (
     ANNOUNCE,
@@ -178,7 +179,7 @@ class Exchange:
         self, release: bytes, lineage: bytes, nodes: Iterable[int], seconds: float
     ) -> None:
         """Send gateways the release in force."""
-        content = announcement_records(release, lineage, self._left(lineage))
+        content = announcement_records(AnnouncedRelease(release, lineage, self._left(lineage)))
         self._send(((node, content) for node in nodes), ANNOUNCE, "", seconds)
 
     def _left(self, lineage: bytes) -> bytes:

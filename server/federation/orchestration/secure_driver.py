@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.transport import SecureReply
 from pocketquery.sdk.errors import InvalidInputError

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.transport import SecureReply, secure_records
 from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.noise import rho
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.running_sum import RunningSum

@@ -31,7 +31,7 @@ from pocketquery.server.federation.rounds.journal_tables import ROUND_TABLES
 from pocketquery.server.gateway.rounds.errors import QuotaError
 from pocketquery.server.gateway.rounds.relay import RELAY_TABLES
 from pocketquery.server.gateway.rounds.removed_devices import REMOVED_TABLE
-from pocketquery.server.gateway.rounds.verdicts import VERDICTS_TABLE, take_over_verdicts
+from pocketquery.server.gateway.rounds.verdicts import VERDICTS_TABLE
 
 __all__ = [
     "KIND",
@@ -57,27 +57,19 @@ __all__ = [
 KIND = SqliteKind(
     name="a gateway's journal",
     application_id=0x50514757,  # "PQGW"
-    version=5,
+    version=6,
+    oldest=6,
     mend="restore it from a backup, or give another folder: devices then register again",
     elsewhere="give another folder",
     busy="stop that gateway, or give another folder",
-)
-_PRIVATE = 2  # the version that knew private rounds
-_APPENDED = 3  # the one whose verdicts are appended
-_REMEMBERED = 4  # the one that knew what removed keys had uploaded
-_AGREEMENT_TABLE = (
-    "CREATE TABLE agreement (id INTEGER PRIMARY KEY CHECK (id = 0), private BLOB NOT NULL)"
-)
-_HEALTH_TABLE = (
-    "CREATE TABLE health (id INTEGER PRIMARY KEY CHECK (id = 0), writes INTEGER NOT NULL)"
 )
 TABLES = (
     *ROUND_TABLES,
     "CREATE TABLE devices (key BLOB PRIMARY KEY, since INTEGER NOT NULL, day INTEGER NOT NULL,"
     " used INTEGER NOT NULL) WITHOUT ROWID",
     REMOVED_TABLE,
-    _HEALTH_TABLE,
-    _AGREEMENT_TABLE,
+    "CREATE TABLE health (id INTEGER PRIMARY KEY CHECK (id = 0), writes INTEGER NOT NULL)",
+    "CREATE TABLE agreement (id INTEGER PRIMARY KEY CHECK (id = 0), private BLOB NOT NULL)",
     VERDICTS_TABLE,
     "CREATE TABLE cohort (id INTEGER PRIMARY KEY CHECK (id = 0), offer BLOB NOT NULL,"
     " nonce TEXT NOT NULL, declined INTEGER NOT NULL, figures TEXT NOT NULL)",
@@ -144,26 +136,13 @@ class InForce:
 
 
 def create_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a new file a journal, or see that it is one; in a transaction. Version 1 knew no private
-    rounds, 2 wrote verdicts and uploads where the device's key has its place, 3 forgot what a
-    removed key had uploaded, and 4 announced no key of its own.
+    """Make a new file a journal, or see that it is one; in a transaction.
 
     Raises:
         CorruptArtifactError: another program's.
-        UnsupportedVersionError: of a newer release.
+        UnsupportedVersionError: of another release.
     """
-    version = KIND.prepare(connection, path, TABLES)
-    if version < _PRIVATE:
-        for table in RELAY_TABLES:
-            connection.execute(table)
-    if version < _APPENDED:
-        take_over_verdicts(connection)
-    if version < _REMEMBERED:
-        connection.execute(REMOVED_TABLE)
-        connection.execute(_HEALTH_TABLE)
-    if version < KIND.version:
-        connection.execute(_AGREEMENT_TABLE)
-        KIND.mark(connection)
+    KIND.prepare(connection, path, TABLES)
     query = "INSERT OR IGNORE INTO agreement VALUES (0, ?)"
     connection.execute(query, (os.urandom(KEY_BYTES),))
 
@@ -225,12 +204,12 @@ def read_cohort(connection: sqlite3.Connection) -> Cohort | None:
     if row is None:
         return None
     figures = {name: (total, count) for name, (total, count) in json.loads(row[3]).items()}
-    return Cohort(CohortOffer.from_json(row[0]), row[1], row[2], figures)
+    return Cohort(CohortOffer.from_bytes(row[0]), row[1], row[2], figures)
 
 
 def write_cohort(connection: sqlite3.Connection, cohort: Cohort) -> None:
     """Write a new one."""
-    row = (cohort.asked.to_json(), cohort.nonce, cohort.declined, json.dumps(cohort.figures))
+    row = (cohort.asked.to_bytes(), cohort.nonce, cohort.declined, json.dumps(cohort.figures))
     connection.execute("INSERT OR REPLACE INTO cohort VALUES (0, ?, ?, ?, ?)", row)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pocketquery.server.federation.rounds.validation import Reason
 
-__all__ = ["VERDICTS_TABLE", "UpdateVerdict", "Verdicts", "take_over_verdicts"]
+__all__ = ["VERDICTS_TABLE", "UpdateVerdict", "Verdicts"]
 
 VERDICTS_TABLE = (
     "CREATE TABLE verdicts (key BLOB NOT NULL, digest BLOB NOT NULL, reason TEXT NOT NULL,"
@@ -108,11 +108,3 @@ class Verdicts:
         self._connection.execute(_COUNT)
         self._connection.execute("DELETE FROM verdicts")
         self._known.clear()
-
-
-def take_over_verdicts(connection: sqlite3.Connection) -> None:
-    """Make the table of before version 3, which had neither day nor nonce, the one of today."""
-    connection.execute("ALTER TABLE verdicts RENAME TO older")
-    connection.execute(VERDICTS_TABLE)
-    connection.execute("INSERT INTO verdicts SELECT key, digest, reason, 0, x'' FROM older")
-    connection.execute("DROP TABLE older")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketquery.client.device import Offer
-from pocketquery.client.gateway.messages import (
-    figures_text,
-    offer_message,
-    read_figures,
-    read_offer_message,
-)
+from pocketquery.client.gateway.messages import offer_message, read_offer_message
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 
 OFFER = Offer(
@@ -33,18 +29,25 @@ JSON = st.recursive(
 )
 
 
-def written() -> dict[str, object]:
-    return {"offer": offer_message(OFFER, "4"), "retry_after": 0}
+def written() -> dict[str, Any]:
+    return offer_message(OFFER, 0)
 
 
 def test_an_offer_is_read_back() -> None:
     offered, wait = read_offer_message(json.dumps(written()).encode())
     assert offered is not None
-    assert (offered.version, offered.size, wait) == ("4", 9, 0)
+    assert (offered.release, wait) == (b"", 0)
     assert offered.with_release(b"a release") == OFFER
-    assert offered.with_release(b"a release").digest == OFFER.digest
+    assert offered.with_release(b"a release").digest == OFFER.digest == offered.digest
+    assert Offer.from_bytes(OFFER.to_bytes()) == offered
     with pytest.raises(CorruptArtifactError, match="fetch it again"):
         offered.with_release(b"another")
+
+
+def test_an_offer_of_another_version_is_refused_in_one_line() -> None:
+    data = json.dumps(OFFER.to_dict() | {"version": "0"}).encode()
+    with pytest.raises(CorruptArtifactError, match=r"version '0'; expected .* Upgrade the older"):
+        Offer.from_bytes(data)
 
 
 def test_no_offer_says_when_to_come_back() -> None:
@@ -52,10 +55,10 @@ def test_no_offer_says_when_to_come_back() -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(name=st.sampled_from(sorted(written()["offer"])), value=JSON)  # type: ignore[call-overload]
+@given(name=st.sampled_from(sorted(written()["offer"])), value=JSON)
 def test_no_field_raises_anything_else(name: str, value: object) -> None:
     message = written()
-    message["offer"] = {**message["offer"], name: value}  # type: ignore[dict-item]
+    message["offer"] = {**message["offer"], name: value}
     try:
         read_offer_message(json.dumps(message).encode())
     except (CorruptArtifactError, InvalidInputError):
@@ -69,14 +72,3 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
         read_offer_message(data)
     except (CorruptArtifactError, InvalidInputError):
         return
-
-
-@given(st.none() | st.text(max_size=250) | JSON.map(json.dumps))
-def test_figures_are_numbers_or_nothing(text: str | None) -> None:
-    found = read_figures(text)
-    assert set(found) <= {"loss", "drift", "effective_rank"}
-    assert all(abs(value) < 1e6 for value in found.values())
-
-
-def test_figures_are_read_back() -> None:
-    assert read_figures(figures_text({"loss": 0.5, "drift": 0.25})) == {"loss": 0.5, "drift": 0.25}

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from pocketquery.client.device import Answer, Declined, Offer
+from pocketquery.client.device import Answer, Declined
 from pocketquery.client.gateway.connection import GatewayConnection
-from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.gateway.outcome import Outcome, sent
 from pocketquery.client.gateway.participation import Participation
 from pocketquery.client.gateway.private_rounds import PrivateRounds, StageMessage
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import ArtifactError
 
@@ -88,13 +88,13 @@ class Enrolled:
 
 
 def offered(**changes: Any) -> dict[str, Any]:
-    return offer_message(Offer(round=7, release=b"a release"), "4") | changes
+    return Offer(round=7, release=b"a release").to_dict() | changes
 
 
 @pytest.fixture(params=["a private round", "unusable settings"])
 def case(request: pytest.FixtureRequest) -> tuple[dict[str, Any], str]:
     if request.param == "a private round":
-        return offered(secure={"announcement": ""}), "a private round was offered"
+        return offered(announcement="YQ=="), "a private round was offered"
     local = offered()["local"] | {"steps": 0}
     return offered(local=local), "steps is 0, expected a whole number from 1 to 10000"
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Declined
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.binding import Binding, Privacy, roster_digest, settings_digest
 from pocketquery.client.private.encoding import Encoding, encode, totals
 from pocketquery.client.private.keys import (

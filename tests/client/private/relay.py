@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from pocketquery.client.gateway.messages import offer_message
@@ -79,11 +79,8 @@ class Relay:
 
     def offer(self, name: str) -> bytes:
         """The offer, for those that are not in the round."""
-        offered = None
-        if self.sum is None:
-            text = base64.b64encode(self._announcement).decode()
-            offered = offer_message(OFFER, "1") | {"secure": {"announcement": text}}
-        return json.dumps({"offer": offered, "retry_after": 0}).encode()
+        offered = replace(OFFER, announcement=self._announcement) if self.sum is None else None
+        return json.dumps(offer_message(offered, 0)).encode()
 
     def _join(self, name: str, certificate: bytes) -> None:
         self._ready.setdefault(name, certificate)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.client.device import Contribution, Declined, Device, Offer, TrainingSetup
+from pocketquery.client.device import Contribution, Declined, Device, TrainingSetup
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.policy import Policy
 from pocketquery.client.private.encoding import Encoding

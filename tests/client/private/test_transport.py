@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from pocketquery import sdk
 from pocketquery.client import device_files
 from pocketquery.client.app import app
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Declined
 from pocketquery.client.device_files import open_device, open_participant, rules_of
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.binding import Privacy
 from pocketquery.client.private.keys import (
     DEVICE_KEY,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.transforms import SCALES
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.exchange import Exchange

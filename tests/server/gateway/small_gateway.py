@@ -14,9 +14,9 @@ import httpx
 import numpy as np
 from starlette.applications import Starlette
 
-from pocketquery.client.device import Offer
 from pocketquery.client.gateway.signing import signed_headers
 from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.offer import Offer
 from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.settings import RoundSettings
@@ -83,7 +83,7 @@ class SmallGateway:
 
     def begin(self, asked: CohortOffer) -> httpx.Response:
         """Have the server ask."""
-        return self.control.put("/round", content=asked.to_json())
+        return self.control.put("/round", content=asked.to_bytes())
 
     def answer(self, asked: CohortOffer) -> httpx.Response:
         """What the server gets."""

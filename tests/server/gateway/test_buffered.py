@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, cohort_offers
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
@@ -309,8 +308,8 @@ def test_where_the_server_ends_nobody_begins_or_waits(small: SmallGateway) -> No
     late = update_for(server.state, 2)
     assert code_of(two.send(late, 0)) == "between_steps"
     server.steps(small.answer(asked).content)
-    said = {"release": base64.b64encode(server.release).decode(), "lineage": ""}
-    assert small.control.put("/release", content=json.dumps(said).encode()).status_code == 204
+    body = AnnouncedRelease(server.release).to_bytes()
+    assert small.control.put("/release", content=body).status_code == 204
     assert three.offer()["offer"] is None
     assert code_of(two.send(late, 0)) == "round_over"
     (asked,) = server.asked()  # and where it begins again

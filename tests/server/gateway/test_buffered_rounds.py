@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.client.device import Answer, Answering, Contribution, Offer
+from pocketquery.client.device import Answer, Answering, Contribution
 from pocketquery.client.gateway.connection import GatewayConnection, device_key
 from pocketquery.client.gateway.participation import Participation
+from pocketquery.client.offer import Offer
 from pocketquery.client.update import decode_update
 from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.orchestration.journal import Journal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import io
 import json
@@ -21,6 +20,7 @@ from pocketquery.sdk.bundle.lineage import pack_lineage
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.statement import RollOut, Statement, StatementKey, Target
 from pocketquery.sdk.files import sha256_bytes
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.open_round import open_round
@@ -69,7 +69,7 @@ def test_a_round_gives_the_server_the_bits_that_devices_would_have(small: SmallG
         offered, wait = read_offer_message(json.dumps(device.offer()).encode())
         assert offered is not None
         assert wait == 0
-        release = small.client.get(f"/v1/releases/{offered.sha256}").content
+        release = small.client.get(f"/v1/releases/{offered.release_sha256}").content
         assert offered.with_release(release) == asked.offer
         assert device.send(update, figures='{"loss": 0.5}').json() == {"verdict": "accepted"}
         assert device.offer() == {"offer": None, "retry_after": 60}
@@ -507,13 +507,13 @@ def test_releases_come_with_etag_and_in_parts(small: SmallGateway) -> None:
 
 def test_what_is_announced_is_served(small: SmallGateway) -> None:
     newer = small_release("2")
-    body = {"release": base64.b64encode(newer).decode(), "lineage": "YWJj"}
-    assert small.control.put("/release", content=json.dumps(body)).status_code == 204
+    body = AnnouncedRelease(newer, b"abc").to_bytes()
+    assert small.control.put("/release", content=body).status_code == 204
     said = small.client.get("/v1/releases/current").json()
     assert (said["version"], said["lineage"]) == ("2", "YWJj")
     assert small.client.get(said["path"]).content == newer
-    bad = {"release": "AAAA", "lineage": ""}
-    assert small.control.put("/release", content=json.dumps(bad)).status_code == 400
+    for bad in (AnnouncedRelease(b"no release").to_bytes(), b"", newer):
+        assert small.control.put("/release", content=bad).status_code == 400
 
 
 def test_a_release_is_removed_a_week_after_it_was_replaced(small: SmallGateway) -> None:
@@ -543,8 +543,7 @@ def test_a_release_that_a_roll_out_leaves_to_other_devices_is_kept(small: SmallG
 
     def announce(release: bytes, statement: Statement) -> None:
         lineage = pack_lineage([statement.signed(bytes(32))])
-        said = {"release": release, "lineage": lineage}
-        body = json.dumps({name: base64.b64encode(one).decode() for name, one in said.items()})
+        body = AnnouncedRelease(release, lineage).to_bytes()
         assert small.control.put("/release", content=body).status_code == 204
 
     def served() -> list[bool]:
@@ -583,8 +582,7 @@ def test_a_gateway_that_is_new_serves_what_a_roll_out_leaves_to_other_devices(
         assert small.begin(asked).status_code == 201
         assert small.begin(replace(asked, left_release=b"")).status_code == 200  # the same round
     else:
-        said = {"release": newer, "lineage": lineage, "left_release": other}
-        body = json.dumps({name: base64.b64encode(one).decode() for name, one in said.items()})
+        body = AnnouncedRelease(newer, lineage, other).to_bytes()
         assert small.control.put("/release", content=body).status_code == 204
     small.clock.now += 8 * 86_400
     small.control.get("/health")

@@ -19,6 +19,7 @@ from pocketquery.client.private.messages import Announcement, Stage
 from pocketquery.client.private.replies import Ready
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.logs import log_to
@@ -94,7 +95,7 @@ def test_the_offer_of_a_private_round_announces_it_and_takes_no_update(tmp_path:
         small.begin(asked)
         first, second = devices(small, 2)
         body = first.offer()
-        said = body["offer"]["secure"]["announcement"]
+        said = body["offer"]["announcement"]
         announcement = Announcement.parse(base64.b64decode(said))
         assert announcement.federation == SECURE.federation_id
         offered, _ = read_offer_message(json.dumps(body).encode())
@@ -234,9 +235,8 @@ def test_a_private_round_is_forgotten_once_no_device_reveals_anything_any_more(
 
 def test_what_is_announced_ends_a_private_round(private: Private) -> None:
     private.begin(Stage.INVITE, 0)
-    release = base64.b64encode(private.asked.offer.release).decode()
-    said = json.dumps({"release": release, "lineage": ""})
-    assert private.small.control.put("/release", content=said).status_code == 204
+    body = AnnouncedRelease(private.asked.offer.release).to_bytes()
+    assert private.small.control.put("/release", content=body).status_code == 204
     assert code_of(message(private.devices[0])) == "round_over"
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from flwr.app import Message
 
-from pocketquery.client.device import Declined, Offer
+from pocketquery.client.device import Declined
 from pocketquery.client.gateway.connection import GATEWAY_KEY
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.participant import Participant
 from pocketquery.client.private.state_file import StateFile

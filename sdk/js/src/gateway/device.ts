@@ -131,7 +131,7 @@ export class Device implements Answering {
    * another release than the one in force.
    */
   async answer(offer: Offer, release: Uint8Array): Promise<Contribution | Declined> {
-    if (offer.secure) return { declined: PRIVATE };
+    if (offer.announcement.length > 0) return { declined: PRIVATE };
     if (this.#options.plain === false) return { declined: PRIVATE_ONLY };
     try {
       return await this.#answer(offer, release);
@@ -183,7 +183,7 @@ export class Device implements Answering {
       config: settings,
       leastOpened: this.#limits.leastQueries,
       previous: before.adapter.size > 0 ? before.adapter : null,
-      seed: await memory.seed(`${roundKey} ${offer.digest} ${offer.release.sha256}`),
+      seed: await memory.seed(`${roundKey} ${offer.digest} ${offer.releaseSha256}`),
       mayContinue: async () => (await this.forgotten(epoch)) ?? may(),
       ...(onStep && { onStep }),
       ...(signal && { signal }),

@@ -1,10 +1,13 @@
-/** What a gateway offers a device: Python's `client/gateway/messages.py`, read as strictly. */
+/**
+ * What a server asks of a device in a round, in its one encoding: Python's `client/offer.py` (and
+ * `client/gateway/messages.py`, the gateway's answer that has it), read as strictly.
+ */
 
-import { LARGEST_RELEASE } from "../bundle/adapter.js";
 import { sha256 } from "../bundle/signature.js";
 import { CorruptArtifactError, InvalidInputError } from "../errors.js";
 import { Fields } from "../fields.js";
 import type { Json, JsonObject } from "../json.js";
+import { show } from "../python_text.js";
 import { encodeUtf8 } from "../utf8.js";
 import { canonicalText } from "./canonical.js";
 import { type LocalConfig, localConfigOf } from "../training/local_config.js";
@@ -12,15 +15,19 @@ import { fromBase64 } from "./signing.js";
 
 const LARGEST_OFFER = 1 << 20;
 const LONGEST_WAIT = 86_400;
-const MOST_CHARACTERS = 1024;
-const SOURCE = "the gateway's offer";
+const FORMAT = "pocketquery-offer";
+const VERSION = "1";
+const ANSWER = "the gateway's offer";
+const SOURCE = "the offer";
+const SHA256 = /^[0-9a-f]{64}$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** What the server asks of a device; the release is fetched apart. */
 export interface Offer {
   /** Its number, from 0. */
   readonly round: number;
-  readonly release: { readonly version: string; readonly sha256: string; readonly bytes: number };
+  /** SHA-256 of the release to start from, hexadecimal. */
+  readonly releaseSha256: string;
   /** How to train. */
   readonly config: LocalConfig;
   /** Largest L2 norm of the change. */
@@ -31,9 +38,7 @@ export interface Offer {
   readonly compress: boolean;
   /** The registry's statements of what is in force; empty where it signs none. */
   readonly lineage: Uint8Array;
-  /** Whether updates are summed without anybody seeing one. */
-  readonly secure: boolean;
-  /** The first message of such a round; empty where the offer brings none that can be read. */
+  /** Of a private round, in which nobody sees an update, its first message; empty in a plain one. */
   readonly announcement: Uint8Array;
   /** SHA-256 of `local` as canonical JSON, hexadecimal: what devices of a private round agree on. */
   readonly settingsSha256: string;
@@ -58,7 +63,7 @@ export class UnusableOfferError extends InvalidInputError {
 export async function readOfferMessage(
   data: Uint8Array,
 ): Promise<{ readonly offer: Offer | null; readonly retryAfter: number }> {
-  const fields = Fields.ofJson(data, SOURCE, LARGEST_OFFER);
+  const fields = Fields.ofJson(data, ANSWER, LARGEST_OFFER);
   const retryAfter = fields.integer("retry_after", 0, LONGEST_WAIT);
   const found = new Map(fields.entries());
   if (found.has("offer") && found.get("offer") === null) return { offer: null, retryAfter };
@@ -67,43 +72,32 @@ export async function readOfferMessage(
 
 async function offerOf(fields: Fields): Promise<Offer> {
   const values = new Map(fields.entries());
-  const round = fields.integer("round", 0, Number.MAX_SAFE_INTEGER);
-  const release = fields.child("release");
-  const digits = release.text("sha256", MOST_CHARACTERS);
-  if (!/^[0-9a-f]{64}$/.test(digits)) damaged("release.sha256", "64 hexadecimal digits");
-  const lineage = values.get("lineage");
-  if (typeof lineage !== "string" || !BASE64.test(lineage)) damaged("lineage", "base64");
-  if (!values.has("compress")) damaged("compress", "true or false");
-  const local = fields.mapping("local");
+  const [format, version] = [values.get("format"), values.get("version")];
+  if (format !== FORMAT || version !== VERSION) {
+    throw new CorruptArtifactError(
+      `${SOURCE}: found format ${show(format)}, version ${show(version)}; expected "${FORMAT}", version ` +
+        `"${VERSION}". Upgrade the older of server and device`,
+    );
+  }
   const said = {
-    round,
-    release: {
-      version: release.text("version", MOST_CHARACTERS),
-      sha256: digits,
-      bytes: release.integer("bytes", 0, LARGEST_RELEASE),
-    },
+    round: fields.integer("round", 0, Number.MAX_SAFE_INTEGER),
+    releaseSha256: digitsOf(values, "release"),
     clipNorm: numberOf(values, "clip_norm"),
     largestWeight: numberOf(values, "largest_weight"),
-    compress: values.get("compress") === true,
+    compress: flagOf(values, "compress"),
   };
-  const config = configOf(local, round);
-  const secure = values.get("secure") ?? false;
+  const [lineage, announcement] = [bytesOf(values, "lineage"), bytesOf(values, "announcement")];
+  const local = fields.mapping("local");
+  const config = configOf(local, said.round);
   const written = JSON.stringify([said, [...local].map(([name, value]) => [name, canonical(value)])]);
   return {
     ...said,
     config,
-    lineage: fromBase64(lineage),
-    secure: secure !== false,
-    announcement: announcementOf(secure),
+    lineage,
+    announcement,
     settingsSha256: await sha256(encodeUtf8(canonicalText(local))),
     digest: await sha256(encodeUtf8(written)),
   };
-}
-
-function announcementOf(secure: Json): Uint8Array {
-  const found = secure instanceof Map ? secure.get("announcement") : null;
-  if (typeof found !== "string") return new Uint8Array();
-  return BASE64.test(found) ? fromBase64(found) : damaged("secure.announcement", "base64");
 }
 
 function configOf(local: JsonObject, round: number): LocalConfig {
@@ -122,10 +116,25 @@ function canonical(value: Json): unknown {
 
 function numberOf(values: JsonObject, name: string): number {
   const value = values.get(name);
-  if (typeof value !== "number") damaged(name, "a number");
-  return value;
+  return typeof value === "number" ? value : refuse(name, "a number");
 }
 
-function damaged(name: string, expected: string): never {
-  throw new CorruptArtifactError(`${SOURCE} is not of this version: ${name}: expected ${expected}`);
+function flagOf(values: JsonObject, name: string): boolean {
+  const value = values.get(name);
+  return typeof value === "boolean" ? value : refuse(name, "true or false");
+}
+
+function digitsOf(values: JsonObject, name: string): string {
+  const value = values.get(name);
+  const expected = "a SHA-256, 64 hexadecimal digits";
+  return typeof value === "string" && SHA256.test(value) ? value : refuse(name, expected);
+}
+
+function bytesOf(values: JsonObject, name: string): Uint8Array {
+  const value = values.get(name);
+  return typeof value === "string" && BASE64.test(value) ? fromBase64(value) : refuse(name, "base64");
+}
+
+function refuse(name: string, expected: string): never {
+  throw new CorruptArtifactError(`${SOURCE}: field ${name}: expected ${expected}`);
 }

@@ -111,7 +111,7 @@ export class Participation {
     if (offer === null) return { what: "idle", detail: "", round: null, retryAfter };
     const release = await this.#offered(offer);
     const answering = await made();
-    if (offer.secure) {
+    if (offer.announcement.length > 0) {
       return this.#private(answering, offer.round, (round) => round.begin(offer, release));
     }
     const given = await answering.answer(offer, release);
@@ -258,8 +258,8 @@ export class Participation {
   /** The offered release: the one that is here, or the gateway's. */
   async #offered(offer: Offer): Promise<Uint8Array> {
     const here = await this.#place.read(RELEASE);
-    if (here !== null && (await sha256(here)) === offer.release.sha256) return here;
-    return this.#release(offer.release.sha256);
+    if (here !== null && (await sha256(here)) === offer.releaseSha256) return here;
+    return this.#release(offer.releaseSha256);
   }
 
   async #release(digest: string): Promise<Uint8Array> {

@@ -144,8 +144,10 @@ test("an address is of https, or of this machine", async () => {
 
 test("a key that is not known is registered; an offer that cannot be trained with is declined", async () => {
   const local = { steps: 0, limits: {} };
-  const release = { version: "1", sha256: "0".repeat(64), bytes: 1 };
-  const given = { round: 7, release, clip_norm: 1, largest_weight: 1, compress: true, local, lineage: "" };
+  const given = {
+    format: "pocketquery-offer", version: "1", round: 7, release: "0".repeat(64), clip_norm: 1, largest_weight: 1,
+    compress: true, local, lineage: "", announcement: "",
+  };
   const offered: Reply = (_, response) => response.end(JSON.stringify({ offer: given, retry_after: 0 }));
   const nothing: Reply = (_, response) => response.writeHead(204).end();
   const registered: Reply = (_, response) => response.end('{"registered": true}');
@@ -163,13 +165,16 @@ test("a key that is not known is registered; an offer that cannot be trained wit
 test("an update between two steps of a buffered round is kept and sent again", async () => {
   const release = Buffer.from("a release");
   const offer = {
+    format: "pocketquery-offer",
+    version: "1",
     round: 7,
-    release: { version: "4", sha256: createHash("sha256").update(release).digest("hex"), bytes: release.length },
+    release: createHash("sha256").update(release).digest("hex"),
     clip_norm: 1.25,
     largest_weight: 256,
     compress: true,
     local: { limits: {} },
     lineage: "",
+    announcement: "",
   };
   const said = (body: string | Buffer): Reply => (_, response) => response.writeHead(200).end(body);
   for (const [code, times, what] of [["between_steps", 1, "accepted"], ["between_steps", 2, "over"], ["journal", 2, null]] as const) {

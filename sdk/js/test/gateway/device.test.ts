@@ -48,13 +48,12 @@ const LIMITS = { leastQueries: 8, mostRepetitions: 20 };
 function offer(changes: Partial<Offer> = {}): Offer {
   return {
     round: 0,
-    release: { version: "1", sha256: "0".repeat(64), bytes: release.length },
+    releaseSha256: "0".repeat(64),
     config: localConfig(SETTINGS),
     clipNorm: 1,
     largestWeight: 256,
     compress: true,
     lineage: new Uint8Array(),
-    secure: false,
     announcement: new Uint8Array(),
     settingsSha256: "5".repeat(64),
     digest: "d".repeat(64),
@@ -162,7 +161,7 @@ test("it declines, and says why to its user alone", async () => {
   const store = await storeAt(new MemoryBackend());
   const ask = async (more: Partial<DeviceOptions>, changes: Partial<Offer> = {}) =>
     (await device(store, more)).answer(offer(changes), release);
-  await declined(ask({}, { secure: true }), /^a private round \(a secure sum\) was offered, which a Participant/);
+  await declined(ask({}, { announcement: new Uint8Array(1) }), /^a private round \(a secure sum\) was offered, which a Participant/);
   await declined(ask({ plain: false }), /^this device takes part in private rounds alone/);
   await declined(ask({ limits: {} }), /^distinct queries to train on: found \d+, this device accepts at least 32/);
   await declined(ask({}, { clipNorm: 3 }), /^clip_norm: found 3, this device accepts at most 2/);

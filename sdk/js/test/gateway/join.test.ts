@@ -182,8 +182,10 @@ test("a gateway that wants evidence is asked again", async () => {
 
 test("a device that cannot be made as the app says ends it, and one that fails does not", async () => {
   const local = { limits: {} };
-  const found = { version: "1", sha256: digest, bytes: release.length };
-  const offer = { round: 7, release: found, clip_norm: 1, largest_weight: 1, compress: true, local, lineage: "" };
+  const offer = {
+    format: "pocketquery-offer", version: "1", round: 7, release: digest, clip_norm: 1, largest_weight: 1,
+    compress: true, local, lineage: "", announcement: "",
+  };
   const offered = { path: OFFER, reply: said(200, { offer, retry_after: 0 }), left: 3 };
   odd = { ...offered };
   const wrong = async (): Promise<never> => {

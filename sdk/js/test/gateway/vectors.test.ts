@@ -126,7 +126,7 @@ test("offers are read, or refused with the error that Python has", async () => {
       assert.equal(offer, one.offer, one.name);
       continue;
     }
-    const { release, config, clipNorm, largestWeight, lineage, digest, announcement, settingsSha256, ...rest } = offer;
+    const { releaseSha256, config, clipNorm, largestWeight, lineage, digest, announcement, settingsSha256, ...rest } = offer;
     assert.match(digest, /^[0-9a-f]{64}$/);
     const { settings: whole, ...expected } = one.offer;
     if (whole !== null) assert.equal(settingsSha256, whole, one.name);
@@ -135,7 +135,7 @@ test("offers are read, or refused with the error that Python has", async () => {
     assert.deepEqual(
       {
         ...rest,
-        ...release,
+        release: releaseSha256,
         clip_norm: clipNorm,
         largest_weight: largestWeight,
         lineage: Buffer.from(lineage).toString("base64"),

@@ -115,13 +115,12 @@ export function offerOf(round: any, changes: Partial<Offer> = {}): { offer: Offe
   const config = localConfigOf(parseJson((FOUND["settings"] as any[])[0].local) as JsonObject, "local");
   const offer: Offer = {
     round: round.round,
-    release: { version: "1", sha256: "0".repeat(64), bytes: release.length },
+    releaseSha256: "0".repeat(64),
     config,
     clipNorm: round.clip_norm,
     largestWeight: 256,
     compress: true,
     lineage: new Uint8Array(),
-    secure: true,
     announcement: unpacked(round.announcement),
     settingsSha256: round.settings,
     digest: "d".repeat(64),

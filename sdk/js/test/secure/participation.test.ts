@@ -69,14 +69,16 @@ class Scripted {
 
 // The settings as Python wrote them: 0.0 is not 0, and has another digest.
 const OFFER = JSON.stringify({
+  format: "pocketquery-offer",
+  version: "1",
   round: ROUND.round,
-  release: { version: "1", sha256: SHA256, bytes: RELEASE.length },
+  release: SHA256,
   clip_norm: ROUND.clip_norm,
   largest_weight: 256,
   compress: true,
   local: "LOCAL",
   lineage: "",
-  secure: { announcement: ROUND.announcement as string },
+  announcement: ROUND.announcement as string,
 }).replace('"LOCAL"', (FOUND["settings"] ?? [])[0].local as string);
 
 async function device(gateway: Scripted) {

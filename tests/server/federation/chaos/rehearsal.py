@@ -17,7 +17,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from pocketquery.client.device import Declined, Offer, TrainingSetup
+from pocketquery.client.device import Declined, TrainingSetup
+from pocketquery.client.offer import Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.client.private.messages import Invitation, Stage
 from pocketquery.client.private.transport import read_secure_reply, secure_records

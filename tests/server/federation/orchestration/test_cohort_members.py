@@ -10,7 +10,7 @@ from flwr.app import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.transport import SecureReply
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize

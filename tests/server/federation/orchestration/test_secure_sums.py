@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from pocketquery.client.device import Offer
+from pocketquery.client.offer import Offer
 from pocketquery.client.private.encoding import largest_total
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.noise import rho, sigma

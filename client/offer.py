@@ -1,0 +1,205 @@
+"""What the server asks of a device in a round, and the one encoding of it.
+
+    {"format": "pocketquery-offer", "version": "1", "round": 3, "release": "<SHA-256>",
+     "clip_norm": 1.25, "largest_weight": 256.0, "compress": true, "local": {...},
+     "lineage": "<base64>", "announcement": "<base64>"}
+
+UTF-8 JSON, and equal offers give equal bytes. Flower's messages, gateways' answers and cohort
+offers all carry it; JavaScript reads it (sdk/js/src/gateway/offer.ts). The release is named by its
+hash and its file travels beside, so that a device which has it already need not fetch it.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.update import LAST_ROUND
+from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.fields import Fields
+from pocketquery.sdk.files import sha256_bytes
+
+__all__ = ["LARGEST_OFFER", "SHA256", "Offer", "UnusableOfferError"]
+
+LARGEST_OFFER = 1 << 20
+SHA256 = re.compile("[0-9a-f]{64}")
+
+_FORMAT = "pocketquery-offer"
+_VERSION = "1"
+_SOURCE = "the offer"
+
+
+class UnusableOfferError(InvalidInputError):
+    """The offer's settings are out of range; the device declines the round.
+
+    Attributes:
+        round: its number.
+    """
+
+    def __init__(self, round_: int, reason: str) -> None:
+        super().__init__(reason)
+        self.round = round_
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the server asks of a device.
+
+    Attributes:
+        round: its number, from 0.
+        release: the file of the release to start from; empty where it is still to be fetched.
+        config: how to train.
+        clip_norm: largest L2 norm of the change.
+        largest_weight: largest weight of the update.
+        compress: 8 bits with error feedback, or float32.
+        lineage: the registry's statements of what is in force; empty where it signs none.
+        announcement: of a private round at a gateway, the body of the first stage's message; empty
+            in a plain round.
+        release_sha256: of the release, hexadecimal.
+    """
+
+    round: int
+    release: bytes = b""
+    config: LocalConfig = field(default_factory=LocalConfig)
+    clip_norm: float = 2.0
+    largest_weight: float = 256.0
+    compress: bool = True
+    lineage: bytes = b""
+    announcement: bytes = b""
+    release_sha256: str = ""
+
+    def __post_init__(self) -> None:
+        if self.release:
+            object.__setattr__(self, "release_sha256", sha256_bytes(self.release))
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a gateway offers a private round."""
+        return bool(self.announcement)
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal SHA-256 of all that it says of the training."""
+        values = {
+            "round": self.round,
+            "release": self.release_sha256,
+            "config": self.config.to_dict(),
+            "clip_norm": self.clip_norm,
+            "largest_weight": self.largest_weight,
+            "compress": self.compress,
+        }
+        return sha256_bytes(json.dumps(values, sort_keys=True).encode())
+
+    def with_release(self, data: bytes) -> Offer:
+        """This offer with the file of its release.
+
+        Raises:
+            CorruptArtifactError: ``data`` is another file than the one that was offered.
+        """
+        if (digest := sha256_bytes(data)) != self.release_sha256:
+            raise CorruptArtifactError(
+                f"{_SOURCE} names the release with SHA-256 {self.release_sha256}, the file that "
+                f"came has {digest}; fetch it again"
+            )
+        return dataclasses.replace(self, release=data)
+
+    def to_bytes(self) -> bytes:
+        """The encoding; the release is named in it and travels beside it."""
+        return json.dumps(self.to_dict()).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Offer:
+        """The offer in ``data``, bytes from anywhere; its release is still to be fetched.
+
+        Raises:
+            CorruptArtifactError: not what :meth:`to_bytes` writes.
+            UnusableOfferError: settings out of range.
+        """
+        return cls.of_fields(Fields.of_json(data, _SOURCE, most_bytes=LARGEST_OFFER))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The encoding as JSON values, for a message that has more in it."""
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "round": self.round,
+            "release": self.release_sha256,
+            "clip_norm": self.clip_norm,
+            "largest_weight": self.largest_weight,
+            "compress": self.compress,
+            "local": self.config.to_dict(),
+            "lineage": base64.b64encode(self.lineage).decode(),
+            "announcement": base64.b64encode(self.announcement).decode(),
+        }
+
+    @classmethod
+    def of_fields(cls, fields: Fields) -> Offer:
+        """The offer whose :meth:`to_dict` is in ``fields``. Raises as :meth:`from_bytes`."""
+        values = dict(fields.items())
+        if (values.get("format"), values.get("version")) != (_FORMAT, _VERSION):
+            raise CorruptArtifactError(
+                f"{_SOURCE}: found format {values.get('format')!r:.80}, version "
+                f"{values.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
+                "Upgrade the older of server and device"
+            )
+        offer = cls(
+            round=fields.integer("round", 0, LAST_ROUND),
+            clip_norm=_number(values, "clip_norm"),
+            largest_weight=_number(values, "largest_weight"),
+            compress=_flag(values, "compress"),
+            lineage=_bytes(values, "lineage"),
+            announcement=_bytes(values, "announcement"),
+            release_sha256=_digest(values, "release"),
+        )
+        local = fields.mapping("local")
+        try:
+            return dataclasses.replace(offer, config=LocalConfig.from_dict(local))
+        except InvalidInputError as error:
+            raise UnusableOfferError(offer.round, str(error)) from error
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise CorruptArtifactError(
+                f"{_SOURCE}: the settings are not of this version ({error!s:.200}); upgrade the "
+                "older of server and device"
+            ) from error
+
+
+def _number(values: dict[str, Any], name: str) -> float:
+    value = values.get(name)
+    if type(value) not in (int, float):
+        _refuse(name, value, "a number")
+    return float(value)  # type: ignore[arg-type]  # it is one of the two
+
+
+def _flag(values: dict[str, Any], name: str) -> bool:
+    value = values.get(name)
+    if type(value) is not bool:
+        _refuse(name, value, "true or false")
+    return value
+
+
+def _digest(values: dict[str, Any], name: str) -> str:
+    value = values.get(name)
+    if not isinstance(value, str) or not SHA256.fullmatch(value):
+        _refuse(name, value, "a SHA-256, 64 hexadecimal digits")
+    return value
+
+
+def _bytes(values: dict[str, Any], name: str) -> bytes:
+    value = values.get(name)
+    if not isinstance(value, str):
+        _refuse(name, value, "base64")
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        _refuse(name, value, "base64")
+
+
+def _refuse(name: str, value: object, expected: str) -> NoReturn:
+    raise CorruptArtifactError(
+        f"{_SOURCE}: field {name!r}: found {value!a:.80}, expected {expected}"
+    )
