@@ -41,8 +41,9 @@ def readable(values: Mapping[str, Any]) -> dict[str, float]:
     figures = {}
     for name in FIGURES:
         value = values.get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and abs(value) <= LARGEST_FIGURE:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if abs(value) <= LARGEST_FIGURE:
             figures[name] = float(value)
     return figures
 
