@@ -47,9 +47,9 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.driver import Decision, Publisher
 from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.parts import Decision, Publisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.local_grid import Client, LocalGrid

@@ -37,6 +37,7 @@ from pocketquery.server.federation.orchestration.clock import Clock
 __all__ = ["Arrival", "Exchange"]
 
 _TTL_SLACK = 60.0  # seconds a message outlives its round, so that late replies are seen as such
+_ANNOUNCE_SECONDS = 30.0
 _CONNECTION = (OSError, HTTPError)  # the SuperLink's failures, which are not a reply's
 
 _log = logging.getLogger(__name__)
@@ -175,12 +176,16 @@ class Exchange:
         contents = ((node, bundle_records(one.to_bytes())) for node, one in bundles)
         self._send(contents, RELAY, f"{number}.{stage}", seconds, more=more)
 
-    def announce(
-        self, release: bytes, lineage: bytes, nodes: Iterable[int], seconds: float
-    ) -> None:
-        """Send gateways the release in force."""
+    def announce(self, release: bytes, lineage: bytes, nodes: Sequence[int]) -> int:
+        """Tell gateways the release in force; how many of them took note of it."""
         content = announcement_records(AnnouncedRelease(release, lineage, self._left(lineage)))
-        self._send(((node, content) for node in nodes), ANNOUNCE, "", seconds)
+        self._send(((node, content) for node in nodes), ANNOUNCE, "", _ANNOUNCE_SECONDS)
+        end = self._clock.now() + _ANNOUNCE_SECONDS
+        arrivals = self.cohort_arrivals(lambda: self._clock.now() > end)
+        told = sum(one.reply.failed is None for one in arrivals if not one.late)
+        if told < len(nodes):
+            _log.warning("%d of %d gateways took note of the release", told, len(nodes))
+        return told
 
     def _left(self, lineage: bytes) -> bytes:
         left = left_by(lineage)

@@ -11,14 +11,17 @@ from flwr.serverapp import Grid
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.orchestration.clock import Clock
-from pocketquery.server.federation.orchestration.cohort_driver import CohortDriver
+from pocketquery.server.federation.orchestration.cohort_collector import CohortCollector
 from pocketquery.server.federation.orchestration.cohort_members import GatewayMembers
-from pocketquery.server.federation.orchestration.driver import Driver, Publisher
+from pocketquery.server.federation.orchestration.device_collector import DeviceCollector
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
+from pocketquery.server.federation.orchestration.private_collector import PrivateCollector
 from pocketquery.server.federation.orchestration.secure_driver import BANNER, SecureDriver
-from pocketquery.server.federation.orchestration.secure_members import DeviceMembers, Members
+from pocketquery.server.federation.orchestration.secure_members import DeviceMembers
+from pocketquery.server.federation.rounds.federated_round import FederatedRound
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.parts import Collector, Publisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.private.secure_round import Environment
@@ -59,36 +62,40 @@ def run_rounds(
     """
     with Journal.open(folder / JOURNAL, clock=clock.now) as journal:
         exchange = Exchange(grid, clock, seed=options.seed, release=publisher.release)
-        secure, cohorts = None, None
-        members: Members = DeviceMembers(exchange)
-        if options.gateways:
-            cohorts = CohortDriver(exchange, journal, clock, options.gateways, show)
-            members = GatewayMembers(exchange, clock)
-        if options.secure is not None:
-            _log.warning("%s", BANNER)
-            environment = environment or Environment()
-            stages = SecureDriver(members, journal, clock, environment, show)
-            secure = (options.secure, stages)
-        driver = Driver(
-            exchange,
-            journal,
-            publisher,
-            first,
-            settings=options.settings,
-            local=options.local,
-            compress=options.compress,
-            clock=clock,
-            secure=secure,
-            cohorts=cohorts,
-            show=show,
+        collector = _collector(exchange, journal, clock, options, environment, show)
+        one = FederatedRound(
+            journal, collector, publisher, first, options, now=clock.now, show=show
         )
         while True:
             reports = _finished(journal)
             _write(folder / "rounds.json", reports)
-            if driver.next_round >= options.rounds:
-                driver.announce()
-                return reports
-            driver.run_round()
+            if one.number >= options.rounds:
+                break
+            one.run()
+        if options.gateways:
+            version = one.in_force().version
+            nodes = exchange.connected(options.gateways)
+            exchange.announce(publisher.release(version), publisher.lineage(), nodes)
+    return reports
+
+
+def _collector(
+    exchange: Exchange,
+    journal: Journal,
+    clock: Clock,
+    options: FederationOptions,
+    environment: Environment | None,
+    show: Callable[[RoundReport], None],
+) -> Collector:
+    """What collects rounds of ``options``."""
+    if options.secure is not None:
+        _log.warning("%s", BANNER)
+        reach = GatewayMembers(exchange, clock) if options.gateways else DeviceMembers(exchange)
+        stages = SecureDriver(reach, journal, clock, environment or Environment(), show)
+        return PrivateCollector(exchange, stages, options)
+    if options.gateways:
+        return CohortCollector(exchange, journal, clock, options.gateways, show)
+    return DeviceCollector(exchange, journal, clock, options.settings.least_replies, show)
 
 
 def finished_rounds(folder: Path) -> list[RoundReport]:

@@ -13,9 +13,9 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check, number
-from pocketquery.server.federation.orchestration.driver import Decision
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.registry import Registry
+from pocketquery.server.federation.rounds.parts import Decision
 from pocketquery.server.federation.rounds.state import FederationState
 
 __all__ = ["RegistryPublisher"]

@@ -62,7 +62,11 @@ class OpenRound:
     @property
     def is_full(self) -> bool:
         """Whether as many updates are there as are wanted."""
-        return self.accepted >= min(self.settings.clients_per_round, self.asked)
+        return self.enough(self.accepted)
+
+    def enough(self, accepted: int) -> bool:
+        """Whether so many updates are as many as are wanted."""
+        return accepted >= min(self.settings.clients_per_round, self.asked)
 
     @property
     def received(self) -> int:

@@ -59,7 +59,7 @@ class RoundSettings:
         largest_step: L2 norm of the server's step, which is shortened to it; None: any.
         mode: "synchronous": a round asks its devices at once and ends with them; "buffered":
             devices train all the time, and a round is over when ``clients_per_round`` updates are
-            there, from whichever release they began; see orchestration/buffered.py.
+            there, from whichever release they began; see orchestration/buffer.py.
         in_flight: of buffered rounds, how many devices train at once; 0: four times
             ``clients_per_round``. They ask no more than that, so ``over_selection`` has no meaning.
         most_staleness: of buffered rounds, how many releases an update may be behind.

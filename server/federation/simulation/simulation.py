@@ -22,12 +22,12 @@ from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import make_folder, remove_file, write_atomic
 from pocketquery.sdk.index.index import open_index
 from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.driver import Publisher
 from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.parts import Publisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices, random_faults

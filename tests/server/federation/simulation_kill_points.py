@@ -25,8 +25,10 @@ from tests.server.federation.chaos.kills import left_by, same_rounds
 from tests.server.federation.small_federation import opened, write_federation
 
 MODULES = (
-    "/orchestration/buffered.py",
-    "/orchestration/driver.py",
+    "/orchestration/buffer.py",
+    "/orchestration/device_collector.py",
+    "/orchestration/replies.py",
+    "/rounds/federated_round.py",
     "/orchestration/exchange.py",
     "/orchestration/federation.py",
     "/orchestration/journal.py",

@@ -25,7 +25,7 @@ from pocketquery.server.federation.cohorts.records import (
     sum_records,
 )
 from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.cohort_driver import CohortDriver
+from pocketquery.server.federation.orchestration.cohort_collector import CohortCollector
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
@@ -215,9 +215,9 @@ def driven(
     grid = LocalGrid({number: node(number) for number in answers}, silent)
     with Journal.open(folder / "rounds.sqlite", clock=clock.now) as journal:
         opened = journal.begin(LAST, chosen)
-        driver = CohortDriver(Exchange(grid, clock), journal, clock, len(answers))
+        collector = CohortCollector(Exchange(grid, clock), journal, clock, len(answers))
         heard = RoundReport(LAST.round, LAST.version, asked=opened.asked)
-        return driver.run(heard, opened, Offer(3, b"release"), list(answers)), clock.now()
+        return collector.collect(heard, opened, Offer(3, b"release"), list(answers)), clock.now()
 
 
 def silent(node: int, group: str) -> Fault:

@@ -1,10 +1,10 @@
-"""A plain round whose nodes are gateways: what driver.py asks where a node stands for many.
+"""Collects a plain round from gateways, each of which stands for many devices.
 
 Each gateway is asked for its share of the round. It may not know more of the others than that, and
 what it answers is final: asked again, by a server that was killed, it answers with the same sum,
 which is known by its nonce and not counted twice.
 
-A buffered round (buffered.py) is the same: its offer says besides which releases the rounds
+A buffered round (buffer.py) is the same: its offer says besides which releases the rounds
 before offered, and a gateway takes what began from them as the server would, stale by so many
 releases. What comes to a gateway that has answered waits, with its device, for the next offer.
 """
@@ -26,16 +26,17 @@ from pocketquery.server.federation.orchestration.exchange import Arrival, Exchan
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
 
-__all__ = ["CohortDriver"]
-
-_ANNOUNCE_SECONDS = 30.0
+__all__ = ["CohortCollector"]
 
 _log = logging.getLogger(__name__)
 
 
-class CohortDriver:
-    """Asks gateways and merges their sums.
+class CohortCollector:
+    """Asks gateways and merges their sums; a
+    :class:`~pocketquery.server.federation.rounds.parts.Collector`.
 
     Args:
         exchange: how gateways are asked.
@@ -56,47 +57,36 @@ class CohortDriver:
         gateways: int,
         show: Callable[[RoundReport], None] = lambda report: None,
     ) -> None:
-        self.gateways = check_count(gateways, "gateways")
+        self._gateways = check_count(gateways, "gateways")
         self._exchange = exchange
         self._journal = journal
         self._clock = clock
         self._show = show
 
-    def run(
-        self, heard: RoundReport, opened: OpenRound, offer: Offer, nodes: Sequence[int]
-    ) -> RoundReport:
-        """The replies of ``nodes`` for their cohorts; in the journal when this returns.
+    def connected(self) -> list[int]:
+        """See :class:`Collector`."""
+        return self._exchange.connected(self._gateways)
 
-        Args:
-            heard: the running report.
-            opened: the open round.
-            offer: what devices are offered.
-            nodes: the gateways.
-        """
-        known = {nonce.hex() for nonce in opened.nonces}  # in the sums before a kill
+    def places(self, connected: int, settings: RoundSettings) -> int:
+        """As many as the settings ask: how many devices a gateway has, only it knows."""
+        return settings.asked()
+
+    def begin(self, state: FederationState, offer: Offer) -> None:
+        """A plain round knows nothing besides."""
+
+    def collect(
+        self, report: RoundReport, opened: OpenRound, offer: Offer, nodes: Sequence[int]
+    ) -> RoundReport:
+        """See :class:`Collector`."""
+        before = {nonce.hex() for nonce in opened.nonces}  # in the sums before a kill
         asked = cohort_offers(opened, offer, nodes)
         self._exchange.ask_cohorts(asked.items(), opened.settings.deadline_seconds)
-        wanted = min(opened.settings.clients_per_round, opened.asked)
         for arrival in self._exchange.cohort_arrivals(self._is_over):
-            heard = self._take(heard, arrival, known)
-            self._show(heard)
-            if heard.accepted >= wanted:
+            report = self._take(report, arrival, before)
+            self._show(report)
+            if opened.enough(report.accepted):
                 break
-        return heard
-
-    def announce(self, release: bytes, lineage: bytes, nodes: Sequence[int]) -> int:
-        """Tell ``nodes`` what is in force; how many of them heard it."""
-        self._exchange.announce(release, lineage, nodes, _ANNOUNCE_SECONDS)
-        end = self._clock.now() + _ANNOUNCE_SECONDS
-        replies = [
-            one.reply
-            for one in self._exchange.cohort_arrivals(lambda: self._clock.now() > end)
-            if not one.late
-        ]
-        heard = sum(reply.failed is None for reply in replies)
-        if heard < len(nodes):
-            _log.warning("%d of %d gateways heard of the release", heard, len(nodes))
-        return heard
+        return report
 
     def _is_over(self) -> bool:
         """A buffer of devices waits for ever; gateways answer in time with what is there."""
@@ -106,34 +96,33 @@ class CohortDriver:
         return opened.elapsed_at(self._clock.now()) > opened.settings.deadline_seconds
 
     def _take(
-        self, heard: RoundReport, arrival: Arrival[CohortReply], known: set[str]
+        self, report: RoundReport, arrival: Arrival[CohortReply], before: set[str]
     ) -> RoundReport:
-        """What was heard after one answer, which is in the journal when this returns."""
+        """``report`` after one answer, which is in the journal when this returns."""
         data = arrival.reply.sum
         if data is None:
-            _log.warning("round %d: a gateway failed: %s", heard.round, arrival.reply.failed)
-            return heard if arrival.late else replace(heard, failed=heard.failed + 1)
-        if (before := _known(data, known)) is not None:
-            return heard.with_cohort(before.count, before)
+            _log.warning("round %d: a gateway failed: %s", report.round, arrival.reply.failed)
+            return report if arrival.late else replace(report, failed=report.failed + 1)
+        if (known := _known(data, before)) is not None:
+            return report.with_cohort(known.count, known)
         receipt, cohort = self._journal.receive_cohort(data, self._clock.now())
-        if receipt.reason is not None:
-            reason = receipt.reason.value
-            _log.warning("round %d: a cohort's sum left out, %s: %s", heard.round, reason,
+        if cohort is None:
+            reason = "" if receipt.reason is None else receipt.reason.value
+            _log.warning("round %d: a cohort's sum left out, %s: %s", report.round, reason,
                          receipt.detail)  # fmt: skip
-            return heard.with_quarantined(reason)
-        assert cohort is not None
-        return heard.with_cohort(cohort.count, cohort)
+            return report.with_quarantined(reason)
+        return report.with_cohort(cohort.count, cohort)
 
 
-def _known(data: bytes, known: set[str]) -> CohortSum | None:
+def _known(data: bytes, before: set[str]) -> CohortSum | None:
     """The sum in ``data``, where it was in the round before a kill."""
-    if not known:
+    if not before:
         return None
     try:
         cohort = CohortSum.from_bytes(data)
     except CorruptArtifactError:
         return None
-    if cohort.nonce not in known:
+    if cohort.nonce not in before:
         return None
-    known.remove(cohort.nonce)
+    before.remove(cohort.nonce)
     return cohort
