@@ -150,7 +150,7 @@ def test_a_gateway_announces_one_key_for_ever_and_takes_no_proof_of_another_roun
         with opened(tmp_path) as small:
             (device,) = devices(small, 1)
             small.begin(private_offer(number, wanted=2))
-            said = device.offer()["offer"]["secure"]["announcement"]
+            said = device.offer()["offer"]["announcement"]
             announced.add(Announcement.parse(base64.b64decode(said)).key)
             bodies.append(ready_of(1, announced_by(small), number))
             assert number == 0 or code_of(ready(device, 1, bodies[0])) == "bad_proof"
