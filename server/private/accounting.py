@@ -15,7 +15,6 @@ releases, against whom epsilon is that against H.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Literal
 
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
@@ -29,7 +28,6 @@ __all__ = [
     "least_honest",
     "multiplier_for",
     "participations_needed",
-    "poisson_epsilon_not_for_deployment",
     "rho_of",
 ]
 
@@ -82,11 +80,13 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
     check("rho", rho, number(0))
     if rho == 0:
         return 0.0
-    accounting = _dp_accounting()
-    from dp_accounting.rdp import RdpAccountant
-
+    try:  # a second or two, and of the server's extra: only when asked
+        from dp_accounting import ZCDpEvent
+        from dp_accounting.rdp import RdpAccountant
+    except ImportError as error:
+        raise MissingExtraError.of("dp-accounting", "privacy") from error
     accountant = RdpAccountant()
-    accountant.compose(accounting.ZCDpEvent(rho, 0.0))
+    accountant.compose(ZCDpEvent(rho, 0.0))
     return float(accountant.get_epsilon(delta))
 
 
@@ -152,35 +152,5 @@ def multiplier_for(wanted: float, participations: int, delta: float) -> float:
     return high
 
 
-def poisson_epsilon_not_for_deployment(
-    noise_multiplier: float, share: float, rounds: int, delta: float
-) -> float:
-    """What epsilon would be if every round drew each device independently with chance ``share``.
-
-    No deployment of ours samples so: this is the price of not claiming it, for comparison.
-
-    Raises:
-        MissingExtraError: dp-accounting is not installed.
-    """
-    check("share", share, number(above=0, most=1))
-    check("rounds", rounds, whole())
-    _check_delta(delta)
-    accounting = _dp_accounting()
-    from dp_accounting.pld import PLDAccountant
-
-    accountant = PLDAccountant()
-    one = accounting.PoissonSampledDpEvent(share, accounting.GaussianDpEvent(noise_multiplier))
-    accountant.compose(one, rounds)
-    return float(accountant.get_epsilon(delta))
-
-
 def _check_delta(delta: float) -> None:
     check("delta", delta, number(above=0, below=1))
-
-
-def _dp_accounting() -> ModuleType:
-    try:
-        import dp_accounting
-    except ImportError as error:  # a second or two, and of the server's extra: only when asked
-        raise MissingExtraError.of("dp-accounting", "privacy") from error
-    return dp_accounting  # type: ignore[no-any-return]

@@ -39,7 +39,6 @@ SIZE, K, T = 4, 3, 2
 NOISE = Privacy("devices", 2.4, 2, "one", 1)
 RULES = replace(SMALL, least=3)
 WRITING = ("private/participant.py", "private/state_file.py", "private/ledger.py", "sdk/files.py")
-POINTS = 14  # lines at which a device is killed in each stage
 
 Bodies = dict[Stage, bytes]
 
@@ -155,20 +154,22 @@ def charged(folder: Path) -> int:
     return on_disk(folder).ledger.account(FEDERATION).participations
 
 
+@pytest.mark.parametrize("points", [5, pytest.param(14, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", Stage)
 def test_killed_at_any_line_of_a_stage_a_device_goes_on_with_the_same_bytes(
-    stage: Stage, tmp_path: Path
+    stage: Stage, points: int, tmp_path: Path
 ) -> None:
+    """At so many lines; writes come at the end of a stage."""
     ask(reach(on_disk(tmp_path / "first"), stage), stage)  # what is computed once is there then
     whole = reach(on_disk(tmp_path / "whole"), stage)
     count = lines_of(lambda: ask(whole, stage), WRITING)
     assert progress(tmp_path / "whole") == SecureProgress(stage)
     before = None if stage is Stage.OFFER else SecureProgress(stage - 1)
     seen = set()
-    for point in range(POINTS):
+    for point in range(points):
         folder = tmp_path / str(point)
         one = reach(on_disk(folder), stage)
-        line = count - (POINTS - 1 - point) * count // (2 * POINTS)  # writes come at the end
+        line = count - (points - 1 - point) * count // (2 * points)
         killed(lambda: lines_of(lambda: ask(one, stage), WRITING, line))  # noqa: B023
         seen.add(found := progress(folder))
         assert found in (before, SecureProgress(stage)), line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,27 +66,28 @@ def signed(key: bytes, expiry: int = int(NOW) + 100) -> Certificate:
 LOW_ORDER = 325606250916557431795983626356110631294008115727848805560023387167927233504
 
 
-def test_a_neighbour_certified_by_another_authority_is_refused() -> None:
-    stranger = sign_certificate(bytes(32), FEDERATION, STRANGER.key.public, int(NOW) + 100)
-    assert "is not by this authority" in invited(with_first(stranger))
+NEIGHBOURS: dict[str, tuple[Certificate, str]] = {
+    "of another authority": (
+        sign_certificate(bytes(32), FEDERATION, STRANGER.key.public, int(NOW) + 100),
+        "is not by this authority",
+    ),
+    "for another federation": (
+        sign_certificate(AUTHORITY, bytes(16), STRANGER.key.public, int(NOW) + 100),
+        "is not by this authority",
+    ),
+    "expired": (
+        sign_certificate(AUTHORITY, FEDERATION, STRANGER.key.public, int(NOW)),
+        "expired at",
+    ),
+    "the device's own": (DEVICES[0].certificate, "own key is a neighbour's"),
+    "another neighbour's": (DEVICES[2].certificate, "the same device key"),
+}
 
 
-def test_a_neighbour_certified_for_another_federation_is_refused() -> None:
-    stranger = sign_certificate(AUTHORITY, bytes(16), STRANGER.key.public, int(NOW) + 100)
-    assert "is not by this authority" in invited(with_first(stranger))
-
-
-def test_a_neighbour_whose_certificate_expired_is_refused() -> None:
-    old = sign_certificate(AUTHORITY, FEDERATION, STRANGER.key.public, int(NOW))
-    assert "expired at" in invited(with_first(old))
-
-
-def test_the_devices_own_key_as_a_neighbours_is_refused() -> None:
-    assert "own key is a neighbour's" in invited(with_first(DEVICES[0].certificate))
-
-
-def test_one_key_for_two_neighbours_is_refused() -> None:
-    assert "the same device key" in invited(with_first(DEVICES[2].certificate))
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_a_neighbours_certificate_that_does_not_hold_is_refused(name: str) -> None:
+    certificate, reason = NEIGHBOURS[name]
+    assert reason in invited(with_first(certificate))
 
 
 @pytest.mark.parametrize("key", [bytes(32), b"\1" + bytes(31), LOW_ORDER.to_bytes(32, "little")])
@@ -138,10 +139,17 @@ def replace_certificate(one: Any, certificate: Certificate) -> None:
 # Boxes, survivors and what is revealed, through the device itself.
 
 
-def masked_group(**rules: Any) -> Group:
-    group = ready_group(10, 9, 6, rules=replace(SMALL, **rules))
+def masked_group(privacy: Privacy | None = None, **rules: Any) -> Group:
+    group = ready_group(10, 9, 6, privacy=privacy, rules=replace(SMALL, **rules))
     group.run_to(Stage.CONFIRM)
     return group
+
+
+def told_survivors(group: Group, committed: Sequence[int], survivors: Sequence[int]) -> str:
+    """Why device 0 declines to confirm these sets."""
+    digest = survivors_digest(group.binding.digest, committed, survivors, 10)
+    said = Confirmation(group.binding.digest, tuple(committed), tuple(survivors), digest)
+    return declined(group.answer(0, said.to_bytes(group.binding)))
 
 
 def test_fewer_boxes_than_the_threshold_are_refused() -> None:
@@ -172,9 +180,7 @@ SETS: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
 def test_survivors_that_break_one_rule_are_refused_by_it(name: str) -> None:
     committed, survivors, reason = SETS[name]
     group = masked_group()
-    digest = survivors_digest(group.binding.digest, committed, survivors, 10)
-    said = Confirmation(group.binding.digest, committed, survivors, digest)
-    assert reason in declined(group.answer(0, said.to_bytes(group.binding)))
+    assert reason in told_survivors(group, committed, survivors)
     assert group.members[0].file.load() is None
 
 
@@ -186,24 +192,12 @@ def test_another_digest_of_the_survivors_is_refused() -> None:
 
 
 def test_fewer_survivors_than_least_are_refused() -> None:
-    group = masked_group(least=9)
-    everybody, survivors = tuple(range(10)), tuple(range(8))
-    digest = survivors_digest(group.binding.digest, everybody, survivors, 10)
-    said = Confirmation(group.binding.digest, everybody, survivors, digest)
-    found = group.answer(0, said.to_bytes(group.binding))
-    assert "8 devices survive, expected at least 9" in declined(found)
-
-
-def test_where_devices_add_the_noise_four_fifths_of_the_group_must_survive() -> None:
-    rules = replace(SMALL, least=3, least_noisy=3)
+    """Where devices add the noise, that is four fifths of the group."""
+    reason = told_survivors(masked_group(least=9), range(10), range(8))
+    assert "8 devices survive, expected at least 9" in reason
     noise = Privacy("devices", 2.4, 6, "one", 1)
-    group = ready_group(10, 9, 6, privacy=noise, rules=rules)
-    group.run_to(Stage.CONFIRM)
-    everybody, survivors = tuple(range(10)), tuple(range(7))
-    digest = survivors_digest(group.binding.digest, everybody, survivors, 10)
-    said = Confirmation(group.binding.digest, everybody, survivors, digest)
-    found = group.answer(0, said.to_bytes(group.binding))
-    assert "7 devices survive, expected at least 8" in declined(found)
+    group = masked_group(noise, least=3, least_noisy=3)
+    assert "7 devices survive, expected at least 8" in told_survivors(group, range(10), range(7))
 
 
 def unmasked(change: Callable[[Unmasking], Unmasking]) -> bytes | Declined:

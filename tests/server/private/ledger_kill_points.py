@@ -1,6 +1,8 @@
-"""Charges rounds and "sends" them, killed (SIGKILL) at every line: nothing goes uncharged.
+"""Charges rounds and "sends" them, killed (SIGKILL) at lines: nothing goes uncharged.
 
-    python -m tests.server.private.ledger_kill_points server|device FOLDER
+    python -m tests.server.private.ledger_kill_points server|device FOLDER EVERY
+
+EVERY is 1 for every line, 5 for every fifth.
 
 Prints how many points were tried, and at how many a round was charged and not yet sent.
 """
@@ -114,14 +116,14 @@ def sent(folder: Path) -> int:
     return len(path.read_text().split()) if path.exists() else 0
 
 
-def main(kind: str, folder: Path) -> None:
-    """Kill at every line, check, go on, and check again."""
+def main(kind: str, folder: Path, every: int) -> None:
+    """Kill at every so many lines, check, go on, and check again."""
     side: Side = Server() if kind == "server" else Device()
     whole = folder / "whole"
     whole.mkdir()
     lines = lines_of(lambda: side.serve(whole), side.modules)
     waiting = 0
-    for point in range(1, lines + 1):
+    for point in range(1, lines + 1, every):
         work = folder / f"killed-{point}"
         work.mkdir()
         killed(lambda: lines_of(lambda: side.serve(work), side.modules, point))  # noqa: B023
@@ -133,4 +135,4 @@ def main(kind: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -19,7 +19,6 @@ from pocketquery.server.private.accounting import (
     least_honest,
     multiplier_for,
     participations_needed,
-    poisson_epsilon_not_for_deployment,
     rho_of,
 )
 
@@ -84,19 +83,6 @@ def test_the_multiplier_for_an_epsilon(wanted: float, once: float, five_times: f
 def test_participations_needed(fleet: int, cohort: int, needed: tuple[int, ...]) -> None:
     """In 10, 50 and 200 rounds."""
     assert tuple(participations_needed(t, cohort, fleet) for t in (10, 50, 200)) == needed
-
-
-@pytest.mark.parametrize(
-    ("share", "expected"),
-    [(0.1, (0.96, 1.91, 3.81)), (0.01, (0.09, 0.17, 0.32)), (0.001, (0.01, 0.01, 0.03))],
-)
-def test_what_sampling_would_promise(share: float, expected: tuple[float, ...]) -> None:
-    """For comparison: far below what is claimed."""
-    for rounds, value in zip((10, 50, 200), expected, strict=True):
-        found = poisson_epsilon_not_for_deployment(2.0, share, rounds, _DELTA)
-        assert found == pytest.approx(value, abs=0.0051)
-        needed = participations_needed(rounds, int(1000 * share), 1000)
-        assert found < epsilon("R", 2.0, needed, _DELTA)
 
 
 @pytest.mark.parametrize(
@@ -180,13 +166,8 @@ def test_bad_values_are_refused(call: Callable[[], float], message: str) -> None
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that runs no private rounds needs no accountant."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    calls: tuple[Callable[[], float], ...] = (
-        lambda: epsilon_of_zcdp(0.1, _DELTA),
-        lambda: poisson_epsilon_not_for_deployment(2.0, 0.1, 10, _DELTA),
-    )
-    for call in calls:
-        with pytest.raises(MissingExtraError, match=r'"dp-accounting".*pocketquery\[privacy\]'):
-            call()
+    with pytest.raises(MissingExtraError, match=r'"dp-accounting".*pocketquery\[privacy\]'):
+        epsilon_of_zcdp(0.1, _DELTA)
 
 
 def _exact(multiplier: float, times: int, delta: float) -> float:

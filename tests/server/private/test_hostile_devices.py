@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,15 +80,26 @@ def is_exact(group: Group, found: Unmasked | Skipped, *blamed: int) -> None:
     assert np.array_equal(found.totals, group.plain_sum(found.survivors))
 
 
-def shares_of(value: Callable[[Share], Share]) -> Lie:
-    """A reply in which every share is changed."""
+def changed(**fields: Callable[[Any], object]) -> Lie:
+    """The honest reply with some of its fields changed, each by a function of what it was."""
 
     def lie(group: Group, position: int) -> bytes:
         honest = parsed(group, position)
-        assert isinstance(honest, Shares)
-        return replace(honest, shares=tuple(value(one) for one in honest.shares)).to_bytes()
+        new: dict[str, Any] = {
+            name: change(getattr(honest, name)) for name, change in fields.items()
+        }
+        return replace(honest, **new).to_bytes()
 
     return lie
+
+
+def shares_of(value: Callable[[Share], Share]) -> Lie:
+    """A reply in which every share is changed."""
+    return changed(shares=lambda shares: tuple(value(one) for one in shares))
+
+
+def zeros(size: int) -> Callable[[Any], object]:
+    return lambda pieces: (bytes(size),) * len(pieces)
 
 
 garbage = shares_of(lambda one: Share(one.kind, drawn("garbage", one.value)))
@@ -127,59 +139,42 @@ def test_a_share_of_the_other_kind_is_none() -> None:
 
 
 def test_who_published_another_digest_than_it_dealt_spoils_the_sum_and_is_named() -> None:
-    def lie(group: Group, position: int) -> bytes:
-        honest = parsed(group, position)
-        assert isinstance(honest, Boxes)
-        return replace(honest, self_digest=bytes(32)).to_bytes()
-
-    _, found = run({(Stage.INVITE, LIAR): lie})
+    _, found = run({(Stage.INVITE, LIAR): changed(self_digest=lambda _: bytes(32))})
     assert isinstance(found, Skipped)
     assert (found.reason, found.blamed) == (SecureReason.BAD_SHARE, (LIAR,))
 
 
 def test_who_published_another_mask_key_than_it_dealt_and_went_is_named() -> None:
-    def lie(group: Group, position: int) -> bytes:
-        honest = parsed(group, position)
-        assert isinstance(honest, Boxes)
-        return replace(honest, mask_public=group.members[OTHER].key.public).to_bytes()
-
-    _, found = run({(Stage.INVITE, LIAR): lie}, gone=(LIAR,))
+    other = begun()[0].members[OTHER].key.public
+    lies = {(Stage.INVITE, LIAR): changed(mask_public=lambda _: other)}
+    _, found = run(lies, gone=(LIAR,))
     assert isinstance(found, Skipped)
     assert (found.reason, found.blamed) == (SecureReason.BAD_SHARE, (LIAR,))
-    group, found = run({(Stage.INVITE, LIAR): lie})  # and where nobody is gone it does no harm
+    group, found = run(lies)  # and where nobody is gone it does no harm
     is_exact(group, found)
 
 
-def codes_of(change: Callable[[Group, RingCodes], RingCodes]) -> Lie:
-    def lie(group: Group, position: int) -> bytes:
-        honest = parsed(group, position)
-        assert isinstance(honest, Masked)
-        return replace(honest, codes=change(group, honest.codes)).to_bytes()
-
-    return lie
-
-
-def test_a_garbage_masked_change_is_out_of_range() -> None:
-    noise = np.frombuffer(drawn("y") * 3, np.uint32)
-    _, found = run({(Stage.COLLECT, LIAR): codes_of(lambda group, codes: noise)})
-    assert isinstance(found, Skipped)
-    assert found.reason is SecureReason.SUM_OUT_OF_RANGE
-
-
-def test_floats_in_place_of_codes_are_out_of_range() -> None:
-    floats = np.random.default_rng(0).normal(size=24).astype(np.float32).view(np.uint32)
-    _, found = run({(Stage.COLLECT, LIAR): codes_of(lambda group, codes: floats)})
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.frombuffer(drawn("y") * 3, np.uint32),
+        np.random.default_rng(0).normal(size=24).astype(np.float32).view(np.uint32),
+    ],
+    ids=["garbage", "floats"],
+)
+def test_what_is_no_masked_change_is_out_of_range(codes: RingCodes) -> None:
+    _, found = run({(Stage.COLLECT, LIAR): changed(codes=lambda _: codes)})
     assert isinstance(found, Skipped)
     assert found.reason is SecureReason.SUM_OUT_OF_RANGE
 
 
 def test_a_change_within_range_that_no_group_can_have_is_too_long() -> None:
-    def pushed(group: Group, codes: RingCodes) -> RingCodes:
+    def pushed(group: Group, position: int) -> bytes:
         most = SIZE * group.binding.encoding.largest_code
-        honest = group.plain_sum(range(SIZE))
-        return codes + (most - 1 - honest).astype(np.uint32)
+        push = (most - 1 - group.plain_sum(range(SIZE))).astype(np.uint32)
+        return changed(codes=lambda codes: codes + push)(group, position)
 
-    group, found = run({(Stage.COLLECT, LIAR): codes_of(pushed)})
+    group, found = run({(Stage.COLLECT, LIAR): pushed})
     assert isinstance(found, Skipped)
     assert found.reason is SecureReason.SUM_NORM
     assert 1.1 <= norm_limit(group.sum) < 1.11
@@ -246,40 +241,23 @@ def test_a_mask_key_of_small_order_is_refused() -> None:
         assert group.sum.receive(Stage.INVITE, LIAR, body) == (group.sum, SecureReason.MALFORMED)
 
 
-def test_boxes_that_do_not_open_make_their_receivers_decline_and_the_group_gives_no_sum() -> None:
-    def lie(group: Group, position: int) -> bytes:
-        honest = parsed(group, position)
-        assert isinstance(honest, Boxes)
-        return replace(honest, boxes=tuple(bytes(112) for _ in honest.boxes)).to_bytes()
-
-    _, found = run({(Stage.INVITE, LIAR): lie})
-    assert isinstance(found, Skipped)
-    assert found.reason is SecureReason.BELOW_LEAST
-
-
-def test_garbage_confirm_marks_of_few_devices_do_no_harm_and_of_many_there_is_no_sum() -> None:
-    def lie(group: Group, position: int) -> bytes:
-        honest = parsed(group, position)
-        assert isinstance(honest, Confirmed)
-        return replace(honest, marks=tuple(bytes(16) for _ in honest.marks)).to_bytes()
-
-    colluding = 2 * T - K - 1
-    group, found = run({(Stage.CONFIRM, one): lie for one in range(colluding)})
+def test_garbage_boxes_or_marks_do_no_harm_or_there_is_no_sum() -> None:
+    """Boxes that do not open make their receivers decline; who sends garbage held marks keeps its
+    own mask; garbage confirm marks of as few as may collude change nothing."""
+    garbage_marks = changed(marks=zeros(16))
+    group, found = run({(Stage.CONFIRM, one): garbage_marks for one in range(2 * T - K - 1)})
     is_exact(group, found)
-    _, found = run({(Stage.CONFIRM, one): lie for one in range(SIZE - T + 1)})
-    assert isinstance(found, Skipped)
-    assert found.reason is SecureReason.BELOW_THRESHOLD
-
-
-def test_who_sends_garbage_held_marks_keeps_its_own_mask_and_there_is_no_sum() -> None:
-    def lie(group: Group, position: int) -> bytes:
-        honest = parsed(group, position)
-        assert isinstance(honest, Masked)
-        return replace(honest, held=tuple(bytes(16) for _ in honest.held)).to_bytes()
-
-    _, found = run({(Stage.COLLECT, LIAR): lie})
-    assert isinstance(found, Skipped)
-    assert found.reason is SecureReason.BELOW_THRESHOLD
+    for lies, reason in (
+        ({(Stage.INVITE, LIAR): changed(boxes=zeros(112))}, SecureReason.BELOW_LEAST),
+        ({(Stage.COLLECT, LIAR): changed(held=zeros(16))}, SecureReason.BELOW_THRESHOLD),
+        (
+            {(Stage.CONFIRM, one): garbage_marks for one in range(SIZE - T + 1)},
+            SecureReason.BELOW_THRESHOLD,
+        ),
+    ):
+        _, found = run(lies)
+        assert isinstance(found, Skipped)
+        assert found.reason is reason
 
 
 def test_a_reply_of_another_round_is_none() -> None:
