@@ -67,7 +67,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.files import sha256_file, write_atomic
 from pocketquery.sdk.index.index import Index, open_index
-from pocketquery.sdk.index.query import Mode
+from pocketquery.sdk.index.search import Mode
 from pocketquery.sdk.indexing.building import build_index
 from pocketquery.server.corpus import Collection
 from pocketquery.server.evaluation import DEPTH, mistyped, score_rankings

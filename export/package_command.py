@@ -17,7 +17,7 @@ from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, MOST_MANIFEST_BYTES, 
 from pocketquery.sdk.bundle.writing import BUNDLE_FOLDER
 from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import check_replaceable, replace_folder
+from pocketquery.sdk.folders import check_replaceable, replace_folder
 
 __all__ = ["CARD", "package", "write_package"]
 

@@ -19,7 +19,8 @@ import numpy as np
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
-from pocketquery.sdk.files import FolderKind, check_replaceable, replace_folder, sha256_file
+from pocketquery.sdk.files import sha256_file
+from pocketquery.sdk.folders import FolderKind, check_replaceable, replace_folder
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.source import IndexState, read_source

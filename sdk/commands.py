@@ -9,7 +9,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import unique_keys
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_RESEARCH",
     "SUMMARIES",
-    "Integer",
-    "Number",
+    "Parsed",
     "Subparsers",
     "add_action",
     "add_bundle",
@@ -73,7 +72,6 @@ SUMMARIES = {
 IN_RESEARCH = frozenset({"augment"})
 """Those of them that the package pocketquery-research adds where it is installed."""
 _SNIPPET = 160  # characters
-_Value = TypeVar("_Value", int, float)
 
 
 def encode(subparsers: Subparsers) -> None:
@@ -278,43 +276,27 @@ def add_action(
     return parser
 
 
-class Integer:
-    """The type of an option whose integers obey a rule: others are a usage error, before any work,
+class Parsed:
+    """The type of an option whose values obey a rule: others are a usage error, before any work,
     which names the option.
 
     Args:
         rule: say ``whole(0)``.
+        parse: makes a value of a text, or raises ValueError.
     """
 
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
+    def __init__(self, rule: Rule, parse: Callable[[str], Any]) -> None:
+        self.rule = rule
+        self.parse = parse
 
-    def __call__(self, text: str) -> int:
-        return _parsed(int, text, self._rule)
-
-
-class Number:
-    """As :class:`Integer`, of any number.
-
-    Args:
-        rule: say ``number(0, 1)``.
-    """
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-
-    def __call__(self, text: str) -> float:
-        return _parsed(float, text, self._rule)
-
-
-def _parsed(parse: Callable[[str], _Value], text: str, rule: Rule) -> _Value:
-    try:
-        value = parse(text)
-    except ValueError:
-        value = None
-    if value is None or not rule.holds(value):
-        raise argparse.ArgumentTypeError(f'found "{text}", expected {rule.expected}')
-    return value
+    def __call__(self, text: str) -> Any:
+        try:
+            value = self.parse(text)
+        except ValueError:
+            value = None
+        if value is None or not self.rule.holds(value):
+            raise argparse.ArgumentTypeError(f'found "{text}", expected {self.rule.expected}')
+        return value
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from pocketquery.sdk.commands import Integer, Number, Subparsers, add_command
+from pocketquery.sdk.commands import Parsed, Subparsers, add_command
 from pocketquery.sdk.errors import MissingExtraError
-from pocketquery.sdk.settings.command_line import Parsed
 
 __all__ = ["completion"]
 
@@ -61,5 +60,5 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 def _takes_path(action: argparse.Action) -> bool:
     """Whether a value may be a path: a text for which there is no list of words."""
-    number = action.type in _NUMBERS or isinstance(action.type, Integer | Number | Parsed)
+    number = action.type in _NUMBERS or isinstance(action.type, Parsed)
     return action.nargs != 0 and action.choices is None and not number

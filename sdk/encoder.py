@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
-from pocketquery.sdk.arrays import NDArray, Tensors
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import Manifest
-from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.graph import Graph
 from pocketquery.sdk.lazy import collection_paused
@@ -29,7 +27,9 @@ from pocketquery.sdk.validation import check_count, check_text, check_texts
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pocketquery.sdk.arrays import NDArray, Tensors
     from pocketquery.sdk.bundle.adapter import AdapterRelease
+    from pocketquery.sdk.bundle.signature import Key
 
 __all__ = ["AdapterSource", "EncodeOptions", "Encoder"]
 
@@ -132,7 +132,11 @@ class Encoder:
     def signed_by(self) -> str | None:
         """The id of the key the bundle's signature was checked with; None where no key was given,
         whatever the manifest says (``manifest.signature_key_id``)."""
-        return None if self._public_key is None else key_id(self._public_key)
+        if self._public_key is None:
+            return None
+        from pocketquery.sdk.bundle.signature import key_id
+
+        return key_id(self._public_key)
 
     @property
     def name(self) -> str:
@@ -319,6 +323,8 @@ def _resolved(adapter: AdapterSource, manifest: Manifest, public_key: Key | None
         name = f"release {adapter.version}"
         adapter.check_belongs(manifest, name, "fetch the adapter of this bundle")
         if public_key is not None and adapter.signed_by is None:
+            from pocketquery.sdk.bundle.signature import key_id
+
             raise SignatureError(
                 f"{name}: read without a key, expected one whose signature was checked, as the "
                 f"bundle's was with {key_id(public_key)}; read it with that key"

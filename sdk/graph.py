@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.onnx_model import AnonymousFile, open_session
@@ -25,6 +24,8 @@ from pocketquery.sdk.validation import check_count
 
 if TYPE_CHECKING:
     import onnxruntime
+
+    from pocketquery.sdk.arrays import NDArray
 
 __all__ = ["Graph"]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, DEFAULT, KEY_VARIABLE
-from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pocketquery.sdk.arrays import NDArray
+    from pocketquery.sdk.bundle.signature import Key
     from pocketquery.sdk.encoder import EncodeOptions
 
 __all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE", "KEY_VARIABLE", "key_named"]
@@ -137,7 +137,11 @@ def _bundle(path: Path | str, key: Key | None, *, of_environment: bool) -> Bundl
 
 
 def _checked(encoder: Encoder, key: str | None) -> Encoder:
-    if key is not None and encoder.signed_by != key_id(key):
+    if key is None:
+        return encoder
+    from pocketquery.sdk.bundle.signature import key_id
+
+    if encoder.signed_by != key_id(key):
         raise SignatureError(
             f"{KEY_VARIABLE} names the key {key_id(key)}, and the bundle {encoder.name!r} was "
             f"loaded with {encoder.signed_by or 'none'}; pass it: sdk.load(..., public_key=...)"

@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.folders import replace_folder
 from pocketquery.server.corpus import Collection, CollectionFiles, read_collection
 
 

@@ -60,7 +60,8 @@ from pocketquery.sdk.bundle.manifest import (
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.bundle.writing import BUNDLE_FOLDER, file_entries
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import check_replaceable, real_path, sha256_bytes
+from pocketquery.sdk.files import real_path, sha256_bytes
+from pocketquery.sdk.folders import check_replaceable
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder

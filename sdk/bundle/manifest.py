@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pocketquery.sdk.bundle.signature import SIGNATURE_FILE
 from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 from pocketquery.sdk.fields import Fields, shortened
 
@@ -42,6 +41,7 @@ __all__ = [
 FORMAT = "pocketquery-bundle"
 FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
+SIGNATURE_FILE = "signature"
 ENCODER_FILE = "encoder.onnx"
 GOLDEN_FILE = "golden.json"
 ADAPTER_FILE = "adapter.safetensors"

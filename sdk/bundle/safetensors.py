@@ -18,12 +18,14 @@ import json
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+
+if TYPE_CHECKING:
+    from pocketquery.sdk.arrays import NDArray
 
 __all__ = ["parse", "parse_metadata", "parse_whole", "serialize"]
 

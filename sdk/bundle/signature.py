@@ -11,6 +11,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, SignatureError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 __all__ = [
-    "SIGNATURE_FILE",
     "Key",
     "check_detached",
     "check_present",
@@ -29,8 +29,6 @@ __all__ = [
     "public_key_of",
     "sign",
 ]
-
-SIGNATURE_FILE = "signature"
 
 # 32 raw bytes, 64 hexadecimal digits, or the path of a PEM file.
 Key: TypeAlias = "bytes | str | Path"

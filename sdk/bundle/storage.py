@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from pocketquery.sdk.bundle.installed import bundles, installed_bundle, warn_of_shadow
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.files import checked_path, present_folder
 
 if TYPE_CHECKING:  # at run time only where a zip is
     from pathlib import Path
 
-    from pocketquery.sdk.stored_zip import StoredZip
+    from pocketquery.sdk.bundle.stored_zip import StoredZip
 
 __all__ = [
     "Storage",
@@ -103,13 +102,13 @@ class ZipStorage:
 
     Raises:
         CorruptArtifactError: not a zip; a name that leaves the folder, the same name twice, a
-            compressed or an encrypted file, or anything else :mod:`pocketquery.sdk.stored_zip`
-            refuses.
+            compressed or an encrypted file, or anything else that
+            :mod:`pocketquery.sdk.bundle.stored_zip` refuses.
         ArtifactError: the system does not let it be read.
     """
 
     def __init__(self, path: Path) -> None:
-        from pocketquery.sdk.stored_zip import StoredZip
+        from pocketquery.sdk.bundle.stored_zip import StoredZip
 
         self._path = path
         with _explained(path):
@@ -200,6 +199,10 @@ def open_storage(path: Path | str) -> Storage:
             path = place
         if isinstance(path, str) and os.path.isdir(path):  # what needs no pathlib, as the default
             return FolderStorage(path)
+        # Here: with pathlib they take 5 ms, which the built-in bundle needs none of.
+        from pocketquery.sdk.files import checked_path
+        from pocketquery.sdk.folders import present_folder
+
         path = checked_path(path, "the bundle")
         if not path.exists():
             path = present_folder(path)  # a writer killed between its renames leaves it beside

@@ -15,14 +15,8 @@ from pocketquery.sdk.bundle.manifest import (
 )
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of, sign
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
-from pocketquery.sdk.files import (
-    FolderKind,
-    check_replaceable,
-    checked_path,
-    replace_folder,
-    sha256_bytes,
-    write_atomic,
-)
+from pocketquery.sdk.files import checked_path, sha256_bytes, write_atomic
+from pocketquery.sdk.folders import FolderKind, check_replaceable, replace_folder
 
 __all__ = ["BUNDLE_FOLDER", "file_entries", "pack", "pack_files", "write_bundle"]
 

@@ -12,7 +12,7 @@ from pocketquery.sdk.bundle.installed import installed_bundle, warn_of_shadow
 from pocketquery.sdk.bundle.manifest import GOLDEN_FILE
 from pocketquery.sdk.bundle.signature import Key, key_id
 from pocketquery.sdk.encoder import Encoder
-from pocketquery.sdk.files import present_folder
+from pocketquery.sdk.folders import present_folder
 
 __all__ = ["VerificationReport", "verify", "verify_index"]
 

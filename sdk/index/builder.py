@@ -16,18 +16,16 @@ from typing import Any, Self
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
-from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, public_key_of
+from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
+from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.files import (
+from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
+from pocketquery.sdk.folders import (
     check_replaceable,
-    checked_path,
     hold_folder,
-    let_go,
-    make_folder,
     publish_folder,
-    real_path,
     recover_folder,
-    write_atomic,
+    release_folder,
 )
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.contents import contents_sha256
@@ -39,13 +37,8 @@ from pocketquery.sdk.index.documents import (
     has_document,
     stream_documents,
 )
-from pocketquery.sdk.index.folder import (
-    DATABASE,
-    INDEX_FOLDER,
-    check_contents,
-    seal,
-    space_record,
-)
+from pocketquery.sdk.index.folder import check_contents, seal, space_record
+from pocketquery.sdk.index.info import DATABASE, INDEX_FOLDER
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     append_segments,
@@ -54,7 +47,8 @@ from pocketquery.sdk.index.segments import (
     row_count,
     vectors_name,
 )
-from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, Codes, quantize, unit_rows
+from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS, Codes, quantize
+from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
 
@@ -155,7 +149,7 @@ class IndexBuilder:
             recover_folder(path)  # now that no other build is between its two renames
             self._database = _begin(self._folder, space_id, dimension, resume, encoder)
         except BaseException:
-            let_go(self._lock)
+            release_folder(self._lock)
             raise
 
     def __len__(self) -> int:
@@ -240,7 +234,7 @@ class IndexBuilder:
         self._analyzer.close()
         if not self._keep and not self._published:  # then another build may have that name
             shutil.rmtree(self._folder, ignore_errors=True)
-        let_go(self._lock)
+        release_folder(self._lock)
         self._lock = None
 
     def __enter__(self) -> Self:

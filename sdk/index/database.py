@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.files import TWO_RENAMES
+from pocketquery.sdk.folders import TWO_RENAMES
 from pocketquery.sdk.index.untrusted_file import (
     Connection,
     Schema,
@@ -31,7 +31,7 @@ from pocketquery.sdk.index.untrusted_file import (
     connect,
 )
 from pocketquery.sdk.plain_files import plain_size
-from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
+from pocketquery.sdk.sqlite_file import SqliteKind, error_code, transaction
 
 __all__ = ["META", "Connection", "Database", "check_structure", "get_meta", "held", "set_meta"]
 
@@ -175,12 +175,17 @@ class Database:
         """
         check_beside(connection.place)
         connection.execute(begin)
-        with _KIND.explained(self.path):
+        try:
             check_schema(connection, self._schema, self.path)  # BEGIN alone locks nothing
-        if identity(self.path) not in (connection.file, None):
-            return False
-        # No value is longer than its file, whatever a damaged page says of it.
-        most = _MOST_LIMIT if self.writable else max(_file_size(self.path), _LEAST_LIMIT)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise _KIND.explain(error, self.path) from error
+        most = _MOST_LIMIT
+        with contextlib.suppress(FileNotFoundError):  # removed, and open all the same
+            found = self.path.stat()
+            if (found.st_dev, found.st_ino) != connection.file:
+                return False
+            if not self.writable:  # no value is longer than its file, whatever a page says of it
+                most = max(found.st_size, _LEAST_LIMIT)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(most, _MOST_LIMIT))
         return True
 
@@ -267,10 +272,3 @@ def _check_size(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has {found} bytes, expected {pages * size}: it is truncated; "
             "copy the index anew or build it again"
         )
-
-
-def _file_size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # removed, and open all the same
-        return _MOST_LIMIT

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 from pocketquery.sdk.fields import Fields
-from pocketquery.sdk.index.vectors import MOST_DIMENSIONS
+from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS
 
 __all__ = [
     "DELTA_FILE",

@@ -14,42 +14,40 @@ A publisher may sign the sealed state, see :mod:`pocketquery.sdk.index.signature
 
 from __future__ import annotations
 
-import json
-import re
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, key_id, public_key_of, sign
-from pocketquery.sdk.errors import (
-    ArtifactNotFoundError,
-    CorruptArtifactError,
-    UnsupportedVersionError,
-)
-from pocketquery.sdk.fields import Fields
-from pocketquery.sdk.files import FolderKind, present_folder, write_atomic
+from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
+from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of, sign
+from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.folders import present_folder
 from pocketquery.sdk.index.database import Connection, Database, check_structure, get_meta, set_meta
-from pocketquery.sdk.index.delta_manifest import DELTA_FILE
+from pocketquery.sdk.index.info import (
+    DATABASE,
+    INFO,
+    SEALED,
+    WRITING,
+    FileRecord,
+    IndexInfo,
+    info_bytes,
+    read_info,
+    write_info,
+)
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     generation_of,
-    is_vectors_name,
     next_generation,
     row_count,
     vectors_name,
     verify_segments,
 )
 from pocketquery.sdk.index.untrusted_file import sha256_of_first
-from pocketquery.sdk.index.vectors import MOST_DIMENSIONS, file_size
-from pocketquery.sdk.plain_files import check_own_file, mode_for, plain_size
+from pocketquery.sdk.index.vector_file import file_size
+from pocketquery.sdk.plain_files import check_own_file, plain_size
 
 __all__ = [
-    "DATABASE",
-    "INFO",
-    "FileRecord",
-    "INDEX_FOLDER",
-    "IndexInfo",
     "begin_compacting",
     "begin_writing",
     "check_contents",
@@ -57,133 +55,12 @@ __all__ = [
     "check_sizes",
     "check_whole",
     "end_compacting",
-    "parse_info",
-    "read_info",
     "seal",
     "space_record",
     "verify_index",
 ]
 
-INFO = "index.json"
-DATABASE = "documents.sqlite"
-_FORMAT = "pocketquery-index"
-_VERSION = 1
-INDEX_FOLDER = FolderKind(
-    "an index",
-    INFO,
-    _FORMAT,
-    (INFO, DATABASE, f"{DATABASE}-*", "vectors-*.u8", SIGNATURE_FILE, DELTA_FILE),
-)
-MOST_INFO_BYTES = 1 << 16  # of index.json, which has a few hundred
-_SEALED, _WRITING = "sealed", "writing"
 _COMPACTING = "compacting"  # in the database's meta: "1" until its file was rewritten
-_UNKNOWN = ""  # sealed before there was a mark: it cannot be told whether a writer was killed since
-_SHA256 = re.compile("[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """A file as it was sealed."""
-
-    sha256: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class IndexInfo:
-    """What ``index.json`` says.
-
-    Attributes:
-        space_id: the vector space of the documents.
-        dimension: of the vectors.
-        generation: the state that was sealed.
-        files: that state's files by name.
-        state: "sealed", or "writing" from the first change after it on; empty where a release
-            that did not record it wrote the index last.
-        signature_key_id: of the key it says it is signed by; None where it is not signed.
-    """
-
-    space_id: str
-    dimension: int
-    generation: int
-    files: Mapping[str, FileRecord]
-    state: str = _UNKNOWN
-    signature_key_id: str | None = None
-
-
-def read_info(folder: Path) -> IndexInfo:
-    """Read ``index.json``.
-
-    Raises:
-        ArtifactNotFoundError: no such folder or file.
-        CorruptArtifactError: not an index's.
-        UnsupportedVersionError: of a newer version.
-    """
-    path = folder / INFO
-    if folder.is_file():
-        raise ArtifactNotFoundError(
-            f"{folder} is a file, and an index is a folder; name that, or build one with: "
-            "pocketquery index"
-        )
-    if not folder.is_dir():
-        raise ArtifactNotFoundError(
-            f"there is no index at {folder}; build one with: pocketquery index"
-        )
-    if not path.exists() and not (folder / DATABASE).exists():
-        raise ArtifactNotFoundError(
-            f"{folder} is no index, it has no {INFO}; name an index's folder, or build one with: "
-            "pocketquery index"
-        )
-    if plain_size(path) > MOST_INFO_BYTES:
-        raise CorruptArtifactError(
-            f"{path} has more than {MOST_INFO_BYTES} bytes, expected a few hundred; copy the index "
-            "anew or build it again"
-        )
-    return parse_info(path.read_bytes(), path)
-
-
-def parse_info(data: bytes, path: Path) -> IndexInfo:
-    """What ``data``, the bytes of ``index.json`` at ``path``, say. Raises as :func:`read_info`."""
-    fields = Fields.of_json(data, str(path), most_bytes=MOST_INFO_BYTES)
-    if fields.text("format") != _FORMAT:
-        raise CorruptArtifactError(
-            f"{path} has the format {fields.text('format')[:40]!r}, expected {_FORMAT!r}; "
-            "is it another artefact?"
-        )
-    if fields.integer("format_version") > _VERSION:
-        raise UnsupportedVersionError(
-            f"{path} is of format version {fields.integer('format_version')}, this release reads "
-            f"up to {_VERSION}; upgrade pocketquery"
-        )
-    space, records = fields.child("space"), fields.child("files")
-    files = {}
-    for name in records:
-        record = records.child(name)
-        files[name] = FileRecord(record.text("sha256"), record.integer("bytes"))
-    info = IndexInfo(
-        space_id=space.text("id"),
-        dimension=space.integer("dimension"),
-        generation=fields.integer("generation"),
-        files=files,
-        state=fields.choice("state", (_SEALED, _WRITING)) if "state" in fields else _UNKNOWN,
-        signature_key_id=fields.text_or_none("signature_key_id"),
-    )
-    vectors = [name for name in files if name != DATABASE]
-    if (
-        fields.integer("format_version") < 1
-        or not 1 <= info.dimension <= MOST_DIMENSIONS
-        or info.generation < 0
-        or len(files) != 2
-        or len(vectors) != 1
-        or not is_vectors_name(vectors[0])
-        or not all(_SHA256.fullmatch(one.sha256) and one.bytes >= 0 for one in files.values())
-    ):
-        raise CorruptArtifactError(
-            f"{path} has values that no index has; expected a dimension from 1 to "
-            f"{MOST_DIMENSIONS}, a generation from 0, and size and SHA-256 of {DATABASE} and one "
-            "vector file (vectors-0.u8). Copy the index anew or build it again"
-        )
-    return info
 
 
 def space_record(space_id: str, dimension: int) -> str:
@@ -215,7 +92,7 @@ def seal(
     with database.writing() as connection:  # holds other writers off while the files are read
         if written is not None and (
             connection.file != written
-            or read_info(folder).state == _SEALED
+            or read_info(folder).state == SEALED
             or get_meta(connection, _COMPACTING, "")
         ):
             return
@@ -232,10 +109,10 @@ def seal(
         }
         generation = generation_of(connection)
         signer = signed_by if signing_key is None else key_id(public_key_of(signing_key))
-        info = IndexInfo(space_id, dimension, generation, files, _SEALED, signer)
+        info = IndexInfo(space_id, dimension, generation, files, SEALED, signer)
         if signing_key is not None:
-            write_atomic(folder / SIGNATURE_FILE, sign(_info_bytes(info), signing_key))
-        _write_info(folder, info)
+            write_atomic(folder / SIGNATURE_FILE, sign(info_bytes(info), signing_key))
+        write_info(folder, info)
 
 
 def check_sizes(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -> None:
@@ -276,7 +153,7 @@ def begin_writing(folder: Path, connection: Connection, checked: tuple[int, int]
     check_own_file(folder / DATABASE)
     check_own_file(folder / vectors_name(connection))
     as_sealed = _is_as_sealed(folder, info, connection)
-    if info.state == _WRITING and checked == connection.file:
+    if info.state == WRITING and checked == connection.file:
         return
     if as_sealed:
         check_hashes(folder, info)
@@ -284,8 +161,8 @@ def begin_writing(folder: Path, connection: Connection, checked: tuple[int, int]
         check_contents(connection, folder, info.dimension)
     if get_meta(connection, _COMPACTING, ""):  # whoever did was killed
         set_meta(connection, _COMPACTING, "")
-    if info.state != _WRITING:
-        _write_info(folder, replace(info, state=_WRITING, signature_key_id=None))
+    if info.state != WRITING:
+        write_info(folder, replace(info, state=WRITING, signature_key_id=None))
 
 
 def begin_compacting(connection: Connection) -> None:
@@ -297,9 +174,9 @@ def end_compacting(folder: Path, connection: Connection) -> None:
     """The file was rewritten; a seal set meanwhile, after another writer came, is taken back."""
     set_meta(connection, _COMPACTING, "")
     info = read_info(folder)
-    if info.state != _WRITING:
+    if info.state != WRITING:
         next_generation(connection)
-        _write_info(folder, replace(info, state=_WRITING, signature_key_id=None))
+        write_info(folder, replace(info, state=WRITING, signature_key_id=None))
 
 
 def check_contents(connection: sqlite3.Connection, folder: Path, dimension: int) -> None:
@@ -354,34 +231,13 @@ def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection)
                 "same. Files of two indexes were mixed, copy it anew"
             )
         return True
-    if found < info.generation or info.state == _SEALED:
+    if found < info.generation or info.state == SEALED:
         raise CorruptArtifactError(
             f"{folder / DATABASE} is at generation {found}, but {INFO} was sealed at "
             f"{info.generation} and not written since; files of two states were mixed, copy the "
             "index anew or build it again"
         )
     return False
-
-
-def _write_info(folder: Path, info: IndexInfo) -> None:
-    write_atomic(folder / INFO, _info_bytes(info), mode=mode_for(folder / INFO))
-
-
-def _info_bytes(info: IndexInfo) -> bytes:
-    signer = {} if info.signature_key_id is None else {"signature_key_id": info.signature_key_id}
-    fields = {
-        "format": _FORMAT,
-        "format_version": _VERSION,
-        "state": info.state,
-        "space": {"id": info.space_id, "dimension": info.dimension},
-        "generation": info.generation,
-        "files": {
-            name: {"sha256": record.sha256, "bytes": record.bytes}
-            for name, record in info.files.items()
-        },
-        **signer,
-    }
-    return (json.dumps(fields, indent=2) + "\n").encode("utf-8")
 
 
 def _check_size(path: Path, record: FileRecord) -> None:

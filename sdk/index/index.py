@@ -10,59 +10,52 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from pocketquery.sdk.arrays import Floats, NDArray
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import (
     ArtifactError,
-    CorruptArtifactError,
     InvalidInputError,
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import TWO_RENAMES, checked_path, present_folder
+from pocketquery.sdk.files import checked_path
+from pocketquery.sdk.folders import TWO_RENAMES, present_folder
 from pocketquery.sdk.index.analysis import Analyzer
-from pocketquery.sdk.index.bm25 import bm25
 from pocketquery.sdk.index.builder import as_list, check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
     delete_documents,
-    documents_of_rows,
     find_document,
     stream_documents,
 )
 from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.folder import (
-    DATABASE,
     begin_compacting,
     begin_writing,
     check_sizes,
     end_compacting,
-    read_info,
     seal,
     space_record,
     verify_index,
 )
-from pocketquery.sdk.index.fusion import CANDIDATES, fuse
-from pocketquery.sdk.index.query import (
-    CheckedQuery,
+from pocketquery.sdk.index.info import DATABASE, read_info
+from pocketquery.sdk.index.search import (
+    Hit,
     Mode,
     QueryEncoder,
     Selection,
     check_query,
     encode_documents,
+    hits_of,
+    rank,
 )
 from pocketquery.sdk.index.segments import (
     SCHEMA,
@@ -76,38 +69,11 @@ from pocketquery.sdk.index.segments import (
 )
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.stored_vectors import StoredVectors
-from pocketquery.sdk.index.vectors import (
-    Vectors,
-    best_first,
-    best_of_blocks,
-    in_blocks,
-    quantize,
-    rescored,
-)
+from pocketquery.sdk.index.vector_file import quantize
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.validation import check_text
 
 __all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
-
-Ranking = tuple[NDArray[np.intp], Floats]
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A document found.
-
-    Attributes:
-        id: the document's.
-        score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score in
-            0..1 (hybrid). Comparable within one search only, except for the cosine.
-        text: the document's.
-        metadata: the document's.
-    """
-
-    id: str
-    score: float
-    text: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_index(
@@ -246,8 +212,8 @@ class Index:
             k: how many, at least 1.
             filter: conditions on the metadata, see :mod:`pocketquery.sdk.index.filters`.
             mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
-                see :mod:`pocketquery.sdk.index.fusion`). By default hybrid for a text, dense for a
-                vector.
+                see :func:`pocketquery.sdk.index.search.fuse`). By default hybrid for a text, dense
+                for a vector.
             vector: the vector of a text ``query``, where it is encoded already.
 
         Raises:
@@ -260,7 +226,8 @@ class Index:
             snapshot = self._current(connection)
             count, alive = len(snapshot.vectors), snapshot.alive(connection)
             selection = Selection(connection, count, alive, condition)
-            return _hits(connection, *self._rank(connection, snapshot, request, selection))
+            ranking = rank(connection, snapshot, self._analyzer, request, selection)
+            return hits_of(connection, ranking)
 
     def add(self, documents: Iterable[Document], vectors: NDArray[Any] | None = None) -> None:
         """Add documents with their vectors, all or none.
@@ -336,27 +303,6 @@ class Index:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _rank(
-        self,
-        connection: sqlite3.Connection,
-        snapshot: Snapshot,
-        query: CheckedQuery,
-        selection: Selection,
-    ) -> Ranking:
-        k = query.k if query.mode != "hybrid" else max(query.k, CANDIDATES)
-        if query.mode == "dense":
-            return _nearest(snapshot.vectors, query.vector, k, selection)
-        lengths = snapshot.lengths(connection)
-        lexical = bm25(connection, self._analyzer.terms(query.text), lengths)
-        rows = selection.best(max(k, CANDIDATES), partial(_best_of, lexical))
-        if query.mode == "lexical":
-            return best_first(rows, lexical[rows], k)
-        near, _ = _nearest(snapshot.vectors, query.vector, k, selection)
-        rows = np.union1d(rows, near)
-        return best_first(
-            rows, fuse(snapshot.vectors.rescore(query.vector, rows), lexical[rows]), query.k
-        )
-
     def _current(self, connection: Connection) -> Snapshot:
         """The state ``connection`` sees, loaded anew only where it has changed."""
         loaded, state = self._loaded, (connection.file, generation_of(connection))
@@ -407,30 +353,3 @@ def _check_signed(folder: Path, public_key: Key) -> tuple[object, int]:
     """The state that was found to be signed: which database file, which generation."""
     file = identity(folder / DATABASE)
     return file, check_signed(folder, public_key).generation
-
-
-def _nearest(vectors: Vectors, query: Floats, k: int, selection: Selection) -> Ranking:
-    rows = selection.best(rescored(k), partial(vectors.near, query))
-    return best_first(rows, vectors.rescore(query, rows), k)
-
-
-def _best_of(
-    scores: Floats, most: int, allowed: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The ``most`` best allowed rows, rising, and their scores, of those with a score at all."""
-    if allowed is not None:
-        scores = np.where(allowed, scores, np.float32(0))
-    return best_of_blocks(in_blocks(scores), most, above=0)
-
-
-def _hits(connection: sqlite3.Connection, rows: NDArray[np.intp], scores: Floats) -> list[Hit]:
-    documents = documents_of_rows(connection, rows.tolist())
-    if len(documents) != len(rows):
-        raise CorruptArtifactError(
-            f"the index's database has {len(documents)} of {len(rows)} documents that were found; "
-            "expected all. Copy the index anew or build it again"
-        )
-    found = [
-        (documents[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
-    ]
-    return [Hit(doc.id, score, doc.text, doc.metadata) for doc, score in found]

@@ -35,13 +35,8 @@ from pocketquery.sdk.index.documents import (
     insert_documents,
 )
 from pocketquery.sdk.index.untrusted_file import Schema
-from pocketquery.sdk.index.vectors import (
-    Codes,
-    Vectors,
-    append_vectors,
-    create_vectors,
-    without_vectors,
-)
+from pocketquery.sdk.index.vector_file import Codes, append_vectors, create_vectors, without_vectors
+from pocketquery.sdk.index.vectors import Vectors
 from pocketquery.sdk.plain_files import close_to_others
 
 __all__ = [

@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pocketquery.sdk.bundle.signature import SIGNATURE_FILE, Key, check_detached, check_present
+from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
+from pocketquery.sdk.bundle.signature import Key, check_detached, check_present
 from pocketquery.sdk.bundle.storage import FolderStorage, read_file
 from pocketquery.sdk.errors import (
     ArtifactError,
@@ -32,12 +33,12 @@ from pocketquery.sdk.index.delta_manifest import (
     DeltaManifest,
     parse_manifest,
 )
-from pocketquery.sdk.index.folder import (
+from pocketquery.sdk.index.folder import check_hashes
+from pocketquery.sdk.index.info import (
     DATABASE,
     INFO,
     MOST_INFO_BYTES,
     IndexInfo,
-    check_hashes,
     parse_info,
     read_info,
 )

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
-from pocketquery.sdk.files import checked_path, is_present, make_folder, real_path, write_atomic
+from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
+from pocketquery.sdk.folders import is_present
 
 __all__ = ["INDEX_VARIABLE", "claim_default_index", "default_index", "existing_default_index"]
 

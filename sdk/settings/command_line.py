@@ -17,33 +17,15 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.commands import Parsed, add_command
 from pocketquery.sdk.settings.declaration import Declared, Part, declared
-from pocketquery.sdk.validation import Rule
 
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
 
-__all__ = ["Parsed", "add_options", "add_settings_command", "read_options"]
+__all__ = ["add_options", "add_settings_command", "read_options"]
 
 Chosen = TypeVar("Chosen")
-
-
-class Parsed:
-    """The type of an option whose values obey a rule; others are a usage error."""
-
-    def __init__(self, rule: Rule, parse: Callable[[str], Any]) -> None:
-        self.rule = rule
-        self.parse = parse
-
-    def __call__(self, text: str) -> Any:
-        try:
-            value = self.parse(text)
-        except ValueError:
-            value = None
-        if value is None or not self.rule.holds(value):
-            raise argparse.ArgumentTypeError(f'found "{text}", expected {self.rule.expected}')
-        return value
 
 
 class _Named(NamedTuple):

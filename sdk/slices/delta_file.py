@@ -19,8 +19,8 @@ from typing import NoReturn
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray, Rows
+from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
 from pocketquery.sdk.bundle.signature import (
-    SIGNATURE_FILE,
     Key,
     check_detached,
     check_present,
@@ -42,7 +42,7 @@ from pocketquery.sdk.index.delta_manifest import (
     parse_manifest,
 )
 from pocketquery.sdk.index.documents import Document, check_document, stored_document
-from pocketquery.sdk.index.vectors import Codes
+from pocketquery.sdk.index.vector_file import Codes
 from pocketquery.sdk.plain_files import plain_size
 
 __all__ = ["NEW", "Changes", "Delta", "write_delta"]

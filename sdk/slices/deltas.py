@@ -27,18 +27,15 @@ from pocketquery.sdk.errors import (
     SignatureError,
     SpaceMismatchError,
 )
-from pocketquery.sdk.files import (
-    check_file_replaceable,
-    make_folder,
-    present_folder,
-)
+from pocketquery.sdk.files import check_file_replaceable, make_folder
+from pocketquery.sdk.folders import present_folder
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, create_index
 from pocketquery.sdk.index.contents import StoredTexts, packed_texts
 from pocketquery.sdk.index.delta_manifest import DeltaManifest
 from pocketquery.sdk.index.documents import Document, metadata_text, stored_document
-from pocketquery.sdk.index.folder import read_info
+from pocketquery.sdk.index.info import read_info
 from pocketquery.sdk.index.signature import check_space
-from pocketquery.sdk.index.vectors import Codes
+from pocketquery.sdk.index.vector_file import Codes
 from pocketquery.sdk.plain_files import is_private, mode_for
 from pocketquery.sdk.slices.delta_file import Changes, Delta, write_delta
 from pocketquery.sdk.slices.source import IndexState, read_source, state_of

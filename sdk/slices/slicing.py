@@ -24,10 +24,11 @@ import numpy as np
 from pocketquery.sdk.arrays import Rows
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import check_replaceable, real_path
+from pocketquery.sdk.files import real_path
+from pocketquery.sdk.folders import check_replaceable
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.filters import compile_filter
-from pocketquery.sdk.index.folder import INDEX_FOLDER, INFO
+from pocketquery.sdk.index.info import INDEX_FOLDER, INFO
 from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.sdk.validation import check_text

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.folders import replace_folder
 from pocketquery.sdk.validation import SEED, check_fields
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.corpus.language_sampling import sampled_texts

@@ -13,7 +13,7 @@ from typing import BinaryIO, get_args
 import numpy as np
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.sdk.files import check_replaceable, replace_folder
+from pocketquery.sdk.folders import check_replaceable, replace_folder
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.corpus.text_store import (
     FILES,

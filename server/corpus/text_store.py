@@ -30,7 +30,7 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import FolderKind, present_folder
+from pocketquery.sdk.folders import FolderKind, present_folder
 from pocketquery.server.corpus.groups import Group, Kind
 
 __all__ = ["FORMAT", "MANIFEST", "STORE_FOLDER", "VERSION", "TextStore"]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import Integer, add_command, add_public_key, chosen_public_key
+from pocketquery.sdk.commands import Parsed, add_command, add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.validation import SEED
 
@@ -52,7 +52,7 @@ def evaluate(subparsers: Any) -> None:
     add("--qrels", metavar="FILE", help="judgements: query id, document id, grade")
     add("--exclude", metavar="FILE", help="pairs (query id, document id) to take out of rankings")
     add("--typos", type=float, default=0.0, metavar="RATE", help="share of letters mistyped")
-    add("--seed", type=Integer(SEED), default=0, help="of the typos and of ties (default: 0)")
+    add("--seed", type=Parsed(SEED, int), default=0, help="of the typos and of ties (default: 0)")
     add("--cache", metavar="FOLDER", help="keep the teacher's document vectors here")
     add("--json", action="store_true", help="print one JSON object")
 

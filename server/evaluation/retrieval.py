@@ -27,7 +27,7 @@ from pocketquery.client import mistype
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import SpaceMismatchError
 from pocketquery.sdk.index.index import Index, create_index, open_index
-from pocketquery.sdk.index.query import Mode
+from pocketquery.sdk.index.search import Mode
 from pocketquery.server.corpus import Collection, Query
 from pocketquery.server.evaluation.document_vectors import encode_documents
 from pocketquery.server.evaluation.metrics import DEPTH, Scores, score_rankings

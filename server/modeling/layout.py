@@ -24,7 +24,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from pocketquery.sdk.files import FolderKind, check_replaceable, make_folder
+from pocketquery.sdk.files import make_folder
+from pocketquery.sdk.folders import FolderKind, check_replaceable
 
 __all__ = [
     "ACTIVATIONS",

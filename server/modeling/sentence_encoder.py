@@ -15,7 +15,8 @@ from torch import nn
 
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.files import real_path, replace_folder
+from pocketquery.sdk.files import real_path
+from pocketquery.sdk.folders import replace_folder
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.device_tokenizer import device_tokenizer
 from pocketquery.server.modeling.layout import (

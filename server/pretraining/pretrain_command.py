@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import Integer, add_command
+from pocketquery.sdk.commands import Parsed, add_command
 from pocketquery.sdk.validation import whole
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _add_texts(group: Any) -> None:
     add("--sentence-lines", action="store_true", help="plain text has one sentence a line")
     add(
         "--held-out",
-        type=Integer(whole(0)),
+        type=Parsed(whole(0), int),
         default=1000,
         metavar="N",
         help="texts kept from training, to diagnose the vectors on (default: 1000)",
@@ -130,7 +130,7 @@ def _add_encoder(group: Any) -> None:
     add("--pooling", help="mean (default of new encoders), cls or eos")
     add(
         "--max-length",
-        type=Integer(whole(4)),
+        type=Parsed(whole(4), int),
         default=128,
         help="tokens of a text (default: 128)",
     )

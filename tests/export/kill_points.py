@@ -25,7 +25,7 @@ from pocketquery.server.modeling.tokenizer_file import tokenizer_file
 from tests.kills import killed, lines_of, spread
 from tests.tiny_models import bert_teacher, sentences
 
-MODULES = ("/bundle/bundle.py", "/sdk/files.py", "/bundle/bundle_files.py")
+MODULES = ("/bundle/writing.py", "/sdk/files.py", "/sdk/folders.py", "/bundle/bundle_files.py")
 LAST_LINES = 60  # where the renames are
 
 

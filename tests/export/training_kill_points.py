@@ -23,7 +23,7 @@ from pocketquery.sdk.bundle.manifest import TRAINING_STATE_FILE, TRAINING_STEP_F
 from tests.export.kill_points import LAST_LINES, renew
 from tests.kills import killed, lines_of, spread
 
-_MODULES = ("/bundle/bundle.py", "/sdk/files.py")
+_MODULES = ("/bundle/writing.py", "/sdk/files.py", "/sdk/folders.py")
 
 
 def main(bundle: Path, points: int) -> None:

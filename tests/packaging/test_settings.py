@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pocketquery.sdk.cli import whole_parser
+from pocketquery.sdk.commands import Parsed
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.settings.command_line import Parsed
 from pocketquery.sdk.settings.declaration import Settings, declared, from_json
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, create_index
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import open_index
-from pocketquery.sdk.index.query import Mode
+from pocketquery.sdk.index.search import Mode
 from tests.sdk.small_index import DIMENSION, SPACE, WordEncoder, vectors_of
 
 MODES: tuple[Mode, ...] = ("dense", "lexical", "hybrid")

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from pocketquery.sdk.errors import PocketQueryError
-from pocketquery.sdk.index.folder import DATABASE
 from pocketquery.sdk.index.index import Index, create_index, open_index, verify_index
+from pocketquery.sdk.index.info import DATABASE
 from tests.sdk.small_index import DIMENSION, SPACE, WordEncoder, make_documents, vectors_of
 
 VECTORS = "vectors-0.u8"

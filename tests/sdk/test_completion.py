@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery.sdk.cli import main, whole_parser
-from pocketquery.sdk.commands import Integer
+from pocketquery.sdk.commands import Parsed
 from pocketquery.sdk.completion import _takes_path
 from pocketquery.sdk.validation import whole
 
@@ -83,7 +83,7 @@ def test_options_and_their_values(after_tab: Words, tmp_path: Path) -> None:
 
 def test_an_integer_with_a_rule_is_no_file_either() -> None:
     add = argparse.ArgumentParser().add_argument
-    found = [_takes_path(add(f"--{kind}", type=kind)) for kind in (int, Integer(whole()), str)]
+    found = [_takes_path(add(f"--{kind}", type=kind)) for kind in (int, Parsed(whole(), int), str)]
     assert found == [False, False, True]
 
 

@@ -8,19 +8,15 @@ from pathlib import Path
 import pytest
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, WriteError
-from pocketquery.sdk.files import (
+from pocketquery.sdk.files import make_folder, remove_file, sha256_bytes, sha256_file, write_atomic
+from pocketquery.sdk.folders import (
     FolderKind,
     check_replaceable,
     hold_folder,
-    make_folder,
     present_folder,
     publish_folder,
     recover_folder,
-    remove_file,
     replace_folder,
-    sha256_bytes,
-    sha256_file,
-    write_atomic,
 )
 from tests.kills import killed_process
 
@@ -293,7 +289,7 @@ def test_the_folder_one_is_in_has_a_name_too(
 _WRITER = """
 import sys
 from pathlib import Path
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.folders import replace_folder
 print("ready", flush=True)
 count = 0
 while True:

@@ -12,8 +12,9 @@ import pytest
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
 from pocketquery.sdk.index.bm25 import POSTINGS_TABLE
 from pocketquery.sdk.index.database import Database
-from pocketquery.sdk.index.folder import DATABASE, INFO, read_info, verify_index
+from pocketquery.sdk.index.folder import verify_index
 from pocketquery.sdk.index.index import Index, open_index
+from pocketquery.sdk.index.info import DATABASE, INFO, read_info
 from pocketquery.sdk.index.untrusted_file import sha256_of_first
 from tests.sdk.index_damage import VECTORS, edit_info, execute, snapshot
 from tests.sdk.small_index import make_documents, make_index, vectors_of

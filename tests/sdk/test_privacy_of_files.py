@@ -14,7 +14,7 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.cli import _sources, main
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.folders import replace_folder
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.plain_files import is_private
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents, vectors_of

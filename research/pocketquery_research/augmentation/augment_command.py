@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import Integer, add_command
+from pocketquery.sdk.commands import Parsed, add_command
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import SEED, whole
 
@@ -54,9 +54,9 @@ def augment(subparsers: Any) -> None:
     add("--variants", type=int, default=1, metavar="N", help="of each query (default: 1)")
     add("--after", metavar="NAME", help="also of the variants that NAME left in the cache")
     add("--teacher", metavar="MODEL", help="with --audit: cosines in its space")
-    add("--limit", type=Integer(whole()), metavar="N", help="only the first N queries")
+    add("--limit", type=Parsed(whole(), int), metavar="N", help="only the first N queries")
     add("--batch-size", type=int, default=32, metavar="N", help="texts at once (default: 32)")
-    add("--seed", type=Integer(SEED), default=0, help="of everything random (default: 0)")
+    add("--seed", type=Parsed(SEED, int), default=0, help="of everything random (default: 0)")
     add("--json", action="store_true", help="print one JSON object")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import replace_folder
+from pocketquery.sdk.folders import replace_folder
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery_research.calibration.calibration import (
     Calibration,

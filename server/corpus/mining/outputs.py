@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import Integer
+from pocketquery.sdk.commands import Parsed
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.sdk.validation import SEED, whole
 
@@ -33,7 +33,7 @@ def add_output(parser: Any, run: Any) -> None:
     """What every mode has: where it writes, its seed, and how it reports."""
     parser.add_argument("--output", required=True, metavar="FOLDER", help="where it goes")
     parser.add_argument(
-        "--seed", type=Integer(SEED), default=0, help="of everything random (default: 0)"
+        "--seed", type=Parsed(SEED, int), default=0, help="of everything random (default: 0)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
@@ -43,7 +43,7 @@ def add_memory(parser: Any) -> None:
     """The option of what sorts."""
     parser.add_argument(
         "--memory",
-        type=Integer(whole()),
+        type=Parsed(whole(), int),
         default=64,
         metavar="MB",
         help="held while sorting (default: 64)",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import present_folder
+from pocketquery.sdk.folders import present_folder
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.readers.document_groups import read_document_groups
 from pocketquery.server.corpus.readers.document_rows import read_document_rows

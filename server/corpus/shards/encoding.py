@@ -24,14 +24,8 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import (
-    FolderKind,
-    check_replaceable,
-    publish_folder,
-    replace_folder,
-    sha256_bytes,
-    sha256_file,
-)
+from pocketquery.sdk.files import sha256_bytes, sha256_file
+from pocketquery.sdk.folders import FolderKind, check_replaceable, publish_folder, replace_folder
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.indexing.building import encode_documents

@@ -17,15 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.files import (
-    hold_folder,
-    let_go,
-    make_folder,
-    real_path,
-    recover_folder,
-    remove_file,
-    write_atomic,
-)
+from pocketquery.sdk.files import make_folder, real_path, remove_file, write_atomic
+from pocketquery.sdk.folders import hold_folder, recover_folder, release_folder
 from pocketquery.sdk.plain_files import is_closed
 from pocketquery.server.corpus.shards.listing import fingerprint
 
@@ -113,7 +106,7 @@ def open_parts(
             shutil.rmtree(folder, ignore_errors=True)
             remove_file(record)
     finally:
-        let_go(lock)
+        release_folder(lock)
 
 
 def _forget_stale(folder: Path, record: Path, run: Mapping[str, Any]) -> None:

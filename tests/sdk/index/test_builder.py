@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.files import publish_folder
+from pocketquery.sdk.folders import publish_folder
 from pocketquery.sdk.index.index import create_index, open_index
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents, make_index, vectors_of
 

@@ -14,8 +14,9 @@ from pocketquery.sdk.errors import (
     CorruptArtifactError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.index.folder import DATABASE, verify_index
+from pocketquery.sdk.index.folder import verify_index
 from pocketquery.sdk.index.index import open_index
+from pocketquery.sdk.index.info import DATABASE
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents, make_index, vectors_of
 
 VECTORS = "vectors-0.u8"

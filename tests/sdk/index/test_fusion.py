@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketquery.sdk.index.fusion import fuse
+from pocketquery.sdk.index.search import fuse
 
 SCORES = st.lists(
     st.tuples(st.floats(-1, 1, width=32), st.floats(0, 50, width=32)), min_size=1, max_size=30

@@ -131,11 +131,11 @@ def test_a_filter_that_is_asked_about_few_finds_what_one_asked_about_all_does(
     query, condition = "the river that was sold and the comet", {"year": {"$lt": year}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pocketquery.sdk.index.vectors._RESCORED", 3)
-        patch.setattr("pocketquery.sdk.index.index.CANDIDATES", 3)
-        patch.setattr("pocketquery.sdk.index.query._SHARE", 0)
+        patch.setattr("pocketquery.sdk.index.search.CANDIDATES", 3)
+        patch.setattr("pocketquery.sdk.index.search._SHARE", 0)
         expected = kept.search(query, k, filter=condition, mode=mode)
-        patch.setattr("pocketquery.sdk.index.query._SHARE", 1)
-        patch.setattr("pocketquery.sdk.index.query._TRIED", tried)
+        patch.setattr("pocketquery.sdk.index.search._SHARE", 1)
+        patch.setattr("pocketquery.sdk.index.search._TRIED", tried)
         assert kept.search(query, k, filter=condition, mode=mode) == expected
 
 

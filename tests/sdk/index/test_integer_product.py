@@ -9,7 +9,8 @@ import simsimd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketquery.sdk.index.integer_product import MOST_COLUMNS, integer_product
+from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS
+from pocketquery.sdk.index.vectors import integer_product
 
 ABLE = [name for name, has in simsimd.get_capabilities().items() if has and name != "serial"]
 
@@ -57,7 +58,7 @@ def test_the_product_is_exact_for_any_shape(rows: int, columns: int, seed: int) 
 
 @pytest.mark.usefixtures("kernels")
 def test_the_extremes_do_not_saturate() -> None:
-    for columns in (384, MOST_COLUMNS):
+    for columns in (384, MOST_DIMENSIONS):
         matrix, vector = np.full((2, columns), 255, np.uint8), np.full(columns, 128, np.uint8)
         assert integer_product(matrix, vector).tolist() == [columns * 255 * 128] * 2
 

@@ -17,16 +17,13 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.index.vectors import (
-    Vectors,
+from pocketquery.sdk.index.vector_file import (
     append_vectors,
-    best,
-    best_of_blocks,
     create_vectors,
     quantize,
-    unit_rows,
     without_vectors,
 )
+from pocketquery.sdk.index.vectors import Vectors, best, best_of_blocks, unit_rows
 
 
 def clustered(count: int, dimension: int = 64, seed: int = 0) -> Floats:
@@ -182,7 +179,7 @@ def test_another_dimension_is_refused(path: Path) -> None:
 
 def test_a_newer_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("pocketquery.sdk.index.vectors._VERSION", 2)
+        patch.setattr("pocketquery.sdk.index.vector_file._VERSION", 2)
         create_vectors(path, 64)
     with pytest.raises(UnsupportedVersionError, match="version 2"):
         Vectors(path, 64, 0)

@@ -40,8 +40,8 @@ from pocketquery.sdk.index.delta_manifest import (
     parse_manifest,
 )
 from pocketquery.sdk.index.documents import Document
-from pocketquery.sdk.index.folder import DATABASE
 from pocketquery.sdk.index.index import create_index, open_index, verify_index
+from pocketquery.sdk.index.info import DATABASE
 from tests.kills import in_memory
 from tests.sdk.built_indexes import FIELDS, TEXTS, assert_same_hits, build
 from tests.sdk.index_damage import reseal, snapshot

@@ -18,8 +18,8 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
     SignatureError,
 )
-from pocketquery.sdk.index.folder import DATABASE
 from pocketquery.sdk.index.index import create_index
+from pocketquery.sdk.index.info import DATABASE
 from tests.sdk.built_indexes import assert_same_hits, build
 from tests.sdk.index_damage import LOOKUPS, execute, mislead, reseal, snapshot
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from pocketquery.sdk.files import present_folder
+from pocketquery.sdk.folders import present_folder
 from pocketquery.server.corpus import Group, TextStore, write_text_store
 from pocketquery.server.corpus.mining.lcs_pairs import mine_pairs
 from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
@@ -25,6 +25,7 @@ MODULES = (
     "mining/lcs_pairs.py",
     "corpus/store_writer.py",
     "sdk/files.py",
+    "sdk/folders.py",
 )
 
 

@@ -18,7 +18,7 @@ from tests.kills import killed, lines_of, spread
 
 OLD = [Group(f"old-{i}", (f"text {i}", "and another")) for i in range(3)]
 NEW = [Group(f"new-{i}", (f"text {i}",), lang="en") for i in range(5)]
-_MODULES = ("/corpus/store_writer.py", "/sdk/files.py")
+_MODULES = ("/corpus/store_writer.py", "/sdk/files.py", "/sdk/folders.py")
 _LAST_LINES = 40  # the renames are at the end, where old and new change places
 
 

@@ -32,7 +32,7 @@ from pocketquery.sdk.errors import (
     MissingExtraError,
     PocketQueryError,
 )
-from pocketquery.sdk.files import hold_folder, let_go, publish_folder
+from pocketquery.sdk.folders import hold_folder, publish_folder, release_folder
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.indexing.building import build_index
 from pocketquery.sdk.indexing.command import index
@@ -497,7 +497,7 @@ def test_two_at_once_and_other_folders_are_refused(
     lock = hold_folder(tmp_path / ".out.parts")
     with pytest.raises(ArtifactError, match="another process"):
         encode_corpus([corpus], toy, tmp_path / "out")
-    let_go(lock)
+    release_folder(lock)
     with pytest.raises(InvalidInputError, match="is not an encoded corpus; it is left alone"):
         encode_corpus([corpus], toy, corpus)
     with pytest.raises(InvalidInputError, match="the Ray engine's"):
