@@ -11,9 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.documents import content
+from pocketquery.sdk.settings.declaration import Option, Settings
+from pocketquery.sdk.validation import SEED, whole
 from pocketquery.server.corpus.groups import Group, Source
 from pocketquery.server.corpus.mining.matching_text import matching_form
 from pocketquery.server.corpus.mining.named_streams import named_seed
@@ -93,27 +96,23 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class NegativesConfig:
+class NegativesConfig(Settings):
     """How negatives are chosen.
 
-    Attributes:
-        negatives: of each triple; fewer where fewer are found (7 in the paper).
-        depth: they are drawn from so many best passages of each ranker.
-        skip: the first passages of a ranking are passed over: in a collection with few judgements
-            they are often answers that nobody has judged.
-        seed: of the draw.
+    The first passages of a ranking are passed over with ``skip``: in a collection with few
+    judgements they are often answers that nobody has judged.
     """
 
-    negatives: int = 7
-    depth: int = 100
-    skip: int = 0
-    seed: int = 0
+    negatives: Annotated[int, whole(), "of a triple; fewer where fewer are found"] = 7
+    depth: Annotated[int, whole(), "drawn from so many best passages of each ranker"] = 100
+    skip: Annotated[int, whole(0), "first passages of a ranking that are passed over"] = 0
+    seed: Annotated[int, SEED, Option(hidden=True)] = 0
 
     def __post_init__(self) -> None:
-        if self.negatives < 1 or self.skip < 0 or self.depth <= self.skip:
+        super().__post_init__()
+        if self.depth <= self.skip:
             raise InvalidInputError(
-                f"negatives is {self.negatives}, depth {self.depth} and skip {self.skip}; expected "
-                "at least 1 negative, and a depth beyond what is skipped"
+                f"depth is {self.depth} and skip {self.skip}; expected a depth beyond the skip"
             )
 
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import Int32s
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.settings.declaration import Option, Settings
+from pocketquery.sdk.validation import SEED, whole
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.corpus.mining.matching_text import (
     IDEOGRAPH,
@@ -33,58 +35,44 @@ from pocketquery.server.corpus.mining.suffix_automaton import (
     match_block,
 )
 
-__all__ = ["CANDIDATES", "LcsConfig", "heavy_enough", "mine_document", "mine_pairs"]
-
-CANDIDATES = ("title", "within", "both")
+__all__ = ["LcsConfig", "heavy_enough", "mine_document", "mine_pairs"]
 
 Flags = NDArray[np.bool_]
 
-_IDEOGRAPH_WEIGHT, _LETTER_WEIGHT, _OTHER_WEIGHT = 10, 3, 1
+_IDEOGRAPH_WEIGHT, _LETTER_WEIGHT = 10, 3
+_WEIGHTS = np.array([0, _LETTER_WEIGHT, _IDEOGRAPH_WEIGHT], np.int32)  # of each kind
 _PART = 2000  # texts that are paired with each other at most: bounds the memory of a long document
 
 
 @dataclass(frozen=True)
-class LcsConfig:
-    """How pairs are mined; the defaults are the paper's, or its code's where the paper is silent.
+class LcsConfig(Settings):
+    """How pairs are mined; the defaults are the paper's, or its code's where it is silent."""
 
-    Attributes:
-        candidates: ``"title"`` (the title with each sentence), ``"within"`` (sentences with each
-            other) or ``"both"``.
-        max_gap: sentences at most so far apart are candidates.
-        use_lcs: False keeps every candidate, however little they share: the arm without LCS.
-        strict_weight: the least weight of the common substring (30: three ideographs, ten letters).
-        relaxed_weight: the least between short texts, where half its letters are ideographs.
-        short: texts of fewer characters are short.
-        count_nonletters: blanks, digits and marks weigh 1 instead of 0, as in the released code.
-        characters: only so many of each text are compared.
-        near_duplicate: pairs whose common substring is at least so many percent of both texts
-            are left out; 100 leaves out equal ones only.
-        repeat: pairs that a sentence is in at most; a title may be in one more.
-        pairs_per_text: pairs of a document at most, for each of its texts.
-        seed: of the choice among more pairs than that.
-    """
-
-    candidates: str = "both"
-    max_gap: int = 100
-    use_lcs: bool = True
-    strict_weight: int = 30
-    relaxed_weight: int = 20
-    short: int = 64
-    count_nonletters: bool = False
-    characters: int = 128
-    near_duplicate: int = 90
-    repeat: int = 2
-    pairs_per_text: int = 2
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.candidates not in CANDIDATES:
-            raise InvalidInputError(
-                f'candidates is "{self.candidates}"; expected one of {", ".join(CANDIDATES)}'
-            )
-        for name in ("max_gap", "characters", "repeat", "pairs_per_text", "near_duplicate"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least 1")
+    candidates: Annotated[
+        Literal["title", "within", "both"],
+        "title: the title with each sentence; within: sentences with each other",
+    ] = "both"
+    max_gap: Annotated[int, whole(), "sentences apart at most"] = 100
+    use_lcs: Annotated[
+        bool, "keep only candidates that share a long enough string", Option(name="lcs")
+    ] = True
+    strict_weight: Annotated[
+        int, whole(0), "least weight of the shared string: 3 a letter, 10 an ideograph"
+    ] = 30
+    relaxed_weight: Annotated[
+        int, whole(0), "least between short texts, where half its letters are ideographs"
+    ] = 20
+    short: Annotated[int, whole(0), "texts of fewer characters are short"] = 64
+    characters: Annotated[int, whole(), "of each text that are compared, from its start"] = 128
+    near_duplicate: Annotated[
+        int,
+        whole(),
+        "percent of both texts; pairs that share as much are left out",
+        Option("PERCENT"),
+    ] = 90
+    repeat: Annotated[int, whole(), "pairs of a text at most; a title may have one more"] = 2
+    pairs_per_text: Annotated[int, whole(), "pairs of a document at most, for each text"] = 2
+    seed: Annotated[int, SEED, Option(hidden=True)] = 0
 
 
 def mine_pairs(documents: Iterable[Group], config: LcsConfig | None = None) -> Iterator[Group]:
@@ -141,7 +129,7 @@ def _matched(
     last = _last_partners(len(block.starts) - 1, title, config)
     anchors = np.arange(len(last), dtype=np.int32)
     least = _least_length(kinds, config)
-    running = block.running(_weights(config)[kinds])
+    running = block.running(_WEIGHTS[kinds])
     found = match_block(block, running, anchors, anchors + 1, last, least)
     pairs = np.flatnonzero(found.weights >= _least_weight(config))
     partners = np.cumsum(last - anchors - 1)  # (texts,), of this anchor and those before it
@@ -176,12 +164,6 @@ def _least_length(kinds: NDArray[np.uint8], config: LcsConfig) -> int:
     return max(1, -(-config.strict_weight // _LETTER_WEIGHT))  # no other match is relaxed
 
 
-def _weights(config: LcsConfig) -> Int32s:
-    """What a character of each kind weighs, int32 (3,)."""
-    other = _OTHER_WEIGHT if config.count_nonletters else 0
-    return np.array([other, _LETTER_WEIGHT, _IDEOGRAPH_WEIGHT], np.int32)
-
-
 def _near_duplicates(
     block: TextBlock, first: Int32s, second: Int32s, found: CommonSubstrings, config: LcsConfig
 ) -> Flags:
@@ -204,13 +186,10 @@ def _sharing_enough(
         running[found.ends] - running[starts]
         for running in (block.running(kinds == IDEOGRAPH), block.running(kinds == LETTER))
     )
-    others = found.lengths - ideographs - letters
-    return heavy_enough(ideographs, letters, others, longer, config)
+    return heavy_enough(ideographs, letters, longer, config)
 
 
-def heavy_enough(
-    ideographs: Int32s, letters: Int32s, others: Int32s, longer: Int32s, config: LcsConfig
-) -> Flags:
+def heavy_enough(ideographs: Int32s, letters: Int32s, longer: Int32s, config: LcsConfig) -> Flags:
     """Whether a common substring is worth a pair: three ideographs, or ten other letters.
 
     Between short texts two ideographs do, unless most of its letters are others.
@@ -218,12 +197,10 @@ def heavy_enough(
     Args:
         ideographs: of the substring, int32 (n,).
         letters: its other letters, int32 (n,).
-        others: its blanks, digits and marks, int32 (n,).
         longer: characters of the longer text of the pair, int32 (n,).
         config: thresholds.
     """
-    counts = np.stack([others, letters, ideographs])  # (3, n)
-    weight = _weights(config) @ counts
+    weight = _IDEOGRAPH_WEIGHT * ideographs + _LETTER_WEIGHT * letters
     relaxed = (longer < config.short) & (weight >= config.relaxed_weight) & (ideographs >= letters)
     enough: Flags = (weight >= config.strict_weight) | relaxed
     return enough

@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.settings.command_line import add_options, read_options
+from pocketquery.server.corpus.mining.hard_negatives import (
+    NegativesConfig,
+    Questions,
+    mine_triples,
+)
 from pocketquery.server.corpus.mining.inputs import add_inputs, named_source
 from pocketquery.server.corpus.mining.outputs import add_mode, add_output, write_store
 
 if TYPE_CHECKING:
-    from pocketquery.server.corpus.mining.hard_negatives import Questions
     from pocketquery.server.corpus.mining.rankers import Ranker
 
 __all__ = ["add_triples"]
@@ -41,37 +46,25 @@ def add_triples(modes: Any) -> None:
     add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl; plain, gzip or xz")
     add("--qrels", metavar="FILE", help="judgements: query id, document id, grade")
     add("--exclude", metavar="FILE", help="pairs (query id, document id) that are no negatives")
-    add = parser.add_argument_group("negatives").add_argument
+    negatives = parser.add_argument_group("negatives")
+    add_options(negatives, NegativesConfig)
+    add = negatives.add_argument
     add(
         "--ranker",
         action="append",
         metavar="WHAT",
         help="bm25 (default), or a model's folder or Hub name; may be repeated",
     )
-    add("--negatives", type=int, metavar="N", default=7, help="of a triple (default: 7)")
-    add(
-        "--depth", type=int, metavar="N", default=100, help="drawn from so many best (default: 100)"
-    )
-    add(
-        "--skip",
-        type=int,
-        metavar="N",
-        default=0,
-        help="the first of a ranking passed over (default: 0)",
-    )
     add("--device", metavar="NAME", default="cpu", help="torch device of the models (default: cpu)")
     add_output(parser, _triples)
 
 
 def _triples(arguments: argparse.Namespace) -> int:
-    from pocketquery.server.corpus.mining.hard_negatives import NegativesConfig, mine_triples
     from pocketquery.server.corpus.store_writer import check_store_replaceable
 
     output = Path(arguments.output)
     check_store_replaceable(output)
-    config = NegativesConfig(
-        arguments.negatives, arguments.depth, arguments.skip, seed=arguments.seed
-    )
+    config = replace(read_options(NegativesConfig, arguments), seed=arguments.seed)
     data = _questions(arguments)
     names = arguments.ranker or ["bm25"]
     rankers = [_ranker(name, data.passages, arguments.device) for name in names]
@@ -79,7 +72,6 @@ def _triples(arguments: argparse.Namespace) -> int:
 
 
 def _questions(arguments: argparse.Namespace) -> Questions:
-    from pocketquery.server.corpus.mining.hard_negatives import Questions
     from pocketquery.server.corpus.readers.collection import (
         CollectionFiles,
         find_files,

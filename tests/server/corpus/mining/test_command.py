@@ -98,8 +98,6 @@ def test_pairs_of_documents(
     run("pairs", "--documents", articles, "--output", tmp_path / "pairs", "--seed", "1")
     assert groups(tmp_path / "pairs") != found
     assert sorted(groups(tmp_path / "pairs")) == sorted(found)
-    run("pairs", "--documents", articles, "--length", "short", "--output", tmp_path / "short")
-    assert len(groups(tmp_path / "short")) == 12
 
 
 def test_pairs_without_lcs_and_with_a_higher_bar(articles: Path, tmp_path: Path) -> None:
@@ -111,17 +109,6 @@ def test_pairs_without_lcs_and_with_a_higher_bar(articles: Path, tmp_path: Path)
         *("--output", tmp_path / "all"),
     )
     assert len(groups(tmp_path / "all")) == 12
-
-
-def test_pairs_of_sessions(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.jsonl"
-    turns = [["U", "my order is late"], ["S", "which order?"], ["U", "the blue one"]]
-    path.write_text(json.dumps({"id": "s", "turns": turns}), encoding="utf-8")
-    run("pairs", "--sessions", path, "--output", tmp_path / "pairs")
-    assert sorted(groups(tmp_path / "pairs")) == [
-        ("my order is late", "which order?"),
-        ("the blue one", "which order?"),
-    ]
 
 
 @pytest.fixture
@@ -191,18 +178,11 @@ def test_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (("store",), "expected one of --documents"),
         (("store", "--documents", "a", "--pairs", "b"), "found --documents and --pairs"),
         (("pairs", "--documents", "missing.jsonl"), "missing.jsonl"),
-        (("pairs", "--documents", "x", "--candidates", "some"), "candidates"),
-        (("pairs", "--documents", "x", "--length", "middling"), "middling"),
         (("triples",), "not clear"),
         (("triples", "--corpus", "x"), "not clear"),
         (("triples", "--dataset", "x", "--pairs", "y"), "not clear"),
-        (("triples", "--pairs", "x", "--depth", "0"), "depth"),
+        (("triples", "--pairs", "x", "--depth", "2", "--skip", "2"), "a depth beyond the skip"),
         (("triples", "--pairs", "x", "--exclude", "y"), "found --exclude y beside --pairs"),
-        (("pairs", "--sessions", "x", "--candidates", "title"), "found --candidates beside"),
-        (("pairs", "--sessions", "x", "--max-gap", "-5"), "it is of pairs of documents"),
-        (("pairs", "--sessions", "x", "--no-lcs"), "found --no-lcs beside --sessions"),
-        (("pairs", "--sessions", "x", "--per-session", "0"), "pairs is 0"),
-        (("pairs", "--documents", "x", "--policy", "adjacent"), "it is of pairs of sessions"),
         (("store", "--pairs", "x", "--columns", "a,b", "--where", "c"), "NAME=VALUE"),
     ],
 )
@@ -212,23 +192,28 @@ def test_mistakes_are_explained(arguments: tuple[str, ...], expected: str, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", ["store", "pairs", "triples", "tokenizer"])
-def test_a_seed_that_is_none_is_a_usage_error(
-    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        *(
+            ((mode, "--seed", "-1"), 'argument --seed: found "-1", expected a whole number from 0')
+            for mode in ("store", "pairs", "triples", "tokenizer")
+        ),
+        *(
+            ((mode, "--memory", "-5"), 'argument --memory: found "-5", expected a whole number')
+            for mode in ("store", "pairs")
+        ),
+        (("pairs", "--max-gap", "-5"), 'argument --max-gap: found "-5", expected a whole number'),
+        (("pairs", "--candidates", "some"), "argument --candidates: invalid choice"),
+        (("triples", "--depth", "0"), 'argument --depth: found "0", expected a whole number'),
+    ],
+)
+def test_a_value_out_of_range_is_a_usage_error(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        run(mode, "--output", tmp_path / "out", "--seed", "-1")
-    assert 'argument --seed: found "-1", expected a whole number from 0' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("mode", ["store", "pairs"])
-def test_memory_is_a_usage_error_where_it_is_none(
-    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run(mode, "--documents", "x", "--output", tmp_path / "out", "--memory", "-5")
-    said = 'argument --memory: found "-5", expected a whole number from 1'
-    assert said in capsys.readouterr().err
+        run(*arguments, "--output", tmp_path / "out")
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [(), ("--shuffle",), ("--engine", "local")])

@@ -78,16 +78,15 @@ def test_the_papers_two_examples() -> None:
 
 
 def test_weights_are_whole_tenths() -> None:
-    def enough(ideographs: int, letters: int, others: int, config: LcsConfig = EVERY) -> bool:
-        counts = np.array([[ideographs], [letters], [others], [63]], np.int32)
-        return bool(heavy_enough(counts[0], counts[1], counts[2], counts[3], config)[0])
+    def enough(ideographs: int, letters: int) -> bool:
+        counts = np.array([[ideographs], [letters], [63]], np.int32)
+        return bool(heavy_enough(counts[0], counts[1], counts[2], EVERY)[0])
 
-    assert enough(0, 10, 0)  # ten times 0.3 in floating point is less than 3
-    assert not enough(0, 9, 3)  # the blanks of "is chasing" weigh nothing
-    assert enough(0, 9, 3, replace(EVERY, count_nonletters=True))
-    assert enough(3, 0, 0)
-    assert enough(2, 4, 0)
-    assert not enough(2, 3, 9)
+    assert enough(0, 10)  # ten times 0.3 in floating point is less than 3
+    assert not enough(0, 9)
+    assert enough(3, 0)
+    assert enough(2, 4)
+    assert not enough(2, 3)
 
 
 def test_blanks_and_digits_are_no_letters() -> None:

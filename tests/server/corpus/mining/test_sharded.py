@@ -48,18 +48,6 @@ def test_the_bytes_are_those_of_mining_at_once(mode: str, articles: Path, tmp_pa
     assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(".")]
 
 
-def test_sessions_in_one_shard_keep_their_ids(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.jsonl"
-    turns = [
-        {"role": role, "text": f"{role} says {n}"} for n in range(6) for role in ("user", "agent")
-    ]
-    path.write_text(json.dumps({"id": "s", "turns": turns}) + "\n")
-    run("pairs", "--sessions", path, "--output", tmp_path / "once")
-    run("pairs", "--sessions", path, "--engine", "local", "--output", tmp_path / "sharded")
-    assert bytes_of(tmp_path / "sharded") == bytes_of(tmp_path / "once")
-    assert TextStore.open(tmp_path / "once")[0].id == "s"
-
-
 def test_a_shard_that_stays_alone_keeps_its_ids_too(articles: Path, tmp_path: Path) -> None:
     first, bad = articles / "0.jsonl", articles / "1.jsonl"
     bad.write_text("{nonsense\n")
