@@ -1,10 +1,11 @@
-"""The examples run as a user runs them: processes of their own, real bundles and indexes."""
+"""The examples run in the folder where a user runs them, with real bundles and indexes."""
 
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from pocketquery import sdk
 from pocketquery.export.bundle.bundling import export_bundle
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
+from tests.tiny_models import bert_teacher, sentences
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DOCUMENTS = [
@@ -26,25 +28,33 @@ DOCUMENTS = [
 ]
 
 
-def run(name: str, *arguments: str | Path, folder: Path) -> str:
-    result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *map(str, arguments)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+Run = Callable[..., list[str]]
 
 
-def test_quickstart(tmp_path: Path) -> None:
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs an example in ``tmp_path`` or another folder; the lines that it prints.
+
+    In this process: another one would import torch first.
+    """
+
+    def run(name: str, *arguments: str | Path, folder: Path = tmp_path) -> list[str]:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_quickstart(run: Run, tmp_path: Path) -> None:
     bundle = write_tiny_bundle(tmp_path / "demo" / "bundle")
     index = write_tiny_index(tmp_path / "demo" / "index")
-    lines = run("quickstart.py", folder=tmp_path).splitlines()
+    lines = run("quickstart.py")
     assert lines[0].startswith("tiny: 16 numbers")
     assert lines[1].split("  ", 1)[1].startswith("Plants: Plants make sugar")
     assert [line[:5] for line in lines if line[:1].isdigit()] == ["0.729", "0.500", "0.000"]
-    assert run("quickstart.py", bundle, index, folder=EXAMPLES).splitlines() == lines
+    assert run("quickstart.py", bundle, index, folder=EXAMPLES) == lines
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +66,10 @@ def teachers_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_bring_your_own_documents(teachers_bundle: Path, tmp_path: Path) -> None:
+def test_bring_your_own_documents(run: Run, teachers_bundle: Path, tmp_path: Path) -> None:
     documents = tmp_path / "documents.jsonl"
     documents.write_text("".join(json.dumps(document) + "\n" for document in DOCUMENTS))
-    out = run(
+    lines = run(
         "bring_your_own_documents.py",
         documents,
         "locomotives of the 19th century",
@@ -68,9 +78,8 @@ def test_bring_your_own_documents(teachers_bundle: Path, tmp_path: Path) -> None
         teachers_bundle,
         "--index",
         tmp_path / "index",
-        folder=tmp_path,
     )
-    blocks = [block.splitlines() for block in out.split("\n\n")]
+    blocks = [block.splitlines() for block in "\n".join(lines).split("\n\n")]
     assert blocks[0][0].startswith("3 documents")
     assert blocks[1][0] == "locomotives of the 19th century"
     assert "Railways: Steam engines" in blocks[1][1]
@@ -78,3 +87,19 @@ def test_bring_your_own_documents(teachers_bundle: Path, tmp_path: Path) -> None
     with sdk.open_index(tmp_path / "index", encoder=sdk.load(teachers_bundle)) as index:
         found = index.search("sugar", filter={"year": {"$lt": 1800}})
     assert [hit.id for hit in found] == ["leaf"]
+
+
+def test_query_expansion(run: Run, tmp_path: Path) -> None:
+    """It trains, saves, loads, writes and searches."""
+    bert_teacher(layers=1, width=32).save(tmp_path / "start")
+    rows = [{"_id": str(i), "title": f"T{i}", "sentences": sentences(60)[i::20]} for i in range(20)]
+    (tmp_path / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    queries = ("castle of the king", "sugar")
+    options = ("--init", "./start", "--steps", "5")
+    lines = run("query_expansion.py", "documents.jsonl", *queries, *options)
+    places = [lines.index(query) for query in queries]
+    for block in (lines[places[0] : places[1]], lines[places[1] :]):
+        assert 1 <= len([line for line in block if line.endswith(" a token)")]) <= 3
+        assert block[-2].startswith("  as it is: T")
+        assert block[-1].startswith("  expanded: T")
+    assert (tmp_path / "my-gur" / "infilling.safetensors").is_file()
