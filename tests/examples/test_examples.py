@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
-from pocketquery.export.bundle.bundling import export_bundle
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
 from tests.tiny_models import bert_teacher, sentences
 
@@ -57,16 +56,8 @@ def test_quickstart(run: Run, tmp_path: Path) -> None:
     assert run("quickstart.py", bundle, index, folder=EXAMPLES) == lines
 
 
-@pytest.fixture(scope="module")
-def teachers_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The teacher itself, in int8, as its own query encoder: no distillation, the real space."""
-    path = tmp_path_factory.mktemp("teacher") / "bundle"
-    texts = ["how do leaves make sugar", "who built the first train", "how deep is the ocean"]
-    export_bundle("demo", path, calibration_texts=texts, name="teacher", license="Apache-2.0")
-    return path
-
-
-def test_bring_your_own_documents(run: Run, teachers_bundle: Path, tmp_path: Path) -> None:
+def test_bring_your_own_documents(run: Run, tmp_path: Path) -> None:
+    bundle = sdk.bundles()["default"]  # of the demo teacher's space
     documents = tmp_path / "documents.jsonl"
     documents.write_text("".join(json.dumps(document) + "\n" for document in DOCUMENTS))
     lines = run(
@@ -75,7 +66,7 @@ def test_bring_your_own_documents(run: Run, teachers_bundle: Path, tmp_path: Pat
         "locomotives of the 19th century",
         "how do plants feed themselves",
         "--bundle",
-        teachers_bundle,
+        bundle,
         "--index",
         tmp_path / "index",
     )
@@ -84,7 +75,7 @@ def test_bring_your_own_documents(run: Run, teachers_bundle: Path, tmp_path: Pat
     assert blocks[1][0] == "locomotives of the 19th century"
     assert "Railways: Steam engines" in blocks[1][1]
     assert "Photosynthesis: Leaves turn" in blocks[2][1]
-    with sdk.open_index(tmp_path / "index", encoder=sdk.load(teachers_bundle)) as index:
+    with sdk.open_index(tmp_path / "index", encoder=sdk.load(bundle)) as index:
         found = index.search("sugar", filter={"year": {"$lt": 1800}})
     assert [hit.id for hit in found] == ["leaf"]
 

@@ -79,26 +79,6 @@ def test_links_of_the_documents_lead_somewhere() -> None:
                 assert anchor[1:] in anchors(target), f"{page.relative_to(ROOT)}: {target}{anchor}"
 
 
-def test_the_pretraining_page_has_the_lines_that_are_measured() -> None:
-    """What improvements.py runs, word by word, with the page's own shorthands put in."""
-    code = (
-        "import json, improvements as i; lines = {n: l.arguments if n == 'mlm' else "
-        "l.command(n + '-encoder') for n, l in i.LINES.items()}; "
-        "print(json.dumps([[*i.PREPARATIONS.values(), *lines.values()], i.WORD2VEC]))"
-    )
-    folder = ROOT / "research" / "claims"
-    shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder
-    )
-    commands, python = json.loads(shown.stdout)
-    page = (ROOT / "docs" / "pretraining.md").read_text(encoding="utf-8")
-    for name, value in re.findall(r'^([A-Z]+)="(.*)"$', page, re.MULTILINE):
-        page = page.replace(f"${name}", value)
-    there = {" ".join(line.split()) for line in page.splitlines()}
-    assert {f"pocketquery {command}" for command in commands} <= there
-    assert f"```python\n{python}```" in page
-
-
 def test_the_workflow_runs_what_is_there() -> None:
     """Its commands exist, and it runs every Python that the package says it was run with."""
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
@@ -107,7 +87,7 @@ def test_the_workflow_runs_what_is_there() -> None:
     targets = re.findall(
         r"^(?:.*run: |if .* then )?make ([a-z-]+)", f"{workflow}\n{script}", re.MULTILINE
     )
-    assert {"check", "docs", "dist", "test-slow", "test-device"} <= set(targets)
+    assert {"check", "test-slow", "test-research", "docs", "dist", "test-device"} <= set(targets)
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     said = {one.rpartition(" ")[2] for one in project["classifiers"] if "Python :: 3." in one}
