@@ -67,11 +67,10 @@ class SqliteKind:
     Attributes:
         name: with its article, as errors call it: "a query store".
         application_id: in the file's header.
-        version: the newest that is read, and the one that is written.
+        version: the one that is read and written; others are refused.
         mend: what to do where it is damaged.
         elsewhere: what to do where the file is not of this kind.
         busy: what to do where somebody else keeps it locked.
-        oldest: the oldest version that is read.
         trusted: whether it is our own process's; one that came from elsewhere is damaged where
             our statements fail, too.
     """
@@ -82,7 +81,6 @@ class SqliteKind:
     mend: str
     elsewhere: str
     busy: str = "wait for whoever uses it, and try again"
-    oldest: int = 1
     trusted: bool = True
 
     def open(
@@ -180,10 +178,10 @@ class SqliteKind:
                 f"{path} is {self.name} of version {version}, this release reads up to "
                 f"{self.version}; upgrade pocketquery"
             )
-        if version < self.oldest:
+        if version < self.version:
             raise UnsupportedVersionError(
                 f"{path} is {self.name} of version {version}, this release reads from "
-                f"{self.oldest} on; {self.elsewhere}"
+                f"{self.version} on; {self.elsewhere}"
             )
 
     def damaged(self, path: Path, found: object = None) -> CorruptArtifactError:

@@ -2,10 +2,9 @@
 
     releases   every candidate in order: version, parent, verdict, the release file
     in_force   every change of the release in force; the last row is the one that is
-    statements what devices are told of it, signed; from version 2 on, which a registry gets with
-               its first signing key: earlier programs would change what is in force and not say so
+    statements what devices are told of it, signed; empty until the registry has a signing key
 
-The release files lie in it as they travel (100 KB at most), so that a release, its report, its
+The release files are in it as they travel (100 KB at most), so that a release, its report, its
 coming into force and the statement of that are one transaction: there is no moment at which one is
 there without the others.
 """
@@ -15,18 +14,17 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactNotFoundError
 from pocketquery.sdk.sqlite_file import SqliteKind, is_new, transaction
 
-__all__ = ["create_statements", "create_tables", "has_statements", "reading", "writing"]
+__all__ = ["create_tables", "reading", "writing"]
 
 _KIND = SqliteKind(
     name="a registry of releases",
     application_id=0x5051524C,  # "PQRL"
-    version=2,
+    version=3,
     mend="put a copy in its place",
     elsewhere="name another folder",
 )
@@ -36,10 +34,8 @@ _TABLES = (
     " recorded_at REAL NOT NULL)",
     "CREATE TABLE in_force (number INTEGER PRIMARY KEY, version TEXT NOT NULL"
     " REFERENCES releases (version), since REAL NOT NULL)",
-)
-_STATEMENTS = (
     "CREATE TABLE statements (sequence INTEGER PRIMARY KEY, data BLOB NOT NULL,"
-    " changes_keys INTEGER NOT NULL, recorded_at REAL NOT NULL)"
+    " changes_keys INTEGER NOT NULL, recorded_at REAL NOT NULL)",
 )
 
 
@@ -71,19 +67,8 @@ def writing(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make an empty file a registry without statements; in a transaction."""
-    replace(_KIND, version=1).create(connection, _TABLES)
-
-
-def create_statements(connection: sqlite3.Connection) -> None:
-    """Make a registry without statements one that has them; in a transaction."""
-    _KIND.create(connection, [_STATEMENTS])
-
-
-def has_statements(connection: sqlite3.Connection) -> bool:
-    """Whether the registry makes statements."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version) > 1
+    """Make an empty file a registry; in a transaction."""
+    _KIND.create(connection, _TABLES)
 
 
 @contextlib.contextmanager

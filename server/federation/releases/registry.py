@@ -33,6 +33,8 @@ from pocketquery.server.federation.releases.database import (
 )
 from pocketquery.server.federation.releases.release_rows import (
     Release,
+    listed,
+    next_version,
     put_in_force,
     read_all,
     read_file,
@@ -220,7 +222,7 @@ class Registry:
                     "in force; train and judge it from that one"
                 )
             signer = Signer.begin(connection, signing_key, self._clock()) if accepted else None
-            version = _next_version(list(read_all(connection)))
+            version = next_version(list(read_all(connection)))
             self._record(
                 connection,
                 tensors,
@@ -378,7 +380,7 @@ class Registry:
         releases = read_all(connection)
         if version not in releases:
             raise InvalidInputError(
-                f"{self.folder}: found no release {version!r}, known are {_listed(releases)}"
+                f"{self.folder}: found no release {version!r}, known are {listed(releases)}"
             )
         return releases[version]
 
@@ -388,15 +390,6 @@ class Registry:
             raise InvalidInputError(
                 f"{self.folder}: release {version} was rejected by the gate "
                 f"({(release.report or {}).get('reason')}) and has no file, known are "
-                f"{_listed(read_all(connection))}"
+                f"{listed(read_all(connection))}"
             )
         return release
-
-
-def _next_version(versions: list[str]) -> str:
-    first, count = versions[0], len(versions)
-    return str(int(first) + count) if first.isdecimal() else f"{first}.{count}"
-
-
-def _listed(releases: dict[str, Release]) -> str:
-    return ", ".join(f"{one.version} ({one.status})" for one in releases.values())

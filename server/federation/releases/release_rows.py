@@ -13,6 +13,8 @@ from pocketquery.sdk.errors import CorruptArtifactError
 
 __all__ = [
     "Release",
+    "listed",
+    "next_version",
     "put_in_force",
     "read_all",
     "read_file",
@@ -161,3 +163,14 @@ def _release(row: tuple[Any, ...], in_force: str) -> Release:
         report=json.loads(report),
         recorded_at=recorded_at,
     )
+
+
+def next_version(versions: list[str]) -> str:
+    """The version of the candidate after these, which are in order."""
+    first, count = versions[0], len(versions)
+    return str(int(first) + count) if first.isdecimal() else f"{first}.{count}"
+
+
+def listed(releases: Mapping[str, Release]) -> str:
+    """The releases in a line, for errors."""
+    return ", ".join(f"{one.version} ({one.status})" for one in releases.values())

@@ -24,7 +24,6 @@ from pocketquery.sdk.bundle.statement import (
 )
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.validation import check, number, whole
-from pocketquery.server.federation.releases.database import create_statements, has_statements
 from pocketquery.server.federation.releases.release_rows import read_file, version_in_force
 
 __all__ = [
@@ -46,16 +45,12 @@ _LARGEST_CHAIN = LARGEST_LINEAGE - LARGEST_STATEMENT  # so that every later stat
 
 def read_statements(connection: sqlite3.Connection) -> list[Statement]:
     """All of them, the oldest first; none where the registry makes none."""
-    if not has_statements(connection):
-        return []
     rows = connection.execute("SELECT data FROM statements ORDER BY sequence")
     return [Statement.parse(row[0]) for row in rows]
 
 
 def last_statement(connection: sqlite3.Connection) -> Statement | None:
     """The newest; None where the registry makes none."""
-    if not has_statements(connection):
-        return None
     row = connection.execute("SELECT data FROM statements ORDER BY sequence DESC").fetchone()
     return None if row is None else Statement.parse(row[0])
 
@@ -63,13 +58,12 @@ def last_statement(connection: sqlite3.Connection) -> Statement | None:
 def lineage(connection: sqlite3.Connection) -> bytes:
     """What devices are given: the statements that changed the keys, and the newest; empty where the
     registry makes none."""
-    if not has_statements(connection):
-        return b""
     rows = connection.execute(
         "SELECT data FROM statements WHERE changes_keys OR sequence = (SELECT max(sequence) FROM"
         " statements) ORDER BY sequence"
     )
-    return pack_lineage([Statement.parse(row[0]) for row in rows])
+    statements = [Statement.parse(row[0]) for row in rows]
+    return pack_lineage(statements) if statements else b""
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,6 @@ class Signer:
             return cls(connection, last, may_sign(last, key), now)
         if key is None:
             return None
-        create_statements(connection)
         release = parse_adapter(read_file(connection, version_in_force(connection)))
         first = Statement(
             space_id=release.space_id,

@@ -53,7 +53,6 @@ KIND = SqliteKind(
     name="a journal of federated rounds",
     application_id=0x50514A4E,  # "PQJN"
     version=4,
-    oldest=4,
     mend="restore it from a backup, or name a new file to begin anew from the last release",
     elsewhere="name another file",
     busy="stop that server, or name another file",

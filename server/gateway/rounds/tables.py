@@ -58,7 +58,6 @@ KIND = SqliteKind(
     name="a gateway's journal",
     application_id=0x50514757,  # "PQGW"
     version=6,
-    oldest=6,
     mend="restore it from a backup, or give another folder: devices then register again",
     elsewhere="give another folder",
     busy="stop that gateway, or give another folder",

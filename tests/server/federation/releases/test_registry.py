@@ -247,11 +247,14 @@ def test_what_is_no_registry_is_refused(tmp_path: Path) -> None:
         Registry.open(tmp_path)
 
 
-def test_a_newer_registry_is_refused(registry: Registry) -> None:
+@pytest.mark.parametrize(("version", "problem"), [(2, "from 3 on"), (4, "up to 3; upgrade")])
+def test_a_registry_of_another_version_is_refused(
+    registry: Registry, version: int, problem: str
+) -> None:
     with sqlite3.connect(registry.folder / REGISTRY_FILE) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    with pytest.raises(UnsupportedVersionError, match=r"version 3.*up to 2"):
+    with pytest.raises(UnsupportedVersionError, match=problem):
         Registry.open(registry.folder)
 
 
