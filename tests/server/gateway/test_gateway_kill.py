@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.errors import ArtifactError
+from pocketquery.sdk.errors import ArtifactError, UnsupportedVersionError
 from pocketquery.server.gateway.journal import GatewayJournal
 from tests.kills import by_fork, in_memory, printed
 from tests.server.gateway.gateway_kill_points import key_of, offer_of, receive, send
