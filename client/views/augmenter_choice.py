@@ -7,10 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pocketquery.client.views.augmenters import Augmenter
-from pocketquery.client.views.extracts import Crop, StopwordDrop
-from pocketquery.client.views.punctuation import Punct
 from pocketquery.client.views.question_templates import Template
-from pocketquery.client.views.style_rules import StyleRules
 from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
@@ -30,11 +27,7 @@ BUILT_IN: Mapping[str, Maker] = {
     "shuffle": Shuffle,
     "unfinished": Unfinished,
     "synonym": Synonyms,
-    "crop": Crop,
-    "stopword_drop": StopwordDrop,
-    "punct": Punct,
     "template": Template,
-    "style_rules": StyleRules,
     "noise_case": NoiseCase,
     "dropout_view": DropoutView,
 }

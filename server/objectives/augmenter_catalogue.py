@@ -18,7 +18,7 @@ GROUP = "pocketquery.augmenters"
 
 _RESEARCH = (
     *("contextual", "bart", "t5", "pegasus", "back_translation", "style_transfer"),
-    *("mined", "wordnet", "lexicon", "cached"),
+    *("mined", "wordnet", "lexicon", "cached", "crop", "stopword_drop", "punct", "style_rules"),
 )
 
 

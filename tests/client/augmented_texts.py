@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 
 from pocketquery.client.views.augmenter_choice import BUILT_IN
 from pocketquery.client.views.augmenters import Augmenter
-from pocketquery.client.views.extracts import Crop, StopwordDrop
-from pocketquery.client.views.punctuation import Punct
 from pocketquery.client.views.question_templates import Template
-from pocketquery.client.views.style_rules import StyleRules
 from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
@@ -45,11 +42,7 @@ AUGMENTERS: list[Augmenter] = [
     Shuffle(),
     Unfinished(),
     Synonyms(TABLE, rate=1.0),
-    Crop(),
-    StopwordDrop(),
-    Punct(),
     Template(),
-    StyleRules(),
     NoiseCase(),
     DropoutView(),
 ]

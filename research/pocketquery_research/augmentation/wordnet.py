@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.client.views.augmenters import RuleAugmenter, check_share
-from pocketquery.client.views.stopwords import STOPWORDS
 from pocketquery.client.views.text_units import cut
 from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
+from pocketquery_research.augmentation.stopwords import STOPWORDS
 
 __all__ = ["WordNet"]
 

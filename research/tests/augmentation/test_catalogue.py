@@ -18,6 +18,7 @@ from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 from pocketquery_research.augmentation.fill import fill
 from pocketquery_research.augmentation.variant_cache import VariantCache
 from research.tests.augmentation.small_models import SENTENCES
+from research.tests.augmentation.test_rules import NAMES
 
 CHOICES: dict[str, dict[str, Any]] = {
     "contextual": {"model": "mlm"},
@@ -52,7 +53,7 @@ def augmenters(models: Path) -> dict[str, Augmenter]:
 
 
 def test_the_choices_here_are_the_catalogue() -> None:
-    assert set(CHOICES) == set(CATALOGUE)
+    assert set(CHOICES) | set(NAMES) == set(CATALOGUE)
     assert not set(CATALOGUE) & set(BUILT_IN)
 
 

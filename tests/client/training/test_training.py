@@ -98,12 +98,15 @@ def byol(tmp_path_factory: pytest.TempPathFactory) -> TrainingSetup:
 
 @pytest.fixture(scope="module")
 def index(device: TrainingSetup, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    path = tmp_path_factory.mktemp("index") / "index"
-    documents = [Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
-    with create_index(path, space_id=device.encoder.space_id, dimension=48) as builder:
-        builder.add(documents, device.documents)
-    with open_index(path) as opened:
+    with index_of(device, tmp_path_factory.mktemp("index") / "index") as opened:
         yield opened
+
+
+def index_of(setup: TrainingSetup, path: Path) -> Index:
+    documents = [Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
+    with create_index(path, space_id=setup.encoder.space_id, dimension=48) as builder:
+        builder.add(documents, setup.documents)
+    return open_index(path)
 
 
 def same(left: LocalResult, right: LocalResult) -> bool:
@@ -334,14 +337,14 @@ def test_the_mistyped_view_is_taught_the_hybrid_ranking_where_it_should_be(
 
 @pytest.mark.slow
 def test_views_that_predict_one_another_keep_their_places(
-    byol: TrainingSetup, index: Index
+    byol: TrainingSetup, tmp_path: Path
 ) -> None:
     config = dataclasses.replace(FAST, hybrid_loss_weight=1.0, hybrid_candidates=10)
-    given = byol.train(config=config, source=index)
-    assert given.losses
-    assert same(
-        given, byol.train(config=dataclasses.replace(config, hybrid_mistyped=0.0), source=index)
-    )
+    clean = dataclasses.replace(config, hybrid_mistyped=0.0)
+    with index_of(byol, tmp_path / "index") as index:
+        given = byol.train(config=config, source=index)
+        assert given.losses
+        assert same(given, byol.train(config=clean, source=index))
 
 
 def test_vectors_alone_have_no_hybrid_ranking(device: TrainingSetup) -> None:

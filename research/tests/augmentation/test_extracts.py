@@ -5,10 +5,10 @@ import random
 import pytest
 from hypothesis import given
 
-from pocketquery.client.views.extracts import Crop, StopwordDrop
-from pocketquery.client.views.stopwords import STOPWORDS
 from pocketquery.client.views.text_units import cut
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery_research.augmentation.extracts import Crop, StopwordDrop
+from pocketquery_research.augmentation.stopwords import STOPWORDS
 from tests.client.augmented_texts import ANYTHING, SEEDS, views
 
 

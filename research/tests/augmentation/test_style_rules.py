@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from pocketquery.client.views.style_rules import StyleRules
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery_research.augmentation.style_rules import StyleRules
 from tests.client.augmented_texts import views
 
 PAIRS = [
