@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock  # threading's own, without a millisecond for the rest of it
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
@@ -250,11 +250,14 @@ class Encoder:
         if isinstance(sentences, str):
             vector = self._embed(graph, before + check_text(sentences))
             return vector if truncate_dim is None else _cut(vector, dimension, normalize_embeddings)
-        from pocketquery.sdk.progress import progress  # here: a first query needs none
-
         texts = check_texts(sentences)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for row, text in enumerate(progress(texts, "encode", show=show_progress_bar)):
+        waiting: Iterable[str] = texts
+        if show_progress_bar:
+            from pocketquery.sdk.progress import progress
+
+            waiting = progress(texts, "encode")
+        for row, text in enumerate(waiting):
             vectors[row] = self._embed(graph, before + text)
         return vectors if truncate_dim is None else _cut(vectors, dimension, normalize_embeddings)
 

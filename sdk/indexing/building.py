@@ -28,6 +28,11 @@ from pocketquery.sdk.progress import Progress
 __all__ = ["IndexReport", "build_index", "build_index_of_rows", "encode_documents"]
 
 _Row: TypeAlias = tuple[Document, Any]  # and its vector, where there is one already
+_Done: TypeAlias = Callable[[int], object]  # told how many documents more have their vectors
+
+
+def _ignore(count: int) -> None:
+    """Where no progress is shown."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,8 @@ def build_index(
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
     total = len(documents) if isinstance(documents, Sized) else None
 
-    def encoded(chunk: Sequence[Document], _: Sequence[object], bar: Progress) -> NDArray[Any]:
-        return encode_documents(chunk, encode, batch_size, bar.update)
+    def encoded(chunk: Sequence[Document], _: Sequence[object], done: _Done) -> NDArray[Any]:
+        return encode_documents(chunk, encode, batch_size, done)
 
     return build_index_of_rows(
         ((document, None) for document in documents),
@@ -117,7 +122,7 @@ def encode_documents(
     documents: Sequence[Document],
     encode: Callable[[list[str]], NDArray[Any]],
     batch_size: int,
-    done: Callable[[int], object] = lambda count: None,
+    done: _Done = _ignore,
 ) -> NDArray[Any]:
     """Vectors of ``documents``, (n, dimension), in their order.
 
@@ -149,7 +154,7 @@ def encode_documents(
 
 def build_index_of_rows(
     rows: Iterable[_Row],
-    vectors_of: Callable[[Sequence[Document], Sequence[Any], Progress], NDArray[Any]],
+    vectors_of: Callable[[Sequence[Document], Sequence[Any], _Done], NDArray[Any]],
     output: Path | str,
     total: int | None,
     *,
@@ -164,8 +169,8 @@ def build_index_of_rows(
 
     Args:
         rows: each document, and its vector or None.
-        vectors_of: the vectors of some documents, float (n, dimension), from these, the vectors
-            that came with them and the bar to move on.
+        vectors_of: the vectors of some documents, float (n, dimension), from these and the vectors
+            that came with them; it calls its last argument with the number that is done.
         output: as for :func:`build_index`, like the following; errors as there.
         total: how many rows come; None where nobody knows.
         show_progress_bar: likewise.
@@ -185,19 +190,21 @@ def build_index_of_rows(
         encoder_digest=encoder_digest,
         signing_key=signing_key,
     ) as builder:
-        left, resumed = _resume(builder, iter(rows))
-        bar = Progress(total, "index", "document", done=resumed, show=show_progress_bar)
-        while chunk := list(islice(left, COMMITTED_TOGETHER)):
+        remaining, resumed = _resume(builder, iter(rows))
+        bar = Progress(total, "index", "document", done=resumed) if show_progress_bar else None
+        done: _Done = bar.update if bar else _ignore
+        while chunk := list(islice(remaining, COMMITTED_TOGETHER)):
             documents = [document for document, _ in chunk]
             _check(builder, documents)
-            builder.add(documents, vectors_of(documents, [vector for _, vector in chunk], bar))
+            builder.add(documents, vectors_of(documents, [vector for _, vector in chunk], done))
         count = len(builder)
         if not count:  # an export that went wrong must not empty the index devices search
             raise CorpusError(
                 "there are no documents; expected at least one. For an index to be filled later "
                 "use pocketquery.sdk.create_index"
             )
-        bar.close()
+        if bar:
+            bar.close()
     return IndexReport(
         path=str(output),
         documents=count,
@@ -213,17 +220,17 @@ def build_index_of_rows(
 
 def _resume(builder: IndexBuilder, rows: Iterator[_Row]) -> tuple[Iterator[_Row], int]:
     """The rows that are still to be added, and how many are committed already."""
-    kept, differing = 0, list[_Row]()
+    equal, differing = 0, list[_Row]()
     for segment in builder.stored():
         incoming = list(islice(rows, len(segment)))
         # As they are stored: to Python 1, 1.0 and True are equal, to a filter they are not.
         if [_stored(document) for document, _ in incoming] != list(map(_stored, segment)):
             differing = incoming
             break
-        kept += len(segment)
-    if kept < len(builder):
-        builder.truncate(kept)
-    return chain(differing, rows), kept
+        equal += len(segment)
+    if equal < len(builder):
+        builder.truncate(equal)
+    return chain(differing, rows), equal
 
 
 def _stored(document: Document) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.text_folders.html_text import html_text
-from pocketquery.sdk.text_folders.passages import cut_passages
+from pocketquery.sdk.text_folders.outline import cut_passages
 from pocketquery.sdk.text_folders.plain_text import plain_text
 from pocketquery.sdk.validation import check, whole
 

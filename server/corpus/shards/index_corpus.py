@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,6 @@ from pocketquery.sdk.indexing.building import IndexReport, build_index, build_in
 from pocketquery.sdk.indexing.command import CorpusNotes
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
 from pocketquery.sdk.indexing.options import chosen_encoder
-from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus.readers.documents import Place, read_documents
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encoded_parts
 from pocketquery.server.corpus.shards.engine import Engine, chosen_engine
@@ -94,8 +93,10 @@ def build_encoded_index(
     """
     encoded = EncodedCorpus.open(corpus)
 
-    def stored(_: Sequence[Document], vectors: Sequence[Any], bar: Progress) -> NDArray[Any]:
-        bar.update(len(vectors))
+    def stored(
+        _: Sequence[Document], vectors: Sequence[Any], done: Callable[[int], object]
+    ) -> NDArray[Any]:
+        done(len(vectors))
         return np.stack(vectors)
 
     return build_index_of_rows(

@@ -13,8 +13,7 @@ from pocketquery.sdk.errors import CorpusError
 from pocketquery.sdk.index.analysis import has_word
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
-from pocketquery.sdk.text_folders.outline import Paragraph
-from pocketquery.sdk.text_folders.passages import cut_passages
+from pocketquery.sdk.text_folders.outline import Paragraph, cut_passages
 
 __all__ = ["TextCounts", "no_documents", "screened"]
 
