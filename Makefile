@@ -29,11 +29,13 @@ test-research: .stamps/dev
 test-all: .stamps/dev
 	$(PYTEST) -m ""
 
-# The base install alone, with any Python that has wheels of what it needs: the tutorial, block by block.
+# The base install alone, with any Python that has wheels of what it needs: index, search, encode, verify, slice
+# and doctor, which import nothing of the packages above the SDK, and the tutorial, block by block.
 test-device:
 	rm -rf build/test-device && $(PYTHON) -m venv build/test-device
 	build/test-device/bin/python -m pip install --quiet --constraint constraints.txt . pytest pytest-timeout hypothesis
 	build/test-device/bin/python -m pocketquery.sdk doctor
+	build/test-device/bin/python -m pytest tests/packaging/test_walks.py -k commands
 	build/test-device/bin/python -m pytest tests/examples/test_pages.py -m "not very_slow" -k "prints and (tutorial or index or encoders)"
 
 # The documentation as a site, which also works as files: open site/index.html.
