@@ -29,8 +29,9 @@ import onnx
 from data_files import objects, table
 
 from pocketquery.export.demo_corpus import DATA
-from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds, compare_rankings
+from pocketquery.export.quantization.ranking_gate import GateData, compare_rankings
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import GateThresholds
 from pocketquery.export.string_graph.agreement import every_character
 from pocketquery.export.string_graph.graph import (
     StringGraph,

@@ -123,7 +123,7 @@ def build(shape: str, folder: Path) -> None:
     """A student of ``shape`` in ``folder/student`` and its bundle in ``folder/bundle``."""
     from pocketquery.distill import StudentShape, build_student
     from pocketquery.export import ExportOptions, export_bundle
-    from pocketquery.export.training_step.training_step import TrainingOptions
+    from pocketquery.export.settings import TrainingOptions
     from pocketquery.server.modeling import SentenceEncoder
 
     teacher = SentenceEncoder.load("demo")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from pocketquery.export.settings import (
+    ExportOptions,
+    GateThresholds,
+    GraphOptions,
+    TrainingOptions,
+)
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
-from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.common import AsJson
+from pocketquery.sdk.settings.declaration import Option, Part, Settings
+from pocketquery.sdk.validation import whole
 
 if TYPE_CHECKING:
     from pocketquery.export.bundle.bundling import ExportReport
@@ -40,180 +49,149 @@ student does; MatMuls go back to float, one by one, until it does.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportCommandOptions(Settings):
+    """What ``pocketquery export`` takes."""
+
+    student: Annotated[str, "what pocketquery distill wrote", Option("FOLDER")]
+    output: Annotated[str, "the bundle: a folder, or a file.zip", Option("PATH")]
+    queries: Annotated[str, "queries as tsv (id, text) or jsonl", Option("FILE")]
+    corpus: Annotated[
+        str | None, "documents for the ranking gate: corpus.jsonl", Option("FILE")
+    ] = None
+    qrels: Annotated[
+        str | None, "judgements, so that the gate looks at nDCG@10 too", Option("FILE")
+    ] = None
+    teacher: Annotated[
+        str | None, "encodes the corpus (default: the student's teacher)", Option("NAME")
+    ] = None
+    cache: Annotated[str | None, "keep the teacher's document vectors here", Option("FOLDER")] = (
+        None
+    )
+    gate_queries: Annotated[int, whole(), "of the ranking gate, at most"] = 1000
+    thresholds: Annotated[
+        GateThresholds,
+        Part(overlap="least-overlap", ndcg_loss="most-ndcg-loss", cosine="least-cosine"),
+    ] = GateThresholds()
+    graph: Annotated[GraphOptions, Part("adapter_rank", "adapter_train")] = GraphOptions()
+    training: Annotated[
+        TrainingOptions | None,
+        Part(objective="training-step", part="training-part", views="training-views"),
+    ] = None
+    how: Annotated[ExportOptions, Part("with_tokenizer")] = ExportOptions()
+    name: Annotated[str | None, "of the bundle (default: the student folder's name)"] = None
+    version: Annotated[str, "of the encoder within its space"] = "1"
+    license: Annotated[str, "of the weights", Option("SPDX")] = "LicenseRef-unstated"
+    signing_key: Annotated[
+        str | None, "Ed25519 private key: PEM file or 64 hex digits", Option("FILE")
+    ] = None
+    sentence_transformers: Annotated[
+        str | None, "also write that layout, with onnx/", Option("FOLDER")
+    ] = None
+    zip: Annotated[bool, "write PATH.zip, one file, instead of a folder"] = False
+    json: AsJson = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.qrels and not self.corpus:
+            raise InvalidInputError(
+                "--qrels is given without --corpus; the ranking gate needs both"
+            )
+
+
 def export(subparsers: Any) -> None:
     """Add ``pocketquery export`` to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "export",
         "Export a distilled student as an int8 bundle that a device can load.",
         _EXPORT_EPILOG,
+        ExportCommandOptions,
         _export,
     )
-    add = parser.add_argument
-    add("--student", required=True, metavar="FOLDER", help="what pocketquery distill wrote")
-    add("--output", required=True, metavar="PATH", help="the bundle: a folder, or a file.zip")
-    add("--queries", required=True, metavar="FILE", help="queries as tsv (id, text) or jsonl")
-    add("--corpus", metavar="FILE", help="documents for the ranking gate: corpus.jsonl")
-    add("--qrels", metavar="FILE", help="judgements, so that the gate looks at nDCG@10 too")
-    add("--teacher", metavar="NAME", help="encodes the corpus (default: the student's teacher)")
-    add("--cache", metavar="FOLDER", help="keep the teacher's document vectors here")
-    add("--gate-queries", type=int, default=1000, metavar="N", help="at most (default: 1000)")
-    add("--least-overlap", type=float, default=0.90, help="of the ten best (default: 0.90)")
-    add("--most-ndcg-loss", type=float, default=0.01, help="of nDCG@10 (default: 0.01)")
-    add(
-        "--least-cosine",
-        type=float,
-        default=0.95,
-        help="of int8 to float, for each text that calibration did not see (default: 0.95)",
-    )
-    add(
-        "--adapter-rank",
-        type=int,
-        metavar="N",
-        help="0 leaves the adapter out (default: 8, or the most of which a release has 100 KB)",
-    )
-    add(
-        "--adapter-train",
-        default="both",
-        choices=["both", "up"],
-        help="up: half of the adapter stays the random matrix it is exported with, which makes "
-        "changes and releases small (default: both)",
-    )
-    add(
-        "--training-step",
-        nargs="?",
-        const="index_byol",
-        choices=["index_byol", "byol"],
-        metavar="OBJECTIVE",
-        help="also carry a step of local training: index_byol (default) or byol",
-    )
-    add(
-        "--training-part",
-        choices=["adapter", "top", "all"],
-        help="what the step trains (default: adapter)",
-    )
-    add(
-        "--training-views",
-        type=int,
-        metavar="N",
-        help="of each query; byol: 2 or 4 (default: 2)",
-    )
-    add(
-        "--with-tokenizer",
-        action="store_true",
-        help="also write encoder_with_tokenizer.onnx, text in and vector out, for apps that call "
-        "onnxruntime with its extensions; it repeats the encoder's weights",
-    )
-    add("--name", help="of the bundle (default: the student folder's name)")
-    add("--version", default="1", help="of the encoder within its space (default: 1)")
-    add("--license", default="LicenseRef-unstated", metavar="SPDX", help="of the weights")
-    add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
-    add("--sentence-transformers", metavar="FOLDER", help="also write that layout, with onnx/")
-    add("--zip", action="store_true", help="write PATH.zip, one file, instead of a folder")
-    add("--json", action="store_true", help="print one JSON object")
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _export(options: ExportCommandOptions) -> int:
     # torch and onnx come with these: only when the command runs, not when its help is shown.
-    from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-    from pocketquery.export.onnx_graph import GraphOptions
-    from pocketquery.export.quantization.ranking_gate import GateThresholds
-    from pocketquery.export.training_step.training_step import TrainingOptions
+    from pocketquery.export.bundle.bundling import export_bundle
     from pocketquery.server.corpus import read_queries
     from pocketquery.server.modeling import SentenceEncoder
 
-    if arguments.qrels and not arguments.corpus:
-        raise InvalidInputError("--qrels is given without --corpus; the ranking gate needs both")
-    if arguments.gate_queries < 1:
-        raise InvalidInputError(f"--gate-queries is {arguments.gate_queries}; expected 1 or more")
-    output = Path(arguments.output)
-    if arguments.zip and output.suffix != ".zip":
+    output = Path(options.output)
+    if options.zip and output.suffix != ".zip":
         output = output.with_name(output.name + ".zip")
-    chosen = {"part": arguments.training_part, "views": arguments.training_views}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    if chosen and not arguments.training_step:
-        raise InvalidInputError(
-            f"--training-{next(iter(chosen))} is given without --training-step, which it is of"
-        )
-    training = None
-    if arguments.training_step:
-        training = TrainingOptions(arguments.training_step, **chosen)
-    options = ExportOptions(
-        graph=GraphOptions(
-            adapter_rank=arguments.adapter_rank, adapter_train=arguments.adapter_train
-        ),
-        thresholds=GateThresholds(
-            arguments.least_overlap, arguments.most_ndcg_loss, arguments.least_cosine
-        ),
-        training=training,
-        with_tokenizer=arguments.with_tokenizer,
+    how = replace(
+        options.how,
+        graph=options.graph,
+        thresholds=options.thresholds,
+        training=options.training,
     )
-    queries = read_queries(arguments.queries)
-    student = SentenceEncoder.load(arguments.student)
+    queries = read_queries(options.queries)
+    student = SentenceEncoder.load(options.student)
     report = export_bundle(
         student,
         output,
         calibration_texts=[query.text for query in queries],
-        gate=_gate_data(arguments, student, queries),
-        options=options,
-        name=arguments.name or Path(arguments.student).resolve().name,
-        license=arguments.license,
-        version=arguments.version,
-        signing_key=arguments.signing_key,
-        sentence_transformers=arguments.sentence_transformers,
+        gate=_gate_data(options, student, queries),
+        options=how,
+        name=options.name or Path(options.student).resolve().name,
+        license=options.license,
+        version=options.version,
+        signing_key=options.signing_key,
+        sentence_transformers=options.sentence_transformers,
         progress=_say,
     )
-    _print_export(report, as_json=arguments.json)
+    _print_export(report, as_json=options.json)
     return 0
 
 
 def _gate_data(
-    arguments: argparse.Namespace, student: SentenceEncoder, queries: Sequence[Any]
+    options: ExportCommandOptions, student: SentenceEncoder, queries: Sequence[Any]
 ) -> GateData | None:
     from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.corpus import read_documents, read_judgements
     from pocketquery.server.evaluation.document_vectors import encode_documents
 
-    if not arguments.corpus:
+    if not options.corpus:
         _say("no --corpus: the ranking gate is left out, and the manifest says so")
         return None
-    documents = list(read_documents(arguments.corpus))
-    judgements = read_judgements(arguments.qrels) if arguments.qrels else None
+    documents = list(read_documents(options.corpus))
+    judgements = read_judgements(options.qrels) if options.qrels else None
     if judgements is not None:
         queries = [query for query in queries if query.id in judgements]
         if not queries:
             raise InvalidInputError(
-                f"{arguments.qrels} judges none of the queries of {arguments.queries}; expected "
+                f"{options.qrels} judges none of the queries of {options.queries}; expected "
                 "queries and judgements of one data set, or leave --qrels out"
             )
-    teacher = _teacher(arguments, student)
-    check_teachers_space(f"the student {arguments.student}", student.space_id, teacher)
-    vectors = encode_documents(teacher, documents, cache=arguments.cache, show_progress_bar=True)
+    teacher = _teacher(options, student)
+    check_teachers_space(f"the student {options.student}", student.space_id, teacher)
+    vectors = encode_documents(teacher, documents, cache=options.cache, show_progress_bar=True)
     return GateData(
-        _spread(queries, arguments.gate_queries),
+        _spread(queries, options.gate_queries),
         [document.id for document in documents],
         vectors,
         judgements,
     )
 
 
-def _teacher(arguments: argparse.Namespace, student: SentenceEncoder) -> SentenceEncoder:
+def _teacher(options: ExportCommandOptions, student: SentenceEncoder) -> SentenceEncoder:
     """The teacher that is given, or the one the student names."""
     from pocketquery.server.modeling import SentenceEncoder
 
-    if arguments.teacher:
-        return SentenceEncoder.load(arguments.teacher)
+    if options.teacher:
+        return SentenceEncoder.load(options.teacher)
     name = student.space.get("teacher")
     if not name:
         raise UnknownModelError(
-            f"{arguments.student} does not name its teacher, which encodes the corpus for the "
+            f"{options.student} does not name its teacher, which encodes the corpus for the "
             "ranking gate; give --teacher"
         )
     try:
         return SentenceEncoder.load(str(name))
     except UnknownModelError as error:  # a teacher in a folder is known by that folder's name only
         raise UnknownModelError(
-            f'{arguments.student} was distilled from "{name}", which encodes the corpus for the '
+            f'{options.student} was distilled from "{name}", which encodes the corpus for the '
             "ranking gate and is not to be found by that name; give its place with --teacher"
         ) from error
 

@@ -7,9 +7,6 @@ default values, the adapter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
-
 import numpy as np
 import onnx
 from torch import nn
@@ -18,51 +15,18 @@ from pocketquery.distill.exportable import HEAD_ACTIVATIONS, check_exportable
 from pocketquery.export.adapter import add_adapter, add_low_rank_path
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
 from pocketquery.export.product_codes import write_product_codes
+from pocketquery.export.settings import GraphOptions
 from pocketquery.export.trunk import STATES, export_trunk
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, one_of
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["OUTPUT", "AdapterTrain", "GraphOptions", "build_graph"]
+__all__ = ["OUTPUT", "build_graph"]
 
 OUTPUT = "sentence_embedding"
 
-AdapterTrain = Literal["both", "up"]
 
 _RANK = 8
 _DESCRIBED, _DESCRIBED_TENSOR = 3000, 120  # bytes of a release that are not values, at most
-
-
-@dataclass(frozen=True)
-class GraphOptions:
-    """What the graph holds beside the student.
-
-    Attributes:
-        opset: ONNX operator set, 17 or later.
-        adapter_rank: rank of every adapter; 0 leaves adapters out. None: 8, or less where the
-            adapter's releases would have more than 100 KB.
-        adapter_seed: seed of the adapter's random ``down`` tensors.
-        adapter_train: ``"both"``: the adapter is ``down`` and ``up``; ``"up"``: ``down`` is a
-            constant of the graph.
-    """
-
-    opset: int = 17
-    adapter_rank: int | None = None
-    adapter_seed: int = 0
-    adapter_train: AdapterTrain = "both"
-
-    def __post_init__(self) -> None:
-        if self.opset < 17:
-            raise InvalidInputError(f"opset is {self.opset}; expected 17 or later")
-        if self.adapter_rank is not None and self.adapter_rank < 0:
-            raise InvalidInputError(f"adapter_rank is {self.adapter_rank}; expected 0 or more")
-        check_fields(self, adapter_train=one_of(*get_args(AdapterTrain)))
-
-    @property
-    def fixed_down(self) -> bool:
-        """Whether ``down`` is a constant of the graph."""
-        return self.adapter_train == "up"
 
 
 def build_graph(

@@ -44,8 +44,8 @@ def _make(corpus: DemoCorpus, bundle: Path, index: Path, queries: Path, gate: Pa
     # torch comes with these: only where something is made, for memory is measured elsewhere.
     from pocketquery.distill import StudentConfig, TrainingConfig, distill, query_like_texts
     from pocketquery.distill.texts import unique_texts
-    from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-    from pocketquery.export.training_step.training_step import TrainingOptions
+    from pocketquery.export.bundle.bundling import export_bundle
+    from pocketquery.export.settings import ExportOptions, TrainingOptions
     from pocketquery.sdk.indexing.building import build_index
     from pocketquery.server.evaluation import encode_documents
     from pocketquery.server.modeling import SentenceEncoder

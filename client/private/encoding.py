@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from pocketquery.client.private.masks import Keystream, RingCodes, word_type
 from pocketquery.client.private.noise import LEAST_SIGMA, counted_on, delta, sigma
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import Rule, check, check_fields, number, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import Rule, check, number, whole
 
 __all__ = [
     "Encoding",
@@ -38,35 +40,25 @@ _TAIL = 6.5  # standard deviations of noise that the sum has room for
 
 
 @dataclass(frozen=True)
-class Encoding:
+class Encoding(Settings):
     """How the changes of a round become codes.
-
-    Attributes:
-        size: values of a change.
-        bits: of a code, 16 or 32.
-        exponent: the step is 2**-exponent.
-        range: no value may be further from 0.
-        clip: the norm of a change, at most.
 
     Raises:
         InvalidInputError: one of them cannot be.
     """
 
-    size: int
-    bits: int
-    exponent: int
-    range: float
-    clip: float
+    size: Annotated[int, whole(), "values of a change"]
+    bits: Annotated[
+        int,
+        Rule(lambda bits: type(bits) is int and bits in (16, 32), "16 or 32"),
+        "of a code, 16 or 32",
+    ]
+    exponent: Annotated[int, whole(_COARSEST, _FINEST), "the step is 2**-exponent"]
+    range: Annotated[float, number(above=0, most=_LARGEST), "no value may be further from 0"]
+    clip: Annotated[float, number(above=0, most=_LARGEST), "the norm of a change, at most"]
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            size=whole(),
-            bits=Rule(lambda bits: type(bits) is int and bits in (16, 32), "16 or 32"),
-            exponent=whole(_COARSEST, _FINEST),
-            range=number(above=0, most=_LARGEST),
-            clip=number(above=0, most=_LARGEST),
-        )
+        super().__post_init__()
         if self.range / self.step >= 2 ** (self.bits - 1):
             raise InvalidInputError(
                 f"values up to {self.range:g} in steps of 2**-{self.exponent} do not fit into "

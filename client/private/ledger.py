@@ -16,14 +16,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from pocketquery.client.private.binding import Binding, Privacy
 from pocketquery.client.private.encoding import Encoding
 from pocketquery.client.private.noise import rho
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, PocketQueryError
 from pocketquery.sdk.files import make_folder, sha256_bytes, write_atomic
-from pocketquery.sdk.validation import Rule, check_fields, optional, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import Rule, whole
 
 __all__ = ["Account", "Ledger", "LEDGER", "cost_of", "epsilon_of", "season_epsilon"]
 
@@ -40,43 +41,29 @@ _ORDERS = tuple(1 + 10 ** (power / 100) for power in range(-300, 601))
 
 
 @dataclass(frozen=True)
-class Account:
-    """What the ledger knows of one federation.
+class Account(Settings):
+    """What the ledger knows of one federation."""
 
-    Attributes:
-        last_round: the last round that a secret was drawn for; None before the first. No older
-            one is answered.
-        binding: hexadecimal digest of its binding; empty before the first. The same round is
-            answered under the same binding alone.
-        last_masked: the last round that was charged; None before the first.
-        season: the one that it was in.
-        seasons: how many there were.
-        participations: in this season.
-        spent: rho of this season, in millionths.
-        spent_ever: of all seasons.
-    """
-
-    last_round: int | None = None
-    binding: str = ""
-    last_masked: int | None = None
-    season: str = ""
-    seasons: int = 0
-    participations: int = 0
-    spent: int = 0
-    spent_ever: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            last_round=optional(whole(0)),
-            binding=_TEXT,
-            last_masked=optional(whole(0)),
-            season=_TEXT,
-            seasons=whole(0),
-            participations=whole(0),
-            spent=whole(0),
-            spent_ever=whole(0),
-        )
+    last_round: Annotated[
+        int | None,
+        whole(0),
+        "the last round that a secret was drawn for; None before the first. No older one is "
+        "answered",
+    ] = None
+    binding: Annotated[
+        str,
+        _TEXT,
+        "hexadecimal digest of its binding; empty before the first. The same round is answered "
+        "under the same binding alone",
+    ] = ""
+    last_masked: Annotated[
+        int | None, whole(0), "the last round that was charged; None before the first"
+    ] = None
+    season: Annotated[str, _TEXT, "the one that it was in"] = ""
+    seasons: Annotated[int, whole(0), "how many there were"] = 0
+    participations: Annotated[int, whole(0), "in this season"] = 0
+    spent: Annotated[int, whole(0), "rho of this season, in millionths"] = 0
+    spent_ever: Annotated[int, whole(0), "of all seasons"] = 0
 
     @property
     def rho(self) -> float:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 from pocketquery.client.private.binding import Binding, Privacy
 from pocketquery.client.private.keys import Certificate, check_certificate
@@ -24,7 +24,8 @@ from pocketquery.client.private.messages import Confirmation, survivors_digest
 from pocketquery.client.private.noise import LEAST_SIGMA, counted_on, sigma
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import Rule, number, whole
 
 __all__ = ["DeviceRules", "Secure", "SURVIVING_PERCENT", "Trained"]
 
@@ -56,63 +57,53 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class DeviceRules:
+class DeviceRules(Settings):
     """The rules; a round that breaks one is declined.
-
-    Attributes:
-        secure: "required": a change the server could read alone is not sent; "allowed": it is.
-        least: devices in a group, and survivors of it.
-        least_noisy: the same where there is noise.
-        largest_group: where there is noise, a group counts as no larger. How large it is no
-            device can check, and the more are said to be in it, the less noise each adds. In a
-            larger one the noise of so many is counted on, and there is more than it takes.
-        neighbours: that each device has, or everybody in a smaller group.
-        collusion: the share of a device's neighbours that the threshold must withstand.
-        rest: rounds between two in which this device masks a change.
-        privacy: "devices": only rounds in which devices add noise; "any": also those without.
-        noise_least: smallest noise multiplier, where there is noise.
-        participations: in a season, at most.
-        seasons: how many it takes part in; raise it to let another begin.
-        epsilon, delta: what a season may cost, at most.
-        revoked: device keys that are no neighbours any more, 32 bytes each.
 
     Raises:
         InvalidInputError: a rule out of range.
     """
 
-    secure: Secure = "required"
-    least: int = 20
-    least_noisy: int = 100
-    largest_group: int = 1000
-    neighbours: int = 84
-    collusion: float = 0.19
-    rest: int = 8
-    privacy: PrivacyWanted = "devices"
-    noise_least: float = 2.0
-    participations: int = 1
-    seasons: int = 1
-    epsilon: float = 4.0
-    delta: float = 1e-6
-    revoked: frozenset[bytes] = field(default_factory=frozenset)
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            secure=one_of(*get_args(Secure)),
-            least=whole(2),
-            least_noisy=whole(2),
-            largest_group=whole(2),
-            neighbours=whole(1),
-            collusion=number(0, below=1),
-            rest=whole(1),
-            privacy=one_of(*get_args(PrivacyWanted)),
-            noise_least=number(0),
-            participations=whole(1),
-            seasons=whole(1),
-            epsilon=number(above=0),
-            delta=number(above=0, below=1),
-            revoked=Rule(lambda value: isinstance(value, frozenset), "a set of device keys"),
-        )
+    secure: Annotated[
+        Secure,
+        '"required": a change the server could read alone is not sent; "allowed": it is',
+    ] = "required"
+    least: Annotated[int, whole(2), "devices in a group, and survivors of it"] = 20
+    least_noisy: Annotated[int, whole(2), "the same where there is noise"] = 100
+    largest_group: Annotated[
+        int,
+        whole(2),
+        "where there is noise, a group counts as no larger. How large it is no device can "
+        "check, and the more are said to be in it, the less noise each adds. In a larger one "
+        "the noise of so many is counted on, and there is more than it takes",
+    ] = 1000
+    neighbours: Annotated[
+        int, whole(1), "that each device has, or everybody in a smaller group"
+    ] = 84
+    collusion: Annotated[
+        float,
+        number(0, below=1),
+        "the share of a device's neighbours that the threshold must withstand",
+    ] = 0.19
+    rest: Annotated[int, whole(1), "rounds between two in which this device masks a change"] = 8
+    privacy: Annotated[
+        PrivacyWanted,
+        '"devices": only rounds in which devices add noise; "any": also those without',
+    ] = "devices"
+    noise_least: Annotated[float, number(0), "smallest noise multiplier, where there is noise"] = (
+        2.0
+    )
+    participations: Annotated[int, whole(1), "in a season, at most"] = 1
+    seasons: Annotated[
+        int, whole(1), "how many it takes part in; raise it to let another begin"
+    ] = 1
+    epsilon: Annotated[float, number(above=0), "what a season may cost, at most"] = 4.0
+    delta: Annotated[float, number(above=0, below=1), "what a season may cost, at most"] = 1e-6
+    revoked: Annotated[
+        frozenset[bytes],
+        Rule(lambda value: isinstance(value, frozenset), "a set of device keys"),
+        "device keys that are no neighbours any more, 32 bytes each",
+    ] = field(default_factory=frozenset)
 
     def of_offer(self, privacy: Privacy, round: int, account: Account) -> str | None:
         """Why not to train for ``round``, or None: the rules that can be told from the offer.

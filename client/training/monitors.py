@@ -14,33 +14,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.validation import check_fields, number
+from pocketquery.sdk.settings.common import Share
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number
 
 __all__ = ["Health", "MonitorLimits", "violation", "effective_rank", "measure", "std_ratio"]
 
 
 @dataclass(frozen=True)
-class MonitorLimits:
-    """When a run is ended.
+class MonitorLimits(Settings):
+    """When a run is ended."""
 
-    Attributes:
-        rank_kept: least effective rank, as a share of the shipped encoder's.
-        spread_kept: least ``std_ratio``, as a share of the shipped encoder's.
-        drift: largest mean of ``1 - cos`` to the shipped encoder's vectors.
-    """
-
-    rank_kept: float = 0.5
-    spread_kept: float = 0.5
-    drift: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self, rank_kept=number(0, 1), spread_kept=number(0, 1), drift=number(most=2, above=0)
-        )
+    rank_kept: Annotated[Share, "least effective rank, as a share of the shipped encoder's"] = 0.5
+    spread_kept: Annotated[Share, "least std_ratio, as a share of the shipped encoder's"] = 0.5
+    drift: Annotated[
+        float, number(most=2, above=0), "largest mean of 1 - cos to the shipped encoder's vectors"
+    ] = 0.2
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import onnx
 from pocketquery.export.adapter import adapter_tensors, fixed_tensors
 from pocketquery.export.bundle.bundle_files import publish
 from pocketquery.export.bundle.sentence_transformers_layout import write_onnx_files
-from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.parity import (
     Agreement,
     check_graph,
@@ -27,28 +27,19 @@ from pocketquery.export.parity import (
     row_cosines,
 )
 from pocketquery.export.quantization.held_out import TextSplit, split_texts, spread
-from pocketquery.export.quantization.quantization import (
-    QuantizationOptions,
-    quantizable_matmuls,
-    quantize,
-)
-from pocketquery.export.quantization.ranking_gate import (
-    GateData,
-    GateReport,
-    GateStep,
-    GateThresholds,
-    pass_gate,
-)
+from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
+from pocketquery.export.quantization.ranking_gate import GateData, GateReport, GateStep, pass_gate
 from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import (
+    ExportOptions,
+    QuantizationOptions,
+    TrainingOptions,
+)
 from pocketquery.export.string_graph.agreement import StringGraphReport, check_string_graph
 from pocketquery.export.string_graph.graph import build_string_graph, check_possible
 from pocketquery.export.training_step.parity import StepAgreement
-from pocketquery.export.training_step.training_step import (
-    TrainingOptions,
-    TrainingStep,
-    build_training_step,
-)
+from pocketquery.export.training_step.training_step import TrainingStep, build_training_step
 from pocketquery.sdk.bundle.manifest import (
     ENCODER_FILE,
     GOLDEN_FILE,
@@ -68,47 +59,10 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.tokenizer_file import TokenizerFile, tokenizer_file
 
-__all__ = ["ExportOptions", "ExportReport", "export_bundle"]
+__all__ = ["ExportReport", "export_bundle"]
 
 _QUERY = "query"
 _COMPARED = 2000  # queries whose ids the graph that takes text must give
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """Everything about an export that is not data.
-
-    Attributes:
-        graph: operator set and adapter.
-        quantization: the int8 recipe.
-        thresholds: of the ranking gate.
-        calibration_texts: how many of the calibration texts are run at most, evenly spaced; some
-            are held out (quantization/held_out.py).
-        parity_texts: how many of them are compared with torch.
-        training: the step of local training the bundle carries; None for none.
-        with_tokenizer: also write the graph that takes text, for apps without Python; it repeats
-            the encoder's weights.
-    """
-
-    graph: GraphOptions = field(default_factory=GraphOptions)
-    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
-    thresholds: GateThresholds = field(default_factory=GateThresholds)
-    calibration_texts: int = 512
-    parity_texts: int = 64
-    training: TrainingOptions | None = None
-    with_tokenizer: bool = False
-
-    def __post_init__(self) -> None:
-        if self.calibration_texts < 1 or self.parity_texts < 1:
-            raise InvalidInputError(
-                f"calibration_texts is {self.calibration_texts} and parity_texts "
-                f"{self.parity_texts}; expected at least 1 of each"
-            )
-        if self.training and self.training.part == "adapter" and self.graph.adapter_rank == 0:
-            raise InvalidInputError(
-                "the training step would train the adapter, and adapter_rank is 0; expected a rank "
-                "of 1 or more, or another part to train"
-            )
 
 
 @dataclass(frozen=True)
@@ -359,7 +313,7 @@ def _training_step(
     return build_training_step(
         student,
         adapter_tensors(model),
-        **dataclasses.asdict(training),
+        training,
         encoder_sha256=sha256_bytes(model.SerializeToString(deterministic=True)),
         fixed=fixed_tensors(model),
     )

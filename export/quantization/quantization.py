@@ -9,30 +9,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.quantization.fusing import fuse_products
+from pocketquery.export.settings import QuantizationOptions
 
-__all__ = ["QuantizationOptions", "quantizable_matmuls", "quantize"]
-
-
-@dataclass(frozen=True)
-class QuantizationOptions:
-    """How weights become integers.
-
-    Attributes:
-        per_channel: one scale per output channel instead of one per matrix.
-        seven_bit: 7-bit weights, safe on every processor.
-        smoothing_alpha: see smoothing.py beside this; None turns smoothing off.
-    """
-
-    per_channel: bool = True
-    seven_bit: bool = True
-    smoothing_alpha: float | None = 0.75
+__all__ = ["quantizable_matmuls", "quantize"]
 
 
 def quantizable_matmuls(model: onnx.ModelProto) -> list[str]:

@@ -20,16 +20,15 @@ import onnx
 
 from pocketquery.export.parity import row_cosines
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import GateThresholds
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.sdk.validation import check_fields, number
 from pocketquery.server.corpus import Judgements, Query
 from pocketquery.server.evaluation.metrics import score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly
 
 __all__ = [
     "GateData",
-    "GateThresholds",
     "GateStep",
     "GateReport",
     "compare_rankings",
@@ -40,26 +39,6 @@ Quantizer = Callable[[Sequence[str]], onnx.ModelProto]
 
 _DEPTH = 10
 _RANKING_QUERIES = 200  # enough to order MatMuls by harm; passing is judged on all queries
-
-
-@dataclass(frozen=True)
-class GateThresholds:
-    """What int8 must keep.
-
-    Attributes:
-        overlap: least mean share of the float student's ten best documents; of the better half
-            where there are fewer than twenty, for all of them are among the ten best of ten.
-        ndcg_loss: most that nDCG@10 may fall below the float student's, in absolute terms.
-        cosine: least cosine to the float student of any text held out of calibration. Healthy
-            encoders of two to six layers have .97 to .997.
-    """
-
-    overlap: float = 0.90
-    ndcg_loss: float = 0.01
-    cosine: float = 0.95
-
-    def __post_init__(self) -> None:
-        check_fields(self, overlap=number(0, 1), ndcg_loss=number(), cosine=number(-1, 1))
 
 
 @dataclass(frozen=True)

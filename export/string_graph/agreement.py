@@ -17,8 +17,9 @@ import numpy as np
 import onnx
 
 from pocketquery.export.parity import row_cosines
-from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds, compare_rankings
+from pocketquery.export.quantization.ranking_gate import GateData, compare_rankings
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import GateThresholds
 from pocketquery.export.string_graph.graph import StringGraph, extensions_version
 from pocketquery.sdk.bundle.golden import LEAST_COSINE
 from pocketquery.sdk.bundle.manifest import STRING_GRAPH_FILE

@@ -22,10 +22,7 @@ from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["PARTS", "StepTensors", "check_part", "dequantise", "divide", "quantise"]
-
-
-PARTS = ("adapter", "top", "all")
+__all__ = ["StepTensors", "dequantise", "divide", "quantise"]
 
 
 @dataclass(frozen=True)
@@ -125,16 +122,9 @@ def divide(
     )
 
 
-def check_part(part: str) -> None:
-    """Raises InvalidInputError: no such part."""
-    if part not in PARTS:
-        raise InvalidInputError(f'part is "{part}"; expected one of {", ".join(PARTS)}')
-
-
 def _chosen(
     part: str, own: Mapping[str, Floats], adapter: Mapping[str, Floats]
 ) -> dict[str, Floats]:
-    check_part(part)
     if part == "adapter":
         if not adapter:
             raise InvalidInputError(

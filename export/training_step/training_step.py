@@ -18,13 +18,14 @@ import onnx
 import torch
 
 from pocketquery.client.training.step_description import FORMAT, METADATA_KEY, VERSION
-from pocketquery.export.training_step.function import StepShape, check_objective, training_step
+from pocketquery.export.settings import TrainingOptions
+from pocketquery.export.training_step.function import StepShape, training_step
 from pocketquery.export.training_step.graph import trace_to_onnx
 from pocketquery.export.training_step.inputs import slots
 from pocketquery.export.training_step.model import EncoderShape
 from pocketquery.export.training_step.parity import StepAgreement, check_training_step
 from pocketquery.export.training_step.storage import FROZEN, store_frozen
-from pocketquery.export.training_step.tensors import StepTensors, check_part, divide
+from pocketquery.export.training_step.tensors import StepTensors, divide
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import (
@@ -39,30 +40,10 @@ from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = [
-    "TrainingOptions",
     "TrainingStep",
     "build_training_step",
     "write_training_step",
 ]
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """Which step a bundle carries.
-
-    Attributes:
-        objective: ``"index_byol"``, held to the device's own index, or ``"byol"``.
-        part: what is trained: ``"adapter"``, ``"top"`` (last layer and head) or ``"all"``.
-        views: of each query: 2, or 4 for byol's directional form.
-    """
-
-    objective: str = "index_byol"
-    part: str = "adapter"
-    views: int = 2
-
-    def __post_init__(self) -> None:
-        check_objective(self.objective, self.views)
-        check_part(self.part)
 
 
 @dataclass(frozen=True)
@@ -91,10 +72,8 @@ class TrainingStep:
 def build_training_step(
     student: SentenceEncoder,
     adapter: Mapping[str, npt.NDArray[Any]],
+    options: TrainingOptions = TrainingOptions(),
     *,
-    objective: str = "index_byol",
-    part: str = "adapter",
-    views: int = 2,
     encoder_sha256: str,
     fixed: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> TrainingStep:
@@ -103,27 +82,28 @@ def build_training_step(
     Args:
         student: the distilled encoder the bundle was exported from, float32, on the CPU.
         adapter: the bundle's adapter, float16 or float32, by name.
-        objective: ``"index_byol"`` or ``"byol"``.
-        part: what is trained: ``"adapter"``, ``"top"`` (last layer and head) or ``"all"``.
-        views: of each query, 2, or 4 for byol's directional form.
+        options: objective, trained part and views.
         encoder_sha256: of the ``encoder.onnx`` it belongs to, hexadecimal.
         fixed: the low-rank tensors that are constants of that graph
             (:func:`pocketquery.export.adapter.fixed_tensors`); they stay as they are.
 
     Raises:
-        InvalidInputError: no such objective, part or number of views, or an adapter of another
-            encoder.
+        InvalidInputError: an adapter of another encoder.
         UnknownModelError: an architecture that is not supported.
         ArtifactError: what was exported does not compute what torch computes.
         MissingExtraError: the packages of the extra "export" are not installed.
     """
     student = student.eval()
-    tensors = divide(student, adapter, objective, part, fixed)
+    tensors = divide(student, adapter, options.objective, options.part, fixed)
     shape = StepShape(
-        EncoderShape.of(student), objective, views, tuple(tensors.trained), tuple(tensors.target)
+        EncoderShape.of(student),
+        options.objective,
+        options.views,
+        tuple(tensors.trained),
+        tuple(tensors.target),
     )
     model = _graph(student, shape, tensors)
-    description = _describe(student, shape, tensors, part, encoder_sha256)
+    description = _describe(student, shape, tensors, options.part, encoder_sha256)
     onnx.helper.set_model_props(model, {METADATA_KEY: json.dumps(description)})
     data: bytes = model.SerializeToString(deterministic=True)
     agreement = check_training_step(data, student, shape, tensors)

@@ -207,6 +207,8 @@ def _help(one: _Named) -> str:
         notes.append(rule.range)
     if "default" not in words and default not in (None, dataclasses.MISSING, "", ()):
         notes.append(f"default: {default:g}" if isinstance(default, float) else _default(default))
+    if notes and "(default" in words:
+        return words.replace("(default", f"({notes[0]}; default")
     return f"{words} ({'; '.join(notes)})" if notes else words
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.folders import replace_folder
-from pocketquery.sdk.validation import SEED, check_fields
+from pocketquery.sdk.settings.common import Seed
+from pocketquery.sdk.settings.declaration import Settings
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.corpus.language_sampling import sampled_texts
 from pocketquery.server.corpus.sentencepiece_training import ASCII, run_trainer
@@ -26,33 +27,30 @@ _MODEL_FILE = "sentencepiece.bpe.model"  # the name by which XLM-R's tokenizer f
 
 
 @dataclass(frozen=True)
-class TokenizerConfig:
-    """Settings of :func:`train_tokenizer`.
+class TokenizerConfig(Settings):
+    """Settings of :func:`train_tokenizer`."""
 
-    Attributes:
-        kind: ``"unigram"`` (for several languages, or one without spaces) or ``"wordpiece"``.
-        vocabulary: ids, specials included; 0 for :func:`default_vocabulary`. A small corpus may
-            give fewer.
-        coverage: share of the text's characters that get a piece of their own.
-        byte_fallback: unigram: other characters are spelled by bytes instead of ``<unk>``.
-        lowercase: wordpiece: fold case and accents.
-        exponent: of the languages' shares, see ``language_quotas``.
-        most_texts: trained on; sentencepiece holds them in memory.
-        max_length: ids of a text at most, as the tokenizer states it.
-        seed: of the texts' order.
-    """
-
-    kind: str = "unigram"
-    vocabulary: int = 0
-    coverage: float = 0.9995
-    byte_fallback: bool = True
-    lowercase: bool = True
-    exponent: float = 0.3
-    most_texts: int = 1_000_000
-    max_length: int = 512
-    seed: int = 0
+    kind: Annotated[
+        str, '"unigram" (for several languages, or one without spaces) or "wordpiece"'
+    ] = "unigram"
+    vocabulary: Annotated[
+        int,
+        "ids, specials included; 0 for :func:`default_vocabulary`. A small corpus may give fewer",
+    ] = 0
+    coverage: Annotated[float, "share of the text's characters that get a piece of their own"] = (
+        0.9995
+    )
+    byte_fallback: Annotated[
+        bool, "unigram: other characters are spelled by bytes instead of <unk>"
+    ] = True
+    lowercase: Annotated[bool, "wordpiece: fold case and accents"] = True
+    exponent: Annotated[float, "of the languages' shares, see language_quotas"] = 0.3
+    most_texts: Annotated[int, "trained on; sentencepiece holds them in memory"] = 1_000_000
+    max_length: Annotated[int, "ids of a text at most, as the tokenizer states it"] = 512
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.kind not in KINDS:
             raise InvalidInputError(f'kind is "{self.kind}"; expected one of {", ".join(KINDS)}')
         if self.vocabulary < 0 or not 0 < self.coverage <= 1:
@@ -60,7 +58,6 @@ class TokenizerConfig:
                 f"vocabulary is {self.vocabulary} and coverage {self.coverage}; expected a "
                 "positive number, or 0 for the default, and a share above 0 up to 1"
             )
-        check_fields(self, seed=SEED)
 
 
 def default_vocabulary(languages: int) -> int:

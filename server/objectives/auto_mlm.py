@@ -12,13 +12,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.sdk.validation import check, check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import check, number, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -45,59 +46,56 @@ Stats = dict[str, torch.Tensor | float]
 
 
 @dataclass(frozen=True)
-class AutoMlmConfig:
-    """Settings of :class:`AutoMlm`; the defaults are the paper's where it names them.
+class AutoMlmConfig(Settings):
+    """Settings of :class:`AutoMlm`; the defaults are the paper's where it names them."""
 
-    Attributes:
-        margin: gamma of the hinge.
-        contrast_weight: weight of the hinge; 0 leaves the auto-encoding term alone.
-        weight: lambda, the weight of the auto-encoding term; 0 leaves the hinge alone.
-        vector: ``"own"``, or ``"none"`` for plain MLM in the place of the auto-encoding term.
-        combine: ``"add"`` the vector to the token states, or ``"add_ln"``: a layer norm follows.
-        auto_on: ``"both"`` sides of a pair are rebuilt, or ``"user"`` or ``"agent"`` alone. Texts
-            that stand alone always are.
-        reduction: ``"token_mean"``, or ``"sum_per_sentence"`` (the print's), which at 64 tokens
-            makes lambda about ten times as large.
-        bidirectional: the hinge also over columns, averaged.
-        pair_policy: ``"any"`` two turns of a session, or ``"adjacent"`` ones.
-        user_role: the role of the user in sessions; empty: found, see ``session_turns``. A store of
-            sessions knows "user" and "agent" alone.
-        batch_language: ``"mixed"``, or ``"mono"``: a batch is of one language.
-        mask_rate: share of the tokens that are predicted.
-        max_length: tokens of a text, specials included.
-        log_gain: log the bottleneck gain, for which the head is computed once more.
-    """
-
-    margin: float = 0.1
-    contrast_weight: float = 1.0
-    weight: float = 1.0
-    vector: str = "own"
-    combine: str = "add"
-    auto_on: str = "both"
-    reduction: str = "token_mean"
-    bidirectional: bool = False
-    pair_policy: str = "any"
-    user_role: str = ""
-    batch_language: str = "mixed"
-    mask_rate: float = 0.15
-    max_length: int = 64
-    log_gain: bool = True
+    margin: Annotated[float, number(1e-6), "gamma of the hinge"] = 0.1
+    contrast_weight: Annotated[
+        float, number(0), "weight of the hinge; 0 leaves the auto-encoding term alone"
+    ] = 1.0
+    weight: Annotated[
+        float, number(0), "lambda, the weight of the auto-encoding term; 0 leaves the hinge alone"
+    ] = 1.0
+    vector: Annotated[
+        Literal["own", "none"],
+        '"own", or "none" for plain MLM in the place of the auto-encoding term',
+    ] = "own"
+    combine: Annotated[
+        Literal["add", "add_ln"],
+        '"add" the vector to the token states, or "add_ln": a layer norm follows',
+    ] = "add"
+    auto_on: Annotated[
+        Literal["both", "user", "agent"],
+        '"both" sides of a pair are rebuilt, or "user" or "agent" alone. Texts that stand alone '
+        "always are",
+    ] = "both"
+    reduction: Annotated[
+        Literal["token_mean", "sum_per_sentence"],
+        '"token_mean", or "sum_per_sentence" (the print\'s), which at 64 tokens makes lambda '
+        "about ten times as large",
+    ] = "token_mean"
+    bidirectional: Annotated[bool, "the hinge also over columns, averaged"] = False
+    pair_policy: Annotated[
+        Literal["any", "adjacent"], '"any" two turns of a session, or "adjacent" ones'
+    ] = "any"
+    user_role: Annotated[
+        str,
+        "the role of the user in sessions; empty: found, see session_turns. A store of sessions "
+        'knows "user" and "agent" alone',
+    ] = ""
+    batch_language: Annotated[
+        Literal["mixed", "mono"], '"mixed", or "mono": a batch is of one language'
+    ] = "mixed"
+    mask_rate: Annotated[
+        float, number(above=0, below=1), "share of the tokens that are predicted"
+    ] = 0.15
+    max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 64
+    log_gain: Annotated[
+        bool, "log the bottleneck gain, for which the head is computed once more"
+    ] = True
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            margin=number(1e-6),
-            contrast_weight=number(0),
-            weight=number(0),
-            vector=one_of("own", "none"),
-            combine=one_of("add", "add_ln"),
-            auto_on=one_of("both", "user", "agent"),
-            reduction=one_of("token_mean", "sum_per_sentence"),
-            pair_policy=one_of("any", "adjacent"),
-            batch_language=one_of("mixed", "mono"),
-            mask_rate=number(above=0, below=1),
-            max_length=whole(4),
-        )
+        super().__post_init__()
         check("contrast_weight + weight", self.contrast_weight + self.weight, number(1e-9))
 
 

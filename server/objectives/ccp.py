@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -24,7 +25,7 @@ from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives.ccp_loss import ccp_accuracy, ccp_loss, ccp_masks
 from pocketquery.server.objectives.mlm import mlm_loss
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
-from pocketquery.server.objectives.shared.asymmetric_norm import NormMode, ProjectionHead
+from pocketquery.server.objectives.shared.asymmetric_norm import ProjectionHead
 from pocketquery.server.objectives.shared.losses import plain_text, unit
 from pocketquery.server.objectives.shared.masking import bert_mask
 from pocketquery.server.objectives.shared.memory_bank import (
@@ -41,90 +42,87 @@ _FOLLOWED = 8  # texts whose staleness is measured
 
 
 @dataclass(frozen=True)
-class CcpConfig:
-    """Settings of :class:`Ccp`; the defaults are the paper's where it names any.
+class CcpConfig(Settings):
+    """Settings of :class:`Ccp`; the defaults are the paper's where it names any."""
 
-    Attributes:
-        window_len: W: two sentences at a distance of at most W - 1 are neighbours; 2 means next to
-            each other. A radius w, the paper's other way to say it, is W = w + 1.
-        batch_language: ``mono``: the loop gives batches of one language; ``mixed``: any.
-        max_length: tokens of a sentence, specials included.
-        least_letters: sentences with fewer letters and digits are left out, as are repeated ones.
-        temperature: tau.
-        normalize: contrast cosines; else raw inner products.
-        denominator: ``2N``: all other vectors of the batch, and the bank; ``cross``: those of the
-            other side, and the bank.
-        exclude_other_positives: neighbours of an anchor are never its negatives. The printed
-            denominator keeps them.
-        same_doc_negatives: sentences of its document outside the window are negatives, as in the
-            paper; here they are not by default, for they are about the same matter.
-        bn_mode: asym, vanilla, vanilla_separate or none; see :class:`ProjectionHead`.
-        bn_momentum: of the running statistics.
-        bn_warmup: passes of the first batch that only fill the running statistics, before it
-            is trained on.
-        head_act: between the norm and the second layer of the head, relu or none.
-        dimension: of the contrasted vectors; 0 for the encoder's width.
-        pooling: of the token states: the encoder's own, cls or mean. The paper trains cls and
-            evaluates means; what ships here is the encoder with its pooling, so that is trained.
-        bank: negatives of earlier batches: one bank a ``language`` (the paper's), one ``shared`` by
-            all, or ``none``. With batches of 32 and rates of 1e-4 and more every bank we tried
-            ended in collapse, and none did not; the paper has batches of 2,048 and 3e-5.
-        bank_size: vectors a bank (the paper: 32,768). At learning rates around 3e-4 keep it below
-            16 times the batch: older vectors say little about today's encoder.
-        bank_warmup: batches after which the bank, which fills meanwhile, begins to count. There is
-            no momentum encoder: at first, vectors that all move alike shake off the bank's
-            negatives faster than they learn anything, and from random weights that ends in
-            collapse. The paper starts from a pretrained model and has none; 0 gives that.
-        bank_side: store the contexts as they were contrasted, in whichever mode of the batch norm,
-            as the paper does, or always by ``running`` statistics.
-        mlm_probability: share of the batches that are masked language modelling instead.
-        mask_rate: share of the tokens such a batch predicts.
-    """
-
-    window_len: int = 5
-    batch_language: str = "mono"
-    max_length: int = 64
-    least_letters: int = 3
-    temperature: float = 0.1
-    normalize: bool = True
-    denominator: str = "2N"
-    exclude_other_positives: bool = True
-    same_doc_negatives: bool = False
-    bn_mode: str = "asym"
-    bn_momentum: float = 0.1
-    bn_warmup: int = 20
-    head_act: str = "relu"
-    dimension: int = 0
-    pooling: str = "encoder"
-    bank: str = "none"
-    bank_size: int = 512
-    bank_warmup: int = 200
-    bank_side: str = "as_trained"
-    mlm_probability: float = 0.5
-    mask_rate: float = 0.15
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            window_len=whole(2),
-            batch_language=one_of("mono", "mixed"),
-            max_length=whole(4),
-            least_letters=whole(),
-            temperature=number(1e-4),
-            denominator=one_of("2N", "cross"),
-            bn_mode=one_of("asym", "vanilla", "vanilla_separate", "none"),
-            bn_momentum=number(above=0, below=1),
-            bn_warmup=whole(0),
-            head_act=one_of("relu", "none"),
-            dimension=whole(0),
-            pooling=one_of("encoder", "cls", "mean"),
-            bank=one_of("language", "shared", "none"),
-            bank_size=whole(),
-            bank_warmup=whole(0),
-            bank_side=one_of("as_trained", "running"),
-            mlm_probability=number(0, below=1),
-            mask_rate=number(above=0, below=1),
-        )
+    window_len: Annotated[
+        int,
+        whole(2),
+        "W: two sentences at a distance of at most W - 1 are neighbours; 2 means next to each "
+        "other. A radius w, the paper's other way to say it, is W = w + 1",
+    ] = 5
+    batch_language: Annotated[
+        Literal["mono", "mixed"], "mono: the loop gives batches of one language; mixed: any"
+    ] = "mono"
+    max_length: Annotated[int, whole(4), "tokens of a sentence, specials included"] = 64
+    least_letters: Annotated[
+        int, whole(), "sentences with fewer letters and digits are left out, as are repeated ones"
+    ] = 3
+    temperature: Annotated[float, number(1e-4), "tau"] = 0.1
+    normalize: Annotated[bool, "contrast cosines; else raw inner products"] = True
+    denominator: Annotated[
+        Literal["2N", "cross"],
+        "2N: all other vectors of the batch, and the bank; cross: those of the other side, and "
+        "the bank",
+    ] = "2N"
+    exclude_other_positives: Annotated[
+        bool, "neighbours of an anchor are never its negatives. The printed denominator keeps them"
+    ] = True
+    same_doc_negatives: Annotated[
+        bool,
+        "sentences of its document outside the window are negatives, as in the paper; here they "
+        "are not by default, for they are about the same matter",
+    ] = False
+    bn_mode: Annotated[
+        Literal["asym", "vanilla", "vanilla_separate", "none"],
+        "asym, vanilla, vanilla_separate or none; see :class:`ProjectionHead`",
+    ] = "asym"
+    bn_momentum: Annotated[float, number(above=0, below=1), "of the running statistics"] = 0.1
+    bn_warmup: Annotated[
+        int,
+        whole(0),
+        "passes of the first batch that only fill the running statistics, before it is trained on",
+    ] = 20
+    head_act: Annotated[
+        Literal["relu", "none"], "between the norm and the second layer of the head, relu or none"
+    ] = "relu"
+    dimension: Annotated[int, whole(0), "of the contrasted vectors; 0 for the encoder's width"] = 0
+    pooling: Annotated[
+        Literal["encoder", "cls", "mean"],
+        "of the token states: the encoder's own, cls or mean. The paper trains cls and "
+        "evaluates means; what ships here is the encoder with its pooling, so that is trained",
+    ] = "encoder"
+    bank: Annotated[
+        Literal["language", "shared", "none"],
+        "negatives of earlier batches: one bank a language (the paper's), one shared by all, or "
+        "none. With batches of 32 and rates of 1e-4 and more every bank we tried ended in "
+        "collapse, and none did not; the paper has batches of 2,048 and 3e-5",
+    ] = "none"
+    bank_size: Annotated[
+        int,
+        whole(),
+        "vectors a bank (the paper: 32,768). At learning rates around 3e-4 keep it below 16 "
+        "times the batch: older vectors say little about today's encoder",
+    ] = 512
+    bank_warmup: Annotated[
+        int,
+        whole(0),
+        "batches after which the bank, which fills meanwhile, begins to count. There is no "
+        "momentum encoder: at first, vectors that all move alike shake off the bank's negatives "
+        "faster than they learn anything, and from random weights that ends in collapse. The "
+        "paper starts from a pretrained model and has none; 0 gives that",
+    ] = 200
+    bank_side: Annotated[
+        Literal["as_trained", "running"],
+        "store the contexts as they were contrasted, in whichever mode of the batch norm, as "
+        "the paper does, or always by running statistics",
+    ] = "as_trained"
+    mlm_probability: Annotated[
+        float, number(0, below=1), "share of the batches that are masked language modelling instead"
+    ] = 0.5
+    mask_rate: Annotated[
+        float, number(above=0, below=1), "share of the tokens such a batch predicts"
+    ] = 0.15
 
 
 class Ccp(Objective[Neighbours]):
@@ -145,7 +143,7 @@ class Ccp(Objective[Neighbours]):
         self.tokenizer = encoder.tokenizer
         self.max_length = min(config.max_length, encoder.max_length)
         self.pooling = encoder.pooling if config.pooling == "encoder" else config.pooling
-        width, mode = encoder.hidden_size, cast(NormMode, config.bn_mode)
+        width, mode = encoder.hidden_size, config.bn_mode
         dimension = config.dimension or width
         self.head = ProjectionHead(width, dimension, mode, config.head_act, config.bn_momentum)
         self.mlm_head = MlmHead(encoder) if config.mlm_probability else None

@@ -15,13 +15,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize, with_head
@@ -45,48 +46,25 @@ __all__ = ["Contrastive", "ContrastiveConfig", "Run", "neighbour_softmax", "neig
 
 
 @dataclass(frozen=True)
-class ContrastiveConfig:
-    """Settings of :class:`Contrastive`.
+class ContrastiveConfig(Settings):
+    """Settings of :class:`Contrastive`."""
 
-    Attributes:
-        loss: ``"margin"``, ``"ams"``, ``"info_nce"`` or ``"quick_thought"``.
-        margin: gamma of the hinge.
-        ams_margin: what ``"ams"`` takes off the positives.
-        scale: of ``"ams"``.
-        temperature: of ``"info_nce"``.
-        symmetric: ``"margin"`` and ``"info_nce"`` also over columns; ``"ams"`` always is.
-        run: consecutive texts of a group, for ``"quick_thought"``.
-        distance: of the farthest neighbour there.
-        pair_policy: ``"any"`` two turns of a session, or ``"adjacent"`` ones.
-        user_role: the role of the user in sessions; empty: found.
-        max_length: tokens of a text, specials included.
-    """
-
-    loss: str = "margin"
-    margin: float = 0.1
-    ams_margin: float = 0.3
-    scale: float = 20.0
-    temperature: float = 0.05
-    symmetric: bool = False
-    run: int = 4
-    distance: int = 1
-    pair_policy: str = "any"
-    user_role: str = ""
-    max_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            loss=one_of("margin", "ams", "info_nce", "quick_thought"),
-            margin=number(1e-6),
-            ams_margin=number(0),
-            scale=number(1e-6),
-            temperature=number(1e-6),
-            run=whole(2),
-            distance=whole(),
-            pair_policy=one_of("any", "adjacent"),
-            max_length=whole(4),
-        )
+    loss: Annotated[
+        Literal["margin", "ams", "info_nce", "quick_thought"],
+        '"margin", "ams", "info_nce" or "quick_thought"',
+    ] = "margin"
+    margin: Annotated[float, number(1e-6), "gamma of the hinge"] = 0.1
+    ams_margin: Annotated[float, number(0), 'what "ams" takes off the positives'] = 0.3
+    scale: Annotated[float, number(1e-6), 'of "ams"'] = 20.0
+    temperature: Annotated[float, number(1e-6), 'of "info_nce"'] = 0.05
+    symmetric: Annotated[bool, '"margin" and "info_nce" also over columns; "ams" always is'] = False
+    run: Annotated[int, whole(2), 'consecutive texts of a group, for "quick_thought"'] = 4
+    distance: Annotated[int, whole(), "of the farthest neighbour there"] = 1
+    pair_policy: Annotated[
+        Literal["any", "adjacent"], '"any" two turns of a session, or "adjacent" ones'
+    ] = "any"
+    user_role: Annotated[str, "the role of the user in sessions; empty: found"] = ""
+    max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 64
 
 
 class Run(NamedTuple):

@@ -12,13 +12,15 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.common import Share
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -52,61 +54,53 @@ _COMMON = 100  # tokens that count as common: the most frequent by document freq
 
 
 @dataclass(frozen=True)
-class CpdaeConfig:
-    """Settings of :class:`Cpdae`.
+class CpdaeConfig(Settings):
+    """Settings of :class:`Cpdae`."""
 
-    Attributes:
-        variant: ``"cpdae"``; ``"cpdae_wo_cl"`` without the contrast; ``"cpdae_idf_rec"`` without it
-            and with the tokens of the reconstruction weighted by their IDF; ``"cpdae_r"`` with the
-            contrast (InfoNCE over cosines) between the vectors instead of the word distributions.
-        contrast_weight: lambda, the contrast's weight.
-        ramp: share of the steps over which lambda rises from 0; 0 is at once, as in the paper.
-        js_tau: temperature of the contrast of distributions; the paper has none.
-        r_tau: temperature of ``cpdae_r``.
-        top_vocab: contrast over this many likeliest tokens of each text, and the rest as one; 0 is
-            all. The bias this costs is in the stats.
-        rec_reduction: over the tokens of a text, see :func:`reconstruction_loss`. ``"sum"`` is the
-            paper's formula. Beside it and ``"per_positive"`` the contrast is a thousandth of the
-            gradient and cannot be felt; ``"mean"`` lets it (.57 of the reconstruction's).
-        rec_target: the tokens to predict are those of the ``"original"`` text or the ``"visible"``
-            ones of the masked text; the paper leaves it open.
-        tied: the decoder's last layer is the encoder's table, see :class:`BagDecoder`.
-        frequency_prior: start the decoder's bias at the log-odds of each token's document
-            frequency. Without it the first epoch goes into pushing absent words down.
-        statistics_texts: texts that :meth:`Cpdae.prepare` looks at.
-        mask_rate: share of the tokens that MLM predicts.
-        max_length: tokens of a text, specials included.
-    """
-
-    variant: str = "cpdae"
-    contrast_weight: float = 0.1
-    ramp: float = 0.0
-    js_tau: float = 1.0
-    r_tau: float = 0.1
-    top_vocab: int = 0
-    rec_reduction: str = "per_positive"
-    rec_target: str = "original"
-    tied: bool = True
-    frequency_prior: bool = True
-    statistics_texts: int = 20_000
-    mask_rate: float = 0.15
-    max_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            variant=one_of("cpdae", "cpdae_wo_cl", "cpdae_idf_rec", "cpdae_r"),
-            contrast_weight=number(0),
-            ramp=number(0, 1),
-            js_tau=number(above=0),
-            r_tau=number(above=0),
-            top_vocab=whole(0),
-            rec_reduction=one_of("per_positive", "sum", "mean"),
-            rec_target=one_of("original", "visible"),
-            statistics_texts=whole(),
-            mask_rate=number(above=0, below=1),
-            max_length=whole(4),
-        )
+    variant: Annotated[
+        Literal["cpdae", "cpdae_wo_cl", "cpdae_idf_rec", "cpdae_r"],
+        '"cpdae"; "cpdae_wo_cl" without the contrast; "cpdae_idf_rec" without it and with the '
+        'tokens of the reconstruction weighted by their IDF; "cpdae_r" with the contrast '
+        "(InfoNCE over cosines) between the vectors instead of the word distributions",
+    ] = "cpdae"
+    contrast_weight: Annotated[float, number(0), "lambda, the contrast's weight"] = 0.1
+    ramp: Annotated[
+        Share, "share of the steps over which lambda rises from 0; 0 is at once, as in the paper"
+    ] = 0.0
+    js_tau: Annotated[
+        float, number(above=0), "temperature of the contrast of distributions; the paper has none"
+    ] = 1.0
+    r_tau: Annotated[float, number(above=0), "temperature of cpdae_r"] = 0.1
+    top_vocab: Annotated[
+        int,
+        whole(0),
+        "contrast over this many likeliest tokens of each text, and the rest as one; 0 is all. "
+        "The bias this costs is in the stats",
+    ] = 0
+    rec_reduction: Annotated[
+        Literal["per_positive", "sum", "mean"],
+        'over the tokens of a text, see :func:`reconstruction_loss`. "sum" is the paper\'s '
+        'formula. Beside it and "per_positive" the contrast is a thousandth of the gradient and '
+        'cannot be felt; "mean" lets it (.57 of the reconstruction\'s)',
+    ] = "per_positive"
+    rec_target: Annotated[
+        Literal["original", "visible"],
+        'the tokens to predict are those of the "original" text or the "visible" ones of the '
+        "masked text; the paper leaves it open",
+    ] = "original"
+    tied: Annotated[
+        bool, "the decoder's last layer is the encoder's table, see :class:`BagDecoder`"
+    ] = True
+    frequency_prior: Annotated[
+        bool,
+        "start the decoder's bias at the log-odds of each token's document frequency. Without "
+        "it the first epoch goes into pushing absent words down",
+    ] = True
+    statistics_texts: Annotated[int, whole(), "texts that :meth:`Cpdae.prepare` looks at"] = 20_000
+    mask_rate: Annotated[
+        float, number(above=0, below=1), "share of the tokens that MLM predicts"
+    ] = 0.15
+    max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 64
 
 
 @dataclass(frozen=True)

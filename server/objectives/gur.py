@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
+from pocketquery.sdk.settings.common import Share
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import Rule, number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_document
 from pocketquery.server.modeling import SentenceEncoder
@@ -63,64 +65,56 @@ _TRIES = 8  # pairs of a document, until one shares enough
 
 
 @dataclass(frozen=True)
-class GurConfig:
-    """Settings of :class:`Gur`; the defaults are the paper's, its depth and lengths apart.
+class GurConfig(Settings):
+    """Settings of :class:`Gur`; the defaults are the paper's, its depth and lengths apart."""
 
-    Attributes:
-        variant: ``"full"``, or what is left out: ``"no_lm"`` (contrast alone), ``"no_cl"``
-            (infilling alone); ``"no_lcs"``: from documents, any sentence is paired, whatever the
-            two texts share (pairs are taken as they are: mine those without LCS too). The paper
-            calls them "GUR-LM", "GUR-CL" and "GUR-LCS".
-        alpha: weight of the contrast beside the language model's loss.
-        temperature: of the contrast.
-        vector_size: numbers of the exported vector.
-        pooling: ``"encoder"`` (the one it has), ``"cls"`` (the paper's), ``"eos"`` (as the released
-            code) or ``"mean"``; it ships. From masked language modelling or random weights,
-            ``"cls"`` stays at the loss of equal vectors for some hundred steps first.
-        cl_input: the contrast compares ``"masked"`` or ``"clean"`` texts (a second forward pass).
-        mask_rate: share of the tokens that is hidden.
-        rate_jitter: draw that share from 10 to 29 % anew for every text, as the released code.
-        span_lengths: ``"hump"`` or ``"geometric"``.
-        title_share: share of the titled documents drawn for the extra task, to write the title of
-            the content (language model only); the paper runs it as a task of its own.
-        decoder_layers: the decoder's depth (the paper's is the encoder's own, 8).
-        dropout: of the decoder.
-        max_gap: from documents without a title, sentences at most so far apart are paired.
-        max_length: tokens of a text, specials included.
-    """
-
-    variant: str = "full"
-    alpha: float = 1.0
-    temperature: float = 0.1
-    vector_size: int = 128
-    pooling: str = "encoder"
-    cl_input: str = "masked"
-    mask_rate: float = 0.15
-    rate_jitter: bool = False
-    span_lengths: str = "hump"
-    title_share: float = 0.0
-    decoder_layers: int = 2
-    dropout: float = 0.1
-    max_gap: int = 100
-    max_length: int = 64
+    variant: Annotated[
+        Literal["full", "no_lm", "no_cl", "no_lcs"],
+        '"full", or what is left out: "no_lm" (contrast alone), "no_cl" (infilling alone); '
+        '"no_lcs": from documents, any sentence is paired, whatever the two texts share (pairs '
+        'are taken as they are: mine those without LCS too). The paper calls them "GUR-LM", '
+        '"GUR-CL" and "GUR-LCS"',
+    ] = "full"
+    alpha: Annotated[
+        float,
+        Rule(number(above=0).holds, 'a number above 0 (no contrast: variant "no_cl")'),
+        "weight of the contrast beside the language model's loss",
+    ] = 1.0
+    temperature: Annotated[float, number(above=0), "of the contrast"] = 0.1
+    vector_size: Annotated[int, whole(), "numbers of the exported vector"] = 128
+    pooling: Annotated[
+        Literal["encoder", "cls", "mean", "eos"],
+        '"encoder" (the one it has), "cls" (the paper\'s), "eos" (as the released code) or '
+        '"mean"; it ships. From masked language modelling or random weights, "cls" stays at the '
+        "loss of equal vectors for some hundred steps first",
+    ] = "encoder"
+    cl_input: Annotated[
+        Literal["masked", "clean"],
+        'the contrast compares "masked" or "clean" texts (a second forward pass)',
+    ] = "masked"
+    mask_rate: Annotated[float, number(above=0, below=1), "share of the tokens that is hidden"] = (
+        0.15
+    )
+    rate_jitter: Annotated[
+        bool, "draw that share from 10 to 29 % anew for every text, as the released code"
+    ] = False
+    span_lengths: Annotated[str, one_of(*LENGTHS), '"hump" or "geometric"'] = "hump"
+    title_share: Annotated[
+        Share,
+        "share of the titled documents drawn for the extra task, to write the title of the "
+        "content (language model only); the paper runs it as a task of its own",
+    ] = 0.0
+    decoder_layers: Annotated[
+        int, whole(), "the decoder's depth (the paper's is the encoder's own, 8)"
+    ] = 2
+    dropout: Annotated[Share, "of the decoder"] = 0.1
+    max_gap: Annotated[
+        int, whole(), "from documents without a title, sentences at most so far apart are paired"
+    ] = 100
+    max_length: Annotated[int, whole(8), "tokens of a text, specials included"] = 64
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            variant=one_of("full", "no_lm", "no_cl", "no_lcs"),
-            alpha=Rule(number(above=0).holds, 'a number above 0 (no contrast: variant "no_cl")'),
-            temperature=number(above=0),
-            vector_size=whole(),
-            pooling=one_of("encoder", "cls", "mean", "eos"),
-            cl_input=one_of("masked", "clean"),
-            mask_rate=number(above=0, below=1),
-            span_lengths=one_of(*LENGTHS),
-            title_share=number(0, 1),
-            decoder_layers=whole(),
-            dropout=number(0, 1),
-            max_gap=whole(),
-            max_length=whole(8),
-        )
+        super().__post_init__()
         if self.variant == "no_lm" and self.title_share:
             raise InvalidInputError(
                 f"title_share is {self.title_share}, but writing titles needs the language model, "

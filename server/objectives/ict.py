@@ -8,11 +8,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.common import Share
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
@@ -29,36 +31,22 @@ __all__ = ["Cloze", "Ict", "IctConfig"]
 
 
 @dataclass(frozen=True)
-class IctConfig:
-    """Settings of :class:`Ict`.
+class IctConfig(Settings):
+    """Settings of :class:`Ict`."""
 
-    Attributes:
-        keep_prob: how often the sentence stays in its block; 0.1 makes words count as well.
-        similarity: ``"dot"`` (the paper's) or ``"cosine"``.
-        temperature: divides the similarities; cosines want some 0.05.
-        symmetric: average with the blocks finding their sentences.
-        with_title: a document's title stays at the head of its block; it is never the query.
-        query_length: tokens of a sentence, specials included.
-        max_length: tokens of a block.
-    """
-
-    keep_prob: float = 0.1
-    similarity: str = "dot"
-    temperature: float = 1.0
-    symmetric: bool = False
-    with_title: bool = True
-    query_length: int = 64
-    max_length: int = 128
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            keep_prob=number(0, 1),
-            similarity=one_of("dot", "cosine"),
-            temperature=number(1e-3),
-            query_length=whole(4),
-            max_length=whole(4),
-        )
+    keep_prob: Annotated[
+        Share, "how often the sentence stays in its block; 0.1 makes words count as well"
+    ] = 0.1
+    similarity: Annotated[Literal["dot", "cosine"], '"dot" (the paper\'s) or "cosine"'] = "dot"
+    temperature: Annotated[
+        float, number(1e-3), "divides the similarities; cosines want some 0.05"
+    ] = 1.0
+    symmetric: Annotated[bool, "average with the blocks finding their sentences"] = False
+    with_title: Annotated[
+        bool, "a document's title stays at the head of its block; it is never the query"
+    ] = True
+    query_length: Annotated[int, whole(4), "tokens of a sentence, specials included"] = 64
+    max_length: Annotated[int, whole(4), "tokens of a block"] = 128
 
 
 class Cloze(NamedTuple):

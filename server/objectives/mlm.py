@@ -9,12 +9,13 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -34,19 +35,13 @@ CrossEntropy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.
 
 
 @dataclass(frozen=True)
-class MlmConfig:
-    """Settings of :class:`Mlm`.
+class MlmConfig(Settings):
+    """Settings of :class:`Mlm`."""
 
-    Attributes:
-        mask_rate: share of the tokens that are predicted.
-        max_length: tokens of a passage, specials included.
-    """
-
-    mask_rate: float = 0.15
-    max_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_fields(self, mask_rate=number(above=0, below=1), max_length=whole(4))
+    mask_rate: Annotated[
+        float, number(above=0, below=1), "share of the tokens that are predicted"
+    ] = 0.15
+    max_length: Annotated[int, whole(4), "tokens of a passage, specials included"] = 64
 
 
 def masked_positions(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

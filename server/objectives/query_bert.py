@@ -11,7 +11,7 @@ import copy
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,9 @@ from pocketquery.client.views.augmenter_choice import Maker
 from pocketquery.client.views.tally import Tally, alarming
 from pocketquery.client.views.views import View
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.common import Share
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, one_of, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.precision import at_least_float32
@@ -53,97 +55,94 @@ Views = tuple[View, ...]
 
 
 @dataclass(frozen=True)
-class QueryBertConfig:
+class QueryBertConfig(Settings):
     """Settings of :class:`QueryBert`.
 
     The defaults are the report's best row. ``stop_gradient``, ``predictor`` and the norms are
     there to be switched off: then the loss is as low, and the vectors are worth nothing.
-
-    Attributes:
-        framework: where targets come from: ``bsl`` a copy that follows by EMA; ``bsl_noema`` a
-            copy that ``target_update`` says when to renew; ``simsiam`` the network itself.
-        target_update: of ``bsl_noema``: ``hard`` (copied every ``target_every`` steps) or
-            ``frozen`` (never). The report does not say which it used.
-        target_every: steps between hard copies; an epoch's steps are the usual choice.
-        momentum: of ``bsl``; so that 1 / (1 - momentum) is 2 to 5 % of the run: 0.99 for two to
-            five thousand steps, 0.999 above twenty thousand. The report does not state its own.
-        momentum_schedule: ``cosine`` (rises to 1) or ``constant``.
-        target_dropout: whether the target has dropout, which acts as a light augmentation.
-        views: which views of a query are drawn (of a pair, always its two texts):
-            ``all_directional``, ``all_regular``, ``light`` or ``clean_noisy``; see
-            :class:`pocketquery.server.objectives.query_views.QueryViews`.
-        reverse_weight: share of the reverse direction, light predicts heavy, beside heavy predicts
-            light; costs two more target passes. ``all_directional`` only.
-        light: augmenters of light views: names with commas, or a JSON list with parameters.
-        heavy: augmenters of heavy views.
-        heavy_source: whether a heavy view is made of its ``light`` one or of the ``original``.
-        slots: ``drawn``: each view draws one of its kind's augmenters; ``fixed``: the two of a kind
-            have one each, in the order given, as the report's have.
-        projector: ``attention``, ``mlp`` or ``none``.
-        projector_input: attention over feature ``groups`` of the pooled vector, or over ``tokens``.
-        projection: width of the projections; 0 is the encoder's.
-        groups: feature groups; must divide the encoder's width.
-        attention_layers: of the attention projector.
-        attention_heads: of each of its layers.
-        projector_norm: ``batch``, ``running``, ``layer`` or ``none``; see
-            :class:`pocketquery.server.objectives.shared.projectors.FeatureNorm`.
-        predictor: whether there is one.
-        predictor_norm: as ``projector_norm``.
-        predictor_lr_mult: the predictor's learning rate as a multiple of the encoder's.
-        predictor_fixed_lr: whether it stays at its peak, which helps in short runs.
-        stop_gradient: whether targets are constants; without it only ``simsiam`` makes sense.
-        max_length: tokens of a query, specials included.
     """
 
-    framework: str = "bsl"
-    target_update: str = "hard"
-    target_every: int = 500
-    momentum: float = 0.99
-    momentum_schedule: str = "cosine"
-    target_dropout: bool = True
-    views: str = "all_directional"
-    reverse_weight: float = 0.0
-    light: str = "dropout_view,noise_case"
-    heavy: str = "shuffle,typo"
-    heavy_source: str = "light"
-    slots: str = "drawn"
-    projector: str = "attention"
-    projector_input: str = "groups"
-    projection: int = 0
-    groups: int = 8
-    attention_layers: int = 4
-    attention_heads: int = 1
-    projector_norm: str = "batch"
-    predictor: bool = True
-    predictor_norm: str = "batch"
-    predictor_lr_mult: float = 1.0
-    predictor_fixed_lr: bool = False
-    stop_gradient: bool = True
-    max_length: int = 32
+    framework: Annotated[
+        Literal["bsl", "bsl_noema", "simsiam"],
+        "where targets come from: bsl a copy that follows by EMA; bsl_noema a copy that "
+        "target_update says when to renew; simsiam the network itself",
+    ] = "bsl"
+    target_update: Annotated[
+        Literal["hard", "frozen"],
+        "of bsl_noema: hard (copied every target_every steps) or frozen (never). The report "
+        "does not say which it used",
+    ] = "hard"
+    target_every: Annotated[
+        int, whole(), "steps between hard copies; an epoch's steps are the usual choice"
+    ] = 500
+    momentum: Annotated[
+        Share,
+        "of bsl; so that 1 / (1 - momentum) is 2 to 5 % of the run: 0.99 for two to five "
+        "thousand steps, 0.999 above twenty thousand. The report does not state its own",
+    ] = 0.99
+    momentum_schedule: Annotated[str, one_of(*SCHEDULES), "cosine (rises to 1) or constant"] = (
+        "cosine"
+    )
+    target_dropout: Annotated[
+        bool, "whether the target has dropout, which acts as a light augmentation"
+    ] = True
+    views: Annotated[
+        str,
+        one_of(*SCHEMES),
+        "which views of a query are drawn (of a pair, always its two texts): all_directional, "
+        "all_regular, light or clean_noisy; see "
+        ":class:`pocketquery.server.objectives.query_views.QueryViews`",
+    ] = "all_directional"
+    reverse_weight: Annotated[
+        Share,
+        "share of the reverse direction, light predicts heavy, beside heavy predicts light; "
+        "costs two more target passes. all_directional only",
+    ] = 0.0
+    light: Annotated[
+        str, "augmenters of light views: names with commas, or a JSON list with parameters"
+    ] = "dropout_view,noise_case"
+    heavy: Annotated[str, "augmenters of heavy views"] = "shuffle,typo"
+    heavy_source: Annotated[
+        Literal["light", "original"],
+        "whether a heavy view is made of its light one or of the original",
+    ] = "light"
+    slots: Annotated[
+        Literal["drawn", "fixed"],
+        "drawn: each view draws one of its kind's augmenters; fixed: the two of a kind have one "
+        "each, in the order given, as the report's have",
+    ] = "drawn"
+    projector: Annotated[Literal["attention", "mlp", "none"], "attention, mlp or none"] = (
+        "attention"
+    )
+    projector_input: Annotated[
+        Literal["groups", "tokens"],
+        "attention over feature groups of the pooled vector, or over tokens",
+    ] = "groups"
+    projection: Annotated[int, whole(0), "width of the projections; 0 is the encoder's"] = 0
+    groups: Annotated[int, whole(), "feature groups; must divide the encoder's width"] = 8
+    attention_layers: Annotated[int, whole(), "of the attention projector"] = 4
+    attention_heads: Annotated[int, whole(), "of each of its layers"] = 1
+    projector_norm: Annotated[
+        str,
+        one_of(*NORMS),
+        "batch, running, layer or none; see "
+        ":class:`pocketquery.server.objectives.shared.projectors.FeatureNorm`",
+    ] = "batch"
+    predictor: Annotated[bool, "whether there is one"] = True
+    predictor_norm: Annotated[str, one_of(*NORMS), "as projector_norm"] = "batch"
+    predictor_lr_mult: Annotated[
+        float, number(above=0), "the predictor's learning rate as a multiple of the encoder's"
+    ] = 1.0
+    predictor_fixed_lr: Annotated[
+        bool, "whether it stays at its peak, which helps in short runs"
+    ] = False
+    stop_gradient: Annotated[
+        bool, "whether targets are constants; without it only simsiam makes sense"
+    ] = True
+    max_length: Annotated[int, whole(4), "tokens of a query, specials included"] = 32
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            framework=one_of("bsl", "bsl_noema", "simsiam"),
-            target_update=one_of("hard", "frozen"),
-            target_every=whole(),
-            momentum=number(0, 1),
-            momentum_schedule=one_of(*SCHEDULES),
-            views=one_of(*SCHEMES),
-            reverse_weight=number(0, 1),
-            heavy_source=one_of("light", "original"),
-            slots=one_of("drawn", "fixed"),
-            projector=one_of("attention", "mlp", "none"),
-            projector_input=one_of("groups", "tokens"),
-            projection=whole(0),
-            groups=whole(),
-            attention_layers=whole(),
-            attention_heads=whole(),
-            projector_norm=one_of(*NORMS),
-            predictor_norm=one_of(*NORMS),
-            predictor_lr_mult=number(above=0),
-            max_length=whole(4),
-        )
+        super().__post_init__()
         if self.reverse_weight and self.views != "all_directional":
             raise InvalidInputError(
                 f'reverse_weight is {self.reverse_weight} and views "{self.views}"; expected '
@@ -180,7 +179,7 @@ class QueryBert(Objective[Views]):
             config.views,
             augmenters_of(config.light, plugins),
             augmenters_of(config.heavy, plugins),
-            cast(Literal["light", "original"], config.heavy_source),
+            config.heavy_source,
             config.slots,
         )
         width = config.projection or encoder.hidden_size

@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
@@ -24,28 +25,16 @@ __all__ = ["SimCse", "SimCseConfig"]
 
 
 @dataclass(frozen=True)
-class SimCseConfig:
-    """Settings of :class:`SimCse`; the defaults are the authors'.
+class SimCseConfig(Settings):
+    """Settings of :class:`SimCse`; the defaults are the authors'."""
 
-    Attributes:
-        temperature: tau.
-        head: linear and tanh in training, left out of what ships.
-        unit: ``"text"`` for one text of a group, ``"passage"`` for consecutive ones together.
-        max_length: tokens of a text, specials included.
-    """
-
-    temperature: float = 0.05
-    head: bool = True
-    unit: str = "text"
-    max_length: int = 32
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            temperature=number(1e-3),
-            unit=one_of("text", "passage"),
-            max_length=whole(4),
-        )
+    temperature: Annotated[float, number(1e-3), "tau"] = 0.05
+    head: Annotated[bool, "linear and tanh in training, left out of what ships"] = True
+    unit: Annotated[
+        Literal["text", "passage"],
+        '"text" for one text of a group, "passage" for consecutive ones together',
+    ] = "text"
+    max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 32
 
 
 class SimCse(Objective[str]):

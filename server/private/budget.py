@@ -15,10 +15,11 @@ import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.private.accounting import (
     Adversary,
     epsilon_of_zcdp,
@@ -51,50 +52,37 @@ TABLE = (
 
 
 @dataclass(frozen=True)
-class Charge:
-    """One row of the ledger: what one round cost.
+class Charge(Settings):
+    """One row of the ledger: what one round cost."""
 
-    Attributes:
-        round: its number.
-        season: the name of its season.
-        noise_multiplier: z.
-        participations: of a device in the season, at most.
-        season_rounds: of the season.
-        rho: of the round's sum (zCDP), against an honest-but-curious server.
-        counted_on: how many devices' noise a device lets a server count on, at most, whatever that
-            says of its group: each adds at least its share of so many.
-        least_honest: how many honest devices there are at least in a sum that a deviating server
-            can learn.
-        state: what became of the round; all cost alike.
-    """
-
-    round: int
-    season: str
-    noise_multiplier: float
-    participations: int
-    season_rounds: int
-    rho: float
-    counted_on: int
-    least_honest: int
-    state: ChargeState = "charged"
+    round: Annotated[int, whole(0), "its number"]
+    season: Annotated[str, "the name of its season"]
+    noise_multiplier: Annotated[float, number(above=0), "z"]
+    participations: Annotated[int, whole(), "of a device in the season, at most"]
+    season_rounds: Annotated[int, whole(), "of the season"]
+    rho: Annotated[
+        float, number(above=0), "of the round's sum (zCDP), against an honest-but-curious server"
+    ]
+    counted_on: Annotated[
+        int,
+        whole(),
+        "how many devices' noise a device lets a server count on, at most, whatever that says "
+        "of its group: each adds at least its share of so many",
+    ]
+    least_honest: Annotated[
+        int,
+        whole(),
+        "how many honest devices there are at least in a sum that a deviating server can learn",
+    ]
+    state: Annotated[ChargeState, "what became of the round; all cost alike"] = "charged"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         """Refuse what would count as less than it cost.
 
         Raises:
             InvalidInputError: a value out of its range.
         """
-        check_fields(
-            self,
-            round=whole(0),
-            noise_multiplier=number(above=0),
-            participations=whole(),
-            season_rounds=whole(),
-            rho=number(above=0),
-            counted_on=whole(),
-            least_honest=whole(),
-            state=one_of(*get_args(ChargeState)),
-        )
 
     def cost(self, adversary: Adversary) -> float:
         """Rho of the round against ``adversary``."""

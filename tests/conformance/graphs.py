@@ -19,10 +19,11 @@ import numpy as np
 import onnx
 from torch import nn
 
-from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import GraphOptions
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
 

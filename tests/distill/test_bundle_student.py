@@ -22,10 +22,10 @@ from pocketquery.distill import (
 )
 from pocketquery.distill.pruning.product_codes import product_codes
 from pocketquery.distill.student import StudentShape, build_student, student_shape
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization import quantization
-from pocketquery.export.quantization.quantization import QuantizationOptions
+from pocketquery.export.settings import ExportOptions, GraphOptions, QuantizationOptions
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE

@@ -56,9 +56,9 @@ def small_demo() -> SmallDemo:
 
 def _make(made: SmallDemo) -> None:
     from pocketquery.distill import StudentConfig, TrainingConfig, distill
-    from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+    from pocketquery.export.bundle.bundling import export_bundle
     from pocketquery.export.demo_corpus import read_demo_corpus
-    from pocketquery.export.training_step.training_step import TrainingOptions
+    from pocketquery.export.settings import ExportOptions, TrainingOptions
     from pocketquery.sdk.index.documents import content
     from pocketquery.sdk.indexing.building import build_index
     from pocketquery.server.modeling import SentenceEncoder

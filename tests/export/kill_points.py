@@ -19,7 +19,8 @@ import onnx
 
 from pocketquery import sdk
 from pocketquery.export.bundle.bundle_files import publish
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.settings import ExportOptions
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.server.modeling.tokenizer_file import tokenizer_file
 from tests.kills import killed, lines_of, spread

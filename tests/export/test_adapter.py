@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from pocketquery.export.adapter import adapter_tensors, fixed_tensors
-from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import GraphOptions
 from pocketquery.sdk.arrays import FloatTensors
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle

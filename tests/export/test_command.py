@@ -170,9 +170,6 @@ def test_a_teacher_known_by_its_folder_alone_is_asked_for(
     ("extra", "message"),
     [
         (["--qrels", "qrels.tsv"], "--qrels is given without --corpus"),
-        (["--training-views", "4"], "--training-views is given without --training-step"),
-        (["--adapter-rank", "-2"], "adapter_rank is -2"),
-        (["--corpus", "corpus.jsonl", "--gate-queries", "0"], "--gate-queries is 0"),
         (["--training-step", "index_byol", "--training-views", "4"], "views is 4; index_byol"),
         (["--adapter-rank", "0", "--training-step"], "would train the adapter, and adapter_rank"),
         (["--corpus", "corpus.jsonl"], "does not name its teacher"),

@@ -5,9 +5,10 @@ import onnx
 import pytest
 from torch import nn
 
-from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.parity import check_graph
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import GraphOptions
 from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from pocketquery.distill.pruning.product_codes import expand_codes, product_codes
 from pocketquery.distill.pruning.product_quantization import expand_vocabulary, quantise_vocabulary
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-from pocketquery.export.onnx_graph import GraphOptions, build_graph
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.parity import check_graph
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import ExportOptions, GraphOptions, TrainingOptions
 from pocketquery.export.training_step.model import WORDS
-from pocketquery.export.training_step.training_step import TrainingOptions
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
 from pocketquery.sdk.errors import InvalidInputError

@@ -15,13 +15,13 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import nn
 
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-from pocketquery.export.onnx_graph import GraphOptions
-from pocketquery.export.training_step.training_step import TrainingOptions
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.settings import ExportOptions, GraphOptions, TrainingOptions
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 
@@ -44,8 +44,8 @@ def tiny_student() -> SentenceEncoder:
 def tiny_training_bundle(
     folder: Path | str,
     *,
-    objective: str = "index_byol",
-    part: str = "adapter",
+    objective: Literal["index_byol", "byol"] = "index_byol",
+    part: Literal["adapter", "top", "all"] = "adapter",
     views: int = 2,
     graph: GraphOptions = RANK_2,
 ) -> Path:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,7 +22,8 @@ from pocketquery.distill.losses import cosine_loss
 from pocketquery.sdk.arrays import Integers
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.progress import progress
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, one_of, whole
 from pocketquery.server.training.checkpoints import load_checkpoint, save_checkpoint
 from pocketquery.server.training.optimizer import (
     make_optimizer,
@@ -43,46 +44,31 @@ ALIGNMENT_LOSSES = ("align_qd", "align_nce", "align_trip", "align_cos", "align_m
 
 
 @dataclass(frozen=True)
-class AlignmentConfig:
-    """How a query side is aligned.
+class AlignmentConfig(Settings):
+    """How a query side is aligned."""
 
-    Attributes:
-        loss: ``align_qd`` (towards the document encoder's own vector of the query: needs no
-            relevant documents, the default first stage), ``align_nce`` (in-batch softmax with hard
-            negatives, the default second stage), ``align_trip``, ``align_cos`` or ``align_mse``
-            (towards the relevant document's vector; they shrink to the mean of the answers).
-        steps: optimiser steps.
-        batch_size: queries a step.
-        learning_rate: peak of AdamW's; 1e-3 for the head, a tenth where the encoder is trained.
-        weight_decay: of matrices.
-        temperature: tau of ``align_nce``.
-        margin: gamma of ``align_trip``.
-        negatives: hard negatives drawn a query.
-        warmup: share of the steps that warm up.
-        seed: of order and draws.
-        checkpoint_every: steps between checkpoints.
-    """
-
-    loss: str = "align_qd"
-    steps: int = 2000
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.01
-    temperature: float = 0.05
-    margin: float = 0.1
-    negatives: int = 1
-    warmup: float = 0.1
-    seed: int = 0
-    checkpoint_every: int = 500
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            loss=one_of(*ALIGNMENT_LOSSES),
-            **dict.fromkeys(("steps", "batch_size", "negatives", "checkpoint_every"), whole()),
-            **dict.fromkeys(("weight_decay", "margin", "warmup"), number(0)),
-            **dict.fromkeys(("learning_rate", "temperature"), number(above=0)),
-        )
+    loss: Annotated[
+        str,
+        one_of(*ALIGNMENT_LOSSES),
+        "align_qd (towards the document encoder's own vector of the query: needs no relevant "
+        "documents, the default first stage), align_nce (in-batch softmax with hard negatives, "
+        "the default second stage), align_trip, align_cos or align_mse (towards the relevant "
+        "document's vector; they shrink to the mean of the answers)",
+    ] = "align_qd"
+    steps: Annotated[int, whole(), "optimiser steps"] = 2000
+    batch_size: Annotated[int, whole(), "queries a step"] = 128
+    learning_rate: Annotated[
+        float,
+        number(above=0),
+        "peak of AdamW's; 1e-3 for the head, a tenth where the encoder is trained",
+    ] = 1e-3
+    weight_decay: Annotated[float, number(0), "of matrices"] = 0.01
+    temperature: Annotated[float, number(above=0), "tau of align_nce"] = 0.05
+    margin: Annotated[float, number(0), "gamma of align_trip"] = 0.1
+    negatives: Annotated[int, whole(), "hard negatives drawn a query"] = 1
+    warmup: Annotated[float, number(0), "share of the steps that warm up"] = 0.1
+    seed: Annotated[int, "of order and draws"] = 0
+    checkpoint_every: Annotated[int, whole(), "steps between checkpoints"] = 500
 
 
 def align(

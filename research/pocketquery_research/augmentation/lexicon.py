@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from pocketquery.client.views.synonyms import Synonyms, SynonymTable
 from pocketquery.client.views.text_units import is_unspaced
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery_research.augmentation.word2vec import WordVectors, words_of
 
 __all__ = ["Lexicon", "LexiconConfig", "check_lexicon_place", "nearest_words", "write_lexicon"]
@@ -23,36 +25,23 @@ _BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class LexiconConfig:
-    """Which neighbours are let into a lexicon.
+class LexiconConfig(Settings):
+    """Which neighbours are let into a lexicon."""
 
-    Attributes:
-        neighbours: of each word, at most.
-        least_cosine: of a neighbour.
-        least_count: how often word and neighbour occur, each: the vectors of rare words are noise.
-        most_share: of all words of the corpus that either is: the most frequent ones are not
-            nouns and verbs, and their neighbours are not synonyms.
-        most_ratio: how much more often one occurs than the other.
-
-    Raises:
-        InvalidInputError: a setting is out of range.
-    """
-
-    neighbours: int = 5
-    least_cosine: float = 0.5
-    least_count: int = 5
-    most_share: float = 0.005
-    most_ratio: float = 20.0
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            neighbours=whole(),
-            least_count=whole(),
-            least_cosine=number(-1, 1),
-            most_share=number(above=0, most=1),
-            most_ratio=number(1),
-        )
+    neighbours: Annotated[int, whole(), "of each word, at most"] = 5
+    least_cosine: Annotated[float, number(-1, 1), "of a neighbour"] = 0.5
+    least_count: Annotated[
+        int,
+        whole(),
+        "how often word and neighbour occur, each: the vectors of rare words are noise",
+    ] = 5
+    most_share: Annotated[
+        float,
+        number(above=0, most=1),
+        "of all words of the corpus that either is: the most frequent ones are not nouns and "
+        "verbs, and their neighbours are not synonyms",
+    ] = 0.005
+    most_ratio: Annotated[float, number(1), "how much more often one occurs than the other"] = 20.0
 
 
 class Lexicon(Synonyms):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -24,7 +25,8 @@ from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.progress import progress
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 
 __all__ = ["Word2VecConfig", "WordVectors", "skip_gram_loss", "train_word2vec", "words_of"]
 
@@ -111,46 +113,33 @@ def words_of(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Word2VecConfig:
-    """Settings of :func:`train_word2vec`.
+class Word2VecConfig(Settings):
+    """Settings of :func:`train_word2vec`."""
 
-    Attributes:
-        dimension: of the vectors.
-        window: words on either side of a word that it may be paired with; how many it is is drawn
-            anew for each word, as in the authors' code, so near words count more.
-        negatives: words drawn against each pair.
-        subsampling: t; a word of the frequency f is left out with probability 1 - sqrt(t / f).
-        min_count: rarer words are unknown.
-        epochs: passes over the texts.
-        batch_size: pairs a step.
-        learning_rate: of Adam, falling linearly to 0. (The authors' code takes one pair at a time
-            with plain gradient steps; batches need a step that does not depend on how often a word
-            occurs in them.)
-        seed: of everything drawn.
-    """
-
-    dimension: int = 200
-    window: int = 5
-    negatives: int = 5
-    subsampling: float = 1e-4
-    min_count: int = 3
-    epochs: int = 5
-    batch_size: int = 2048
-    learning_rate: float = 2e-3
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            dimension=whole(),
-            window=whole(),
-            negatives=whole(),
-            subsampling=number(above=0),
-            min_count=whole(),
-            epochs=whole(),
-            batch_size=whole(),
-            learning_rate=number(above=0),
-        )
+    dimension: Annotated[int, whole(), "of the vectors"] = 200
+    window: Annotated[
+        int,
+        whole(),
+        "words on either side of a word that it may be paired with; how many it is is drawn "
+        "anew for each word, as in the authors' code, so near words count more",
+    ] = 5
+    negatives: Annotated[int, whole(), "words drawn against each pair"] = 5
+    subsampling: Annotated[
+        float,
+        number(above=0),
+        "t; a word of the frequency f is left out with probability 1 - sqrt(t / f)",
+    ] = 1e-4
+    min_count: Annotated[int, whole(), "rarer words are unknown"] = 3
+    epochs: Annotated[int, whole(), "passes over the texts"] = 5
+    batch_size: Annotated[int, whole(), "pairs a step"] = 2048
+    learning_rate: Annotated[
+        float,
+        number(above=0),
+        "of Adam, falling linearly to 0. (The authors' code takes one pair at a time with plain "
+        "gradient steps; batches need a step that does not depend on how often a word occurs in "
+        "them.)",
+    ] = 2e-3
+    seed: Annotated[int, "of everything drawn"] = 0
 
 
 def skip_gram_loss(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -12,53 +12,37 @@ from torch import nn
 from torch.nn import functional
 
 from pocketquery.sdk.arrays import AnyFloats
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery_research.calibration.csls import mutual_neighbours
 
 __all__ = ["AdversarialConfig", "adversarial_start", "discriminator", "orthogonalized"]
 
 
 @dataclass(frozen=True)
-class AdversarialConfig:
-    """Settings of :func:`adversarial_start`; the defaults are those of the released MUSE code.
+class AdversarialConfig(Settings):
+    """Settings of :func:`adversarial_start`; the defaults are those of the released MUSE code."""
 
-    Attributes:
-        hidden: width of the discriminator's two layers; 0 for 2,048, or 256 up to 256 dimensions.
-        epochs: after each the rotation is judged and the learning rate falls.
-        steps: of the rotation, an epoch.
-        discriminator_steps: for each of them.
-        batch_size: vectors of either language a step.
-        learning_rate: of both, plain SGD.
-        decay: of the learning rate, an epoch.
-        smoothing: of the labels.
-        dropout: of the discriminator's input.
-        orthogonality: b in W <- (1 + b) W - b W W^T W.
-        restarts: the first from no rotation, each other from a random one; the best by mean CSLS
-            cosine is kept.
-    """
-
-    hidden: int = 0
-    epochs: int = 5
-    steps: int = 1000
-    discriminator_steps: int = 5
-    batch_size: int = 32
-    learning_rate: float = 0.1
-    decay: float = 0.98
-    smoothing: float = 0.1
-    dropout: float = 0.1
-    orthogonality: float = 0.001
-    restarts: int = 1
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            epochs=whole(),
-            steps=whole(),
-            discriminator_steps=whole(),
-            batch_size=whole(),
-            restarts=whole(),
-            learning_rate=number(above=0),
-        )
+    hidden: Annotated[
+        int, "width of the discriminator's two layers; 0 for 2,048, or 256 up to 256 dimensions"
+    ] = 0
+    epochs: Annotated[
+        int, whole(), "after each the rotation is judged and the learning rate falls"
+    ] = 5
+    steps: Annotated[int, whole(), "of the rotation, an epoch"] = 1000
+    discriminator_steps: Annotated[int, whole(), "for each of them"] = 5
+    batch_size: Annotated[int, whole(), "vectors of either language a step"] = 32
+    learning_rate: Annotated[float, number(above=0), "of both, plain SGD"] = 0.1
+    decay: Annotated[float, "of the learning rate, an epoch"] = 0.98
+    smoothing: Annotated[float, "of the labels"] = 0.1
+    dropout: Annotated[float, "of the discriminator's input"] = 0.1
+    orthogonality: Annotated[float, "b in W <- (1 + b) W - b W W^T W"] = 0.001
+    restarts: Annotated[
+        int,
+        whole(),
+        "the first from no rotation, each other from a random one; the best by mean CSLS cosine "
+        "is kept",
+    ] = 1
 
 
 class _Found(NamedTuple):

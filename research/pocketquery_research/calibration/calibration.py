@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import AnyFloats
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import whole
 from pocketquery.server.evaluation.geometry import unit_rows
 from pocketquery_research.calibration.adversarial import AdversarialConfig, adversarial_start
 from pocketquery_research.calibration.rotation import refine
@@ -30,39 +31,28 @@ STAGES: tuple[Stage, ...] = ("raw", "shift", "scale", "rotate")
 
 
 @dataclass(frozen=True)
-class CalibrationConfig:
-    """Settings of :func:`fit`.
+class CalibrationConfig(Settings):
+    """Settings of :func:`fit`."""
 
-    Attributes:
-        pivot: the language the others are rotated onto; "" for English where it is among them,
-            else the one with the most sentences.
-        divisor: ``std`` or ``variance``; see :func:`fit_statistics`.
-        rotation: ``refine``, ``adversarial`` (which starts the refinement) or ``none``.
-        rounds: of the refinement.
-        neighbours: K of CSLS.
-        least_sentences: a language with fewer is refused.
-        seed: of the adversarial start.
-        adversarial: its settings.
-    """
-
-    pivot: str = ""
-    divisor: str = "std"
-    rotation: str = "refine"
-    rounds: int = 5
-    neighbours: int = 10
-    least_sentences: int = 2000
-    seed: int = 0
-    adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            divisor=one_of("std", "variance"),
-            rotation=one_of("refine", "adversarial", "none"),
-            rounds=whole(),
-            neighbours=whole(),
-            least_sentences=whole(),
-        )
+    pivot: Annotated[
+        str,
+        'the language the others are rotated onto; "" for English where it is among them, else '
+        "the one with the most sentences",
+    ] = ""
+    divisor: Annotated[
+        Literal["std", "variance"], "std or variance; see :func:`fit_statistics`"
+    ] = "std"
+    rotation: Annotated[
+        Literal["refine", "adversarial", "none"],
+        "refine, adversarial (which starts the refinement) or none",
+    ] = "refine"
+    rounds: Annotated[int, whole(), "of the refinement"] = 5
+    neighbours: Annotated[int, whole(), "K of CSLS"] = 10
+    least_sentences: Annotated[int, whole(), "a language with fewer is refused"] = 2000
+    seed: Annotated[int, "of the adversarial start"] = 0
+    adversarial: Annotated[AdversarialConfig, "its settings"] = field(
+        default_factory=AdversarialConfig
+    )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from pocketquery.sdk.validation import check_fields, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.training.optimizer import warmup_linear
 
@@ -23,28 +25,19 @@ _ROWS = 64  # texts classified at once
 
 
 @dataclass(frozen=True)
-class ClassifierConfig:
-    """The schedule, the same for every encoder that is compared.
+class ClassifierConfig(Settings):
+    """The schedule, the same for every encoder that is compared."""
 
-    Attributes:
-        epochs: passes over the labelled texts.
-        least_steps: with so few texts that the passes take fewer steps, there are more passes.
-        batch_size: texts of a step.
-        learning_rate: of the encoder, after a linear rise over a tenth of the steps, before a
-            linear fall.
-        head_rate: of the new linear layer.
-        seed: of the layer, the order and the dropout.
-    """
-
-    epochs: int = 10
-    least_steps: int = 200
-    batch_size: int = 16
-    learning_rate: float = 1e-4
-    head_rate: float = 1e-3
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(self, epochs=whole(), batch_size=whole())
+    epochs: Annotated[int, whole(), "passes over the labelled texts"] = 10
+    least_steps: Annotated[
+        int, "with so few texts that the passes take fewer steps, there are more passes"
+    ] = 200
+    batch_size: Annotated[int, whole(), "texts of a step"] = 16
+    learning_rate: Annotated[
+        float, "of the encoder, after a linear rise over a tenth of the steps, before a linear fall"
+    ] = 1e-4
+    head_rate: Annotated[float, "of the new linear layer"] = 1e-3
+    seed: Annotated[int, "of the layer, the order and the dropout"] = 0
 
 
 def fine_tuned_classes(

@@ -10,14 +10,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -32,27 +33,17 @@ _COUNT_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "roberta-prelayern
 
 
 @dataclass(frozen=True)
-class CmlmConfig:
-    """Settings of :class:`Cmlm`.
+class CmlmConfig(Settings):
+    """Settings of :class:`Cmlm`."""
 
-    Attributes:
-        projections: vectors that the neighbour's is projected to.
-        mask_rate: share of the tokens that are predicted. The paper hides 80 of 256, twice as many
-            as BERT: where little is hidden, the sentence itself tells enough.
-        max_length: tokens of a sentence, specials included.
-    """
-
-    projections: int = 15
-    mask_rate: float = 0.31
-    max_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            projections=whole(),
-            mask_rate=number(above=0, below=1),
-            max_length=whole(4),
-        )
+    projections: Annotated[int, whole(), "vectors that the neighbour's is projected to"] = 15
+    mask_rate: Annotated[
+        float,
+        number(above=0, below=1),
+        "share of the tokens that are predicted. The paper hides 80 of 256, twice as many as "
+        "BERT: where little is hidden, the sentence itself tells enough",
+    ] = 0.31
+    max_length: Annotated[int, whole(4), "tokens of a sentence, specials included"] = 64
 
 
 class Conditioner(nn.Module):

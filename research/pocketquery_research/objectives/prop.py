@@ -13,14 +13,15 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from pocketquery.sdk.arrays import Doubles, Integers
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -43,47 +44,37 @@ _TRIES = 50  # draws a word, before a set stays smaller
 
 
 @dataclass(frozen=True)
-class PropConfig:
-    """Settings of :class:`Prop`.
+class PropConfig(Settings):
+    """Settings of :class:`Prop`."""
 
-    Attributes:
-        margin: of the hinge; with ``similarity="dot"`` the paper's 1 is in place.
-        similarity: ``"cosine"`` or ``"dot"``.
-        mlm_weight: of masked language modelling of the documents; 0 leaves it out.
-        set_pairs: drawn of every document; the released code draws 4 to 10.
-        mean_set_size: lambda of the Poisson distribution of a set's size; zero is drawn again.
-        subsampling: t of word2vec's sub-sampling of frequent words.
-        smoothing: mu of the document's language model; 0 for the mean document length.
-        mask_rate: share of the tokens that are predicted.
-        max_length: tokens of a document, specials included.
-        statistics_texts: texts that :meth:`Prop.prepare` counts words in, at most.
-    """
-
-    margin: float = 0.2
-    similarity: str = "cosine"
-    mlm_weight: float = 1.0
-    set_pairs: int = 2
-    mean_set_size: float = 3.0
-    subsampling: float = 1e-4
-    smoothing: float = 0.0
-    mask_rate: float = 0.15
-    max_length: int = 64
-    statistics_texts: int = 20_000
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            margin=number(0),
-            similarity=one_of("cosine", "dot"),
-            mlm_weight=number(0),
-            set_pairs=whole(),
-            mean_set_size=number(0.1),
-            subsampling=number(1e-12),
-            smoothing=number(0),
-            mask_rate=number(above=0, below=1),
-            max_length=whole(4),
-            statistics_texts=whole(),
-        )
+    margin: Annotated[
+        float, number(0), 'of the hinge; with similarity="dot" the paper\'s 1 is in place'
+    ] = 0.2
+    similarity: Annotated[Literal["cosine", "dot"], '"cosine" or "dot"'] = "cosine"
+    mlm_weight: Annotated[
+        float, number(0), "of masked language modelling of the documents; 0 leaves it out"
+    ] = 1.0
+    set_pairs: Annotated[
+        int, whole(), "drawn of every document; the released code draws 4 to 10"
+    ] = 2
+    mean_set_size: Annotated[
+        float,
+        number(0.1),
+        "lambda of the Poisson distribution of a set's size; zero is drawn again",
+    ] = 3.0
+    subsampling: Annotated[
+        float, number(1e-12), "t of word2vec's sub-sampling of frequent words"
+    ] = 1e-4
+    smoothing: Annotated[
+        float, number(0), "mu of the document's language model; 0 for the mean document length"
+    ] = 0.0
+    mask_rate: Annotated[
+        float, number(above=0, below=1), "share of the tokens that are predicted"
+    ] = 0.15
+    max_length: Annotated[int, whole(4), "tokens of a document, specials included"] = 64
+    statistics_texts: Annotated[
+        int, whole(), "texts that :meth:`Prop.prepare` counts words in, at most"
+    ] = 20_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -30,39 +31,26 @@ __all__ = ["Seed", "SeedConfig", "WeakDecoder", "attention_span"]
 
 
 @dataclass(frozen=True)
-class SeedConfig:
-    """Settings of :class:`Seed`.
+class SeedConfig(Settings):
+    """Settings of :class:`Seed`."""
 
-    Attributes:
-        layers: of the decoder; 3 in the paper's default, 1 with ``span`` 8 in its variant.
-        span: tokens that a position attends to, itself included, beside position 0.
-        memory: how the decoder gets the vector: ``"position"`` (in the place of the first token)
-            or ``"cross"`` (as the single memory of a cross-attention).
-        mlm_weight: weight of MLM.
-        decoder_weight: weight of the decoder's loss.
-        mask_rate: share of the tokens that MLM predicts.
-        max_length: tokens of a text, specials included.
-    """
-
-    layers: int = 3
-    span: int = 2
-    memory: str = "position"
-    mlm_weight: float = 0.5
-    decoder_weight: float = 0.5
-    mask_rate: float = 0.15
-    max_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            layers=whole(),
-            span=whole(),
-            memory=one_of("position", "cross"),
-            mlm_weight=number(0),
-            decoder_weight=number(0),
-            mask_rate=number(above=0, below=1),
-            max_length=whole(4),
-        )
+    layers: Annotated[
+        int, whole(), "of the decoder; 3 in the paper's default, 1 with span 8 in its variant"
+    ] = 3
+    span: Annotated[
+        int, whole(), "tokens that a position attends to, itself included, beside position 0"
+    ] = 2
+    memory: Annotated[
+        Literal["position", "cross"],
+        'how the decoder gets the vector: "position" (in the place of the first token) or '
+        '"cross" (as the single memory of a cross-attention)',
+    ] = "position"
+    mlm_weight: Annotated[float, number(0), "weight of MLM"] = 0.5
+    decoder_weight: Annotated[float, number(0), "weight of the decoder's loss"] = 0.5
+    mask_rate: Annotated[
+        float, number(above=0, below=1), "share of the tokens that MLM predicts"
+    ] = 0.15
+    max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 64
 
 
 def attention_span(length: int, span: int) -> torch.Tensor:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.mlm_head import MlmHead
@@ -29,33 +30,22 @@ __all__ = ["SmallDecoder", "TiedDecoder", "Tsdae", "TsdaeConfig", "delete_tokens
 
 
 @dataclass(frozen=True)
-class TsdaeConfig:
-    """Settings of :class:`Tsdae`. The paper trains at a constant rate of 3e-5, 8 texts a batch.
+class TsdaeConfig(Settings):
+    """Settings of :class:`Tsdae`. The paper trains at a constant rate of 3e-5, 8 texts a batch."""
 
-    Attributes:
-        delete_rate: share of the tokens that are deleted.
-        tie: ``"emb"``, a small decoder with the encoder's embeddings; ``"full"``, the encoder's own
-            layers with cross-attention added.
-        decoder_layers: with ``tie="emb"``.
-        unit: ``"sentence"``, one text of a group, or ``"passage"``, several.
-        max_length: tokens of a text, specials included.
-    """
-
-    delete_rate: float = 0.6
-    tie: str = "emb"
-    decoder_layers: int = 2
-    unit: str = "sentence"
-    max_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            delete_rate=number(above=0, below=1),
-            tie=one_of("emb", "full"),
-            decoder_layers=whole(),
-            unit=one_of("sentence", "passage"),
-            max_length=whole(4),
-        )
+    delete_rate: Annotated[
+        float, number(above=0, below=1), "share of the tokens that are deleted"
+    ] = 0.6
+    tie: Annotated[
+        Literal["emb", "full"],
+        '"emb", a small decoder with the encoder\'s embeddings; "full", the encoder\'s own layers '
+        "with cross-attention added",
+    ] = "emb"
+    decoder_layers: Annotated[int, whole(), 'with tie="emb"'] = 2
+    unit: Annotated[
+        Literal["sentence", "passage"], '"sentence", one text of a group, or "passage", several'
+    ] = "sentence"
+    max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 64
 
 
 def next_tokens(ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-from pocketquery.export.training_step.training_step import TrainingOptions
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.settings import ExportOptions, TrainingOptions
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.server.modeling import SentenceEncoder
 

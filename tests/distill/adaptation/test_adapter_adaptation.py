@@ -23,8 +23,8 @@ from pocketquery.distill import (
 )
 from pocketquery.distill.adaptation import student_adaptation
 from pocketquery.distill.adaptation.low_rank import add_low_rank_changes, low_rank_tensors
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
-from pocketquery.export.onnx_graph import GraphOptions
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.settings import ExportOptions, GraphOptions
 from pocketquery.sdk.bundle.adapter import read_adapter, write_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.cli import main

@@ -9,7 +9,8 @@ from transformers import BertTokenizerFast, CamembertTokenizerFast
 from pocketquery import sdk
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.student import StudentShape, build_student
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.settings import ExportOptions
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.corpus import Group, GroupList
 from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer

@@ -11,9 +11,9 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from pocketquery import sdk
 from pocketquery.distill.student import StudentShape, build_student
-from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
-from pocketquery.export.onnx_graph import GraphOptions
-from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds
+from pocketquery.export.bundle.bundling import ExportReport, export_bundle
+from pocketquery.export.quantization.ranking_gate import GateData
+from pocketquery.export.settings import ExportOptions, GateThresholds, GraphOptions
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.signature import public_key_of

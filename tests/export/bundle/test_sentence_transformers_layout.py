@@ -9,12 +9,13 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from pocketquery import sdk
-from pocketquery.export.bundle.bundling import ExportOptions, export_bundle
+from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.bundle.sentence_transformers_layout import (
     FLOAT_FILE,
     INT8_FILE,
     write_onnx_files,
 )
+from pocketquery.export.settings import ExportOptions
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import sentences
 

@@ -14,12 +14,9 @@ from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization import quantization
 from pocketquery.export.quantization.fusing import fuse_products
-from pocketquery.export.quantization.quantization import (
-    QuantizationOptions,
-    quantizable_matmuls,
-    quantize,
-)
+from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
 from pocketquery.export.quantization.smoothing import activation_ranges, smooth
+from pocketquery.export.settings import QuantizationOptions
 from tests.tiny_models import bert_teacher
 
 ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL

@@ -5,12 +5,9 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from pocketquery.export.graph_editing import GraphEditor
-from pocketquery.export.quantization.quantization import (
-    QuantizationOptions,
-    quantizable_matmuls,
-    quantize,
-)
+from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import QuantizationOptions
 
 
 def test_close_to_float_and_a_third_of_its_size(

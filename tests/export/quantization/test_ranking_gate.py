@@ -9,12 +9,8 @@ import pytest
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
-from pocketquery.export.quantization.ranking_gate import (
-    GateData,
-    GateStep,
-    GateThresholds,
-    pass_gate,
-)
+from pocketquery.export.quantization.ranking_gate import GateData, GateStep, pass_gate
+from pocketquery.export.settings import GateThresholds
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.corpus import Query
 from pocketquery.server.modeling import SentenceEncoder

@@ -9,8 +9,9 @@ import onnx
 import pytest
 
 from pocketquery import sdk
-from pocketquery.export.bundle.bundling import ExportOptions, ExportReport, export_bundle
-from pocketquery.export.quantization.ranking_gate import GateData, GateThresholds
+from pocketquery.export.bundle.bundling import ExportReport, export_bundle
+from pocketquery.export.quantization.ranking_gate import GateData
+from pocketquery.export.settings import ExportOptions, GateThresholds
 from pocketquery.export.string_graph.agreement import check_string_graph, every_character
 from pocketquery.export.string_graph.graph import StringGraph, build_string_graph
 from pocketquery.sdk.bundle.bundle import Bundle

@@ -11,7 +11,7 @@ import pytest
 from pocketquery import sdk
 from pocketquery.client.training.step import LocalStep
 from pocketquery.export.adapter import fixed_tensors
-from pocketquery.export.onnx_graph import GraphOptions
+from pocketquery.export.settings import GraphOptions
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.server.federation.orchestration.clock import VirtualClock
