@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pocketquery.client.adaptation.acceptance import LARGEST_DRIFT
 from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE
-from pocketquery.sdk.settings.common import Seed, Share, integers
+from pocketquery.sdk.settings.common import Bfloat16, Seed, Share, integers
 from pocketquery.sdk.settings.declaration import Option, Settings
 from pocketquery.sdk.validation import number, whole
 
@@ -73,9 +73,7 @@ class TrainingConfig(Settings):
         "the table stays the teacher's (or its principal components)",
     ] = True
     seed: Seed = 0
-    bfloat16: Annotated[
-        bool, "autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it"
-    ] = False
+    bfloat16: Bfloat16 = False
     checkpoint_every: Annotated[int, whole(), "steps between checkpoints"] = 100
     workers: Annotated[int, whole(0), "processes that prepare batches; not part of a result"] = 0
 

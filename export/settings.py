@@ -16,11 +16,15 @@ __all__ = [
     "ExportOptions",
     "GateThresholds",
     "GraphOptions",
+    "Objective",
     "QuantizationOptions",
+    "TrainedPart",
     "TrainingOptions",
 ]
 
 AdapterTrain = Literal["both", "up"]
+Objective = Literal["index_byol", "byol"]
+TrainedPart = Literal["adapter", "top", "all"]
 OBJECTIVE_VIEWS = {"index_byol": (2,), "byol": (2, 4)}
 """The objectives of training steps, and how many views of a query each takes."""
 
@@ -77,14 +81,12 @@ class TrainingOptions(Settings):
     """Which step of local training a bundle carries."""
 
     objective: Annotated[
-        Literal["index_byol", "byol"],
+        Objective,
         "carry a step of local training: index_byol (default), held to the device's own index, or "
         "byol",
         Option("OBJECTIVE", const="index_byol"),
     ] = "index_byol"
-    part: Annotated[
-        Literal["adapter", "top", "all"], "what the step trains; top: last layer and head"
-    ] = "adapter"
+    part: Annotated[TrainedPart, "what the step trains; top: last layer and head"] = "adapter"
     views: Annotated[int, whole(2, 4), "of each query; byol: 2 or 4"] = 2
 
     def __post_init__(self) -> None:

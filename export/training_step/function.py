@@ -7,10 +7,10 @@ and run by any runtime that computes products and sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
+from pocketquery.export.settings import Objective
 from pocketquery.export.training_step.heads import project
 from pocketquery.export.training_step.losses import (
     anchor_loss,
@@ -52,7 +52,7 @@ class StepShape:
     """
 
     encoder: EncoderShape
-    objective: Literal[index_byol, byol]
+    objective: Objective
     views: int
     trained: tuple[str, ...]
     target: tuple[str, ...]

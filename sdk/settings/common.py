@@ -8,12 +8,26 @@ from typing import Annotated, TypeAlias
 from pocketquery.sdk.settings.declaration import Option
 from pocketquery.sdk.validation import SEED, number
 
-__all__ = ["AsJson", "Device", "IndexPublicKey", "PublicKey", "Seed", "Share", "integers"]
+__all__ = [
+    "AsJson",
+    "Bfloat16",
+    "Device",
+    "IndexPublicKey",
+    "Paths",
+    "PublicKey",
+    "Seed",
+    "Share",
+    "integers",
+]
 
 Seed: TypeAlias = Annotated[int, SEED, "of everything random"]
 Share: TypeAlias = Annotated[float, number(0, 1), Option("SHARE")]
 Device: TypeAlias = Annotated[str, "torch device"]
 AsJson: TypeAlias = Annotated[bool, "print one JSON object"]
+Bfloat16: TypeAlias = Annotated[
+    bool, "autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it"
+]
+Paths: TypeAlias = Annotated[tuple[str, ...], Option("PATH")]
 PublicKey: TypeAlias = Annotated[
     str | None,
     "what is not signed by this Ed25519 key is refused: 64 hexadecimal digits or a PEM file "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from pocketquery.server.modeling.presets import PRESETS, new_encoder
 from pocketquery.server.objectives import build_objective, objective_class
 from pocketquery.server.pretraining.held_out import HeldOut, hold_out
 from pocketquery.server.pretraining.mixture import Part
+from pocketquery.server.pretraining.pretrain_command import EncoderOptions, TextOptions
 
 __all__ = [
     "begin_with_counts",
@@ -83,12 +83,12 @@ def parse_options(settings: Sequence[str], objectives: Sequence[str]) -> dict[st
 
 
 def open_sources(
-    arguments: argparse.Namespace, options: Mapping[str, Mapping[str, str]]
+    texts: TextOptions, options: Mapping[str, Mapping[str, str]]
 ) -> dict[Kind, Source]:
     """The sources that were named, by kind.
 
     Args:
-        arguments: the places, and how they are read.
+        texts: the places, and how they are read.
         options: of :func:`parse_options`; a ``user_role`` among them is one of the sessions' own.
 
     Raises:
@@ -96,11 +96,11 @@ def open_sources(
         CorpusError: a file cannot be read.
     """
     reading = ReadOptions(
-        lang=arguments.lang,
-        sentence_lines=arguments.sentence_lines,
+        lang=texts.lang,
+        sentence_lines=texts.sentence_lines,
         rename=not any(chosen.get("user_role") for chosen in options.values()),
     )
-    named = {kind: getattr(arguments, kind) for kind in _KINDS if getattr(arguments, kind)}
+    named = {kind: getattr(texts, kind) for kind in _KINDS if getattr(texts, kind)}
     if not named:
         known = ", ".join(f"--{kind}" for kind in _KINDS)
         raise InvalidInputError(f"nothing to learn from; expected one or more of {known}")
@@ -119,63 +119,66 @@ def _source(paths: Sequence[str], kind: Kind, reading: ReadOptions) -> Source:
 
 
 def make_encoder(
-    arguments: argparse.Namespace, sources: Sequence[Source], work: Path
+    options: EncoderOptions, sources: Sequence[Source], work: Path, seed: int
 ) -> SentenceEncoder:
     """The encoder to start from: a model, or a new one in a preset's shape.
 
     Args:
-        arguments: ``init``, ``tokenizer``, ``vocabulary``, ``table`` and the options of a shape.
+        options: a preset or a model, and what goes with a preset.
         sources: a new vocabulary is trained on the largest.
         work: the run's folder, where that vocabulary is kept.
+        seed: of weights and vocabulary.
 
     Raises:
         InvalidInputError: options that do not go together.
         UnknownModelError: no such model or tokenizer.
     """
-    if arguments.init in PRESETS:
+    if options.init in PRESETS:
         return new_encoder(
-            arguments.init,
-            _tokenizer(arguments, sources, work),
-            pooling=arguments.pooling or "mean",
-            max_length=arguments.max_length,
-            share_layers=arguments.share_layers,
-            embedding_width=arguments.embedding_width,
-            pre_norm=arguments.pre_norm,
-            seed=arguments.seed,
+            options.init,
+            _tokenizer(options, sources, work, seed),
+            pooling=options.pooling or "mean",
+            max_length=options.max_length,
+            share_layers=options.share_layers,
+            embedding_width=options.embedding_width,
+            pre_norm=options.pre_norm,
+            seed=seed,
         )
     shape = ("tokenizer", "vocabulary", "share_layers", "embedding_width", "pre_norm")
-    given = [f"--{name.replace('_', '-')}" for name in shape if getattr(arguments, name)]
-    if arguments.table == "cooccurrence":
+    given = [f"--{name.replace('_', '-')}" for name in shape if getattr(options, name)]
+    if options.table == "cooccurrence":
         given.append("--table cooccurrence")
     if given:
         raise InvalidInputError(
             f"{given[0]} goes with a preset ({', '.join(PRESETS)}); "
-            f'--init is "{arguments.init}", which brings its own'
+            f'--init is "{options.init}", which brings its own'
         )
-    encoder = SentenceEncoder.load(arguments.init, pooling=arguments.pooling)
+    encoder = SentenceEncoder.load(options.init, pooling=options.pooling)
     # A head was trained for other vectors than those that are about to come.
     encoder.head = None
-    encoder.max_length = min(arguments.max_length, encoder.max_length)
+    encoder.max_length = min(options.max_length, encoder.max_length)
     return encoder
 
 
 def begin_with_counts(
-    arguments: argparse.Namespace,
+    options: EncoderOptions,
     encoder: SentenceEncoder,
     parts: Sequence[Part],
     sources: Sequence[Source],
     work: Path,
+    seed: int,
 ) -> None:
     """A new encoder begins with what is counted in the largest source, unless it is told not to.
 
     Args:
-        arguments: ``table``, ``init`` and ``seed``.
+        options: ``table`` and ``init``.
         encoder: of :func:`make_encoder`; a model is left as it is.
         parts: whose MLM heads get their biases.
         sources: what is trained on.
-        work: the run's folder, where what was found is kept.
+        work: the run's folder, where the table is stored.
+        seed: of the table.
     """
-    if arguments.init not in PRESETS or arguments.table == "random":
+    if options.init not in PRESETS or options.table == "random":
         return
     largest = max(sources, key=len)
     texts = (" ".join(largest[row].texts) for row in range(len(largest)))
@@ -184,10 +187,10 @@ def begin_with_counts(
         "texts": largest.fingerprint,
         "tokenizer": tokenizer_fingerprint(encoder.tokenizer),
         "width": encoder.backbone.get_input_embeddings().weight.shape[1],
-        "seed": arguments.seed,
+        "seed": seed,
     }
     kept = _kept(work, "table-{}.safetensors", made_of)
-    begin_with_cooccurrence(encoder, heads, texts, seed=arguments.seed, kept=kept)
+    begin_with_cooccurrence(encoder, heads, texts, seed=seed, kept=kept)
 
 
 def _kept(work: Path, name: str, made_of: Mapping[str, Any]) -> Path:
@@ -200,16 +203,16 @@ def _kept(work: Path, name: str, made_of: Mapping[str, Any]) -> Path:
     return work / name.format(sha256_bytes(said.encode())[:32])
 
 
-def _tokenizer(arguments: argparse.Namespace, sources: Sequence[Source], work: Path) -> Any:
+def _tokenizer(options: EncoderOptions, sources: Sequence[Source], work: Path, seed: int) -> Any:
     from transformers import AutoTokenizer
 
     from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
     from pocketquery.server.modeling.sentencepiece_tokenizer import check_sentencepiece
 
-    name = arguments.tokenizer
+    name: str | Path | None = options.tokenizer
     if not name:
         config = TokenizerConfig(
-            kind=arguments.vocabulary_kind, vocabulary=arguments.vocabulary, seed=arguments.seed
+            kind=options.vocabulary_kind, vocabulary=options.vocabulary, seed=seed
         )
         largest = max(sources, key=lambda s: int(s.lengths().sum()))
         place = _kept(work, "tokenizer-{}", {"texts": largest.fingerprint, **asdict(config)})

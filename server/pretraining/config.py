@@ -3,84 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pocketquery.sdk.validation import SEED, check_fields, number, one_of, whole
+from pocketquery.sdk.settings.common import Bfloat16, Seed, Share
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 
 __all__ = ["PretrainingConfig"]
-
-_MIXTURES = ("sum", "turns")
-_SCHEDULES = ("linear", "constant")
 
 # What changes how a run is watched or fed, and not what it computes.
 _INDIFFERENT = ("checkpoint_every", "log_every", "diagnose_every", "patience", "workers")
 
 
 @dataclass(frozen=True)
-class PretrainingConfig:
+class PretrainingConfig(Settings):
     """How an encoder learns; section 1.6 of the objectives' common ground.
 
-    Attributes:
-        steps: optimiser steps.
-        batch_size: groups of a batch, in one process and one micro-batch.
-        token_budget: instead, about so many tokens of a batch, padding included; 0 for batches of
-            ``batch_size`` groups.
-        accumulate: micro-batches a step, whose gradients are averaged. It adds no negatives.
-        cache_rows: texts that are encoded at a time where an objective asks for pooled vectors: a
-            contrastive batch larger than memory, at the price of a second forward pass; 0 for all.
-        learning_rate: peak of AdamW's.
-        schedule: after the warm-up, ``"linear"`` falls to nothing and ``"constant"`` stays.
-        warmup: share of the steps that warm up.
-        weight_decay: of matrices; biases, norms and position tables have none.
-        max_gradient_norm: clipping.
-        mixture: of several objectives, ``"sum"`` adds their weighted losses in every step;
-            ``"turns"`` gives every step to one of them, as often as its weight says.
-        seed: of order, draws, masks and dropout.
-        bfloat16: autocast the loss (accelerators, processors with AMX or AVX512-BF16; others
-            stay with float32).
-        checkpoint_every: steps between checkpoints.
-        log_every: steps between lines of the log.
-        diagnose_every: steps between diagnoses: of the geometry, where there are held-out texts,
-            and of the losses' gradient norms, where a step has several and ``cache_rows`` is 0 (the
-            last micro-batch's, before weighting); 0 for none.
-        patience: diagnoses in a row, collapsed or alarming to an objective itself, after which the
-            run stops; 0 for never.
-        workers: processes that prepare batches; does not change the result.
+    ``accumulate`` adds no negatives. With ``cache_rows`` above 0 a contrastive batch may be larger
+    than memory, at the price of a second forward pass. A diagnosis looks at the vectors where there
+    are held-out texts, and at the losses' gradient norms where a step has several and
+    ``cache_rows`` is 0.
     """
 
-    steps: int = 1000
-    batch_size: int = 64
-    token_budget: int = 0
-    accumulate: int = 1
-    cache_rows: int = 0
-    learning_rate: float = 3e-4
-    schedule: str = "linear"
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    max_gradient_norm: float = 1.0
-    mixture: str = "sum"
-    seed: int = 0
-    bfloat16: bool = False
-    checkpoint_every: int = 500
-    log_every: int = 50
-    diagnose_every: int = 200
-    patience: int = 0
-    workers: int = 0
-
-    def __post_init__(self) -> None:
-        counts = ("steps", "batch_size", "accumulate", "checkpoint_every", "log_every")
-        switches = ("token_budget", "cache_rows", "diagnose_every", "patience", "workers")
-        check_fields(
-            self,
-            **dict.fromkeys(counts, whole()),
-            **dict.fromkeys(switches, whole(0)),
-            **dict.fromkeys(("learning_rate", "max_gradient_norm"), number(above=0)),
-            warmup=number(0, 1),
-            seed=SEED,
-            weight_decay=number(0),
-            mixture=one_of(*_MIXTURES),
-            schedule=one_of(*_SCHEDULES),
-        )
+    steps: Annotated[int, whole(), "optimiser steps"] = 1000
+    batch_size: Annotated[int, whole(), "groups of a batch, in one process"] = 64
+    token_budget: Annotated[
+        int, whole(0), "instead, about so many tokens of a batch, padding included; 0: off"
+    ] = 0
+    accumulate: Annotated[int, whole(), "batches whose gradients make one step"] = 1
+    cache_rows: Annotated[
+        int,
+        whole(0),
+        "encode so many texts at a time: large contrastive batches in little memory; 0: all",
+    ] = 0
+    learning_rate: Annotated[float, number(above=0), "peak of AdamW's"] = 3e-4
+    schedule: Annotated[
+        Literal["linear", "constant"], "after the warm-up: linear (to nothing) or constant"
+    ] = "linear"
+    warmup: Annotated[Share, "share of the steps that warm up"] = 0.1
+    weight_decay: Annotated[
+        float, number(0), "of matrices; biases, norms and position tables have none"
+    ] = 0.01
+    max_gradient_norm: Annotated[float, number(above=0), "clipping"] = 1.0
+    mixture: Annotated[
+        Literal["sum", "turns"], "of several objectives: sum of losses in every step, or turns"
+    ] = "sum"
+    seed: Seed = 0
+    bfloat16: Bfloat16 = False
+    checkpoint_every: Annotated[int, whole(), "steps between checkpoints"] = 500
+    log_every: Annotated[int, whole(), "steps between lines of the log"] = 50
+    diagnose_every: Annotated[
+        int, whole(0), "steps between diagnoses of the vectors and the losses' pull; 0: none"
+    ] = 200
+    patience: Annotated[
+        int, whole(0), "alarming diagnoses in a row after which the run stops; 0: never"
+    ] = 0
+    workers: Annotated[int, whole(0), "processes that prepare batches"] = 0
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a run to be resumed, as JSON values."""

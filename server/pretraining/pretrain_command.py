@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pocketquery.sdk.commands import Parsed, add_command
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.common import AsJson, Device, Paths
+from pocketquery.sdk.settings.declaration import Option, Settings
 from pocketquery.sdk.validation import whole
+from pocketquery.server.pretraining.config import PretrainingConfig
 
 if TYPE_CHECKING:
-    from pocketquery.server.pretraining.config import PretrainingConfig
     from pocketquery.server.pretraining.mixture import Part
     from pocketquery.server.pretraining.training_run import TrainingReport
 
@@ -51,131 +52,84 @@ continues where it was; --json prints its figures as one object.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(Settings):
+    """What is learnt from."""
+
+    documents: Annotated[Paths, "sentences or paragraphs in their order; store or raw file"] = ()
+    sessions: Annotated[Paths, "turns of a dialogue, with who said them; store or raw file"] = ()
+    pairs: Annotated[Paths, "two texts that belong together; store or raw file"] = ()
+    triples: Annotated[
+        Paths, "a query, a passage that answers it, some that do not; store or raw file"
+    ] = ()
+    queries: Annotated[Paths, "one text each; store or raw file"] = ()
+    lang: Annotated[str, "language of texts that do not say theirs, such as en"] = ""
+    sentence_lines: Annotated[bool, "plain text has one sentence a line"] = False
+    held_out: Annotated[int, whole(0), "texts kept from training, to diagnose the vectors on"] = (
+        1000
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions(Settings):
+    """What is trained."""
+
+    init: Annotated[
+        str,
+        "nano, mini, small, tinybert4 or teacher: a new encoder of that shape; or a model's folder "
+        "or Hub name",
+        Option("WHAT"),
+    ] = "mini"
+    tokenizer: Annotated[str | None, "of a new encoder: folder or Hub name", Option("WHAT")] = None
+    vocabulary: Annotated[
+        int,
+        "without --tokenizer: ids of a vocabulary trained on the texts (default: 8000 for one "
+        "language)",
+    ] = 0
+    vocabulary_kind: Annotated[str, "unigram or wordpiece"] = "unigram"
+    table: Annotated[
+        Literal["cooccurrence", "random"] | None,
+        "of a new encoder: where its token vectors begin, with what occurs together in the texts "
+        "(default), which saves thousands of steps, or at random",
+    ] = None
+    pooling: Annotated[str | None, "mean (default of new encoders), cls or eos"] = None
+    max_length: Annotated[int, whole(4), "tokens of a text"] = 128
+    share_layers: Annotated[bool, "all layers have one layer's weights (ALBERT)"] = False
+    embedding_width: Annotated[int | None, "of a factorised vocabulary table"] = None
+    pre_norm: Annotated[bool, "normalise before each part, not after it"] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainOptions(Settings):
+    """What ``pocketquery pretrain`` takes."""
+
+    output: Annotated[str, "where the model goes", Option("FOLDER")]
+    objective: Annotated[str, "what to train with", Option("NAME=WEIGHT,...")] = "mlm"
+    set: Annotated[
+        tuple[str, ...],
+        "an option of an objective, such as gur.temperature=0.1; may be repeated",
+        Option("NAME.OPTION=VALUE", repeated=True),
+    ] = ()
+    json: AsJson = False
+    texts: Annotated[TextOptions, "texts"] = TextOptions()
+    encoder: Annotated[EncoderOptions, "encoder"] = EncoderOptions()
+    training: Annotated[PretrainingConfig, "training"] = PretrainingConfig()
+    device: Device = "cpu"
+
+
 def pretrain(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "pretrain",
         "Pretrain an encoder on raw text, from scratch or from a model.",
         _EPILOG,
+        PretrainOptions,
         _run,
     )
-    add = parser.add_argument
-    add("--output", required=True, metavar="FOLDER", help="where the model goes")
-    add(
-        "--objective",
-        default="mlm",
-        metavar="NAME=WEIGHT,...",
-        help="what to train with (default: mlm)",
-    )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME.OPTION=VALUE",
-        help="an option of an objective, such as gur.temperature=0.1; may be repeated",
-    )
-    add("--json", action="store_true", help="print one JSON object")
-    _add_texts(parser.add_argument_group("texts"))
-    _add_encoder(parser.add_argument_group("encoder"))
-    _add_training(parser.add_argument_group("training"))
 
 
-def _add_texts(group: Any) -> None:
-    add = group.add_argument
-    for kind, what in (
-        ("documents", "sentences or paragraphs in their order"),
-        ("sessions", "turns of a dialogue, with who said them"),
-        ("pairs", "two texts that belong together"),
-        ("triples", "a query, a passage that answers it, some that do not"),
-        ("queries", "one text each"),
-    ):
-        add(f"--{kind}", nargs="+", default=[], metavar="PATH", help=f"{what}; store or raw file")
-    add("--lang", default="", help="language of texts that do not say theirs, such as en")
-    add("--sentence-lines", action="store_true", help="plain text has one sentence a line")
-    add(
-        "--held-out",
-        type=Parsed(whole(0), int),
-        default=1000,
-        metavar="N",
-        help="texts kept from training, to diagnose the vectors on (default: 1000)",
-    )
-
-
-def _add_encoder(group: Any) -> None:
-    add = group.add_argument
-    add(
-        "--init",
-        default="mini",
-        metavar="WHAT",
-        help="nano, mini (default), small, tinybert4 or teacher: a new encoder of that shape; or a "
-        "model's folder or Hub name",
-    )
-    add("--tokenizer", metavar="WHAT", help="of a new encoder: folder or Hub name")
-    add(
-        "--vocabulary",
-        type=int,
-        default=0,
-        metavar="N",
-        help="without --tokenizer: ids of a vocabulary trained on the texts (default: 8000 for one "
-        "language)",
-    )
-    add("--vocabulary-kind", default="unigram", help="unigram (default) or wordpiece")
-    add(
-        "--table",
-        choices=("cooccurrence", "random"),
-        help="of a new encoder: where its token vectors begin, with what occurs together in the "
-        "texts (default), which saves thousands of steps, or at random",
-    )
-    add("--pooling", help="mean (default of new encoders), cls or eos")
-    add(
-        "--max-length",
-        type=Parsed(whole(4), int),
-        default=128,
-        help="tokens of a text (default: 128)",
-    )
-    add("--share-layers", action="store_true", help="all layers have one layer's weights (ALBERT)")
-    add("--embedding-width", type=int, metavar="N", help="of a factorised vocabulary table")
-    add("--pre-norm", action="store_true", help="normalise before each part, not after it")
-
-
-_TRAINING = {
-    "steps": "optimiser steps",
-    "batch_size": "groups of a batch, in one process",
-    "token_budget": "instead, about so many tokens of a batch",
-    "accumulate": "batches whose gradients make one step",
-    "cache_rows": "encode so many texts at a time: large contrastive batches in little memory",
-    "learning_rate": "peak of AdamW's",
-    "schedule": "after the warm-up: linear (to nothing) or constant",
-    "warmup": "share of the steps that warm up",
-    "weight_decay": "of matrices",
-    "max_gradient_norm": "clipping",
-    "mixture": "of several objectives: sum of losses in every step, or turns",
-    "seed": "of everything random",
-    "bfloat16": "autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it",
-    "checkpoint_every": "steps between checkpoints",
-    "log_every": "steps between lines of the log",
-    "diagnose_every": "steps between looks at the vectors and at the losses' pull; 0 for none",
-    "patience": "alarming looks in a row after which the run stops; 0 for never",
-    "workers": "processes that prepare batches",
-}
-
-
-def _add_training(group: Any) -> None:
-    from pocketquery.server.pretraining.config import PretrainingConfig
-
-    for field in fields(PretrainingConfig):
-        name, said = f"--{field.name.replace('_', '-')}", _TRAINING[field.name]
-        if isinstance(field.default, bool):
-            group.add_argument(name, action="store_true", help=said)
-            continue
-        default: Any = field.default
-        said += f" (default: {default})"
-        group.add_argument(name, type=type(default), default=default, help=said, metavar="X")
-    group.add_argument("--device", default="cpu", help="torch device (default: cpu)")
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def _run(options: PretrainOptions) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
     from pocketquery.server.modeling.layout import check_model_replaceable
     from pocketquery.server.pretraining.command_parts import (
@@ -190,35 +144,34 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.server.pretraining.training_run import pretrain_to_folder
     from pocketquery.server.training.checkpoints import work_folder
 
-    weights = parse_objectives(arguments.objective)
-    options = parse_options(arguments.set, list(weights))
-    config = _config(arguments)
-    output = Path(arguments.output)
+    weights = parse_objectives(options.objective)
+    chosen = parse_options(options.set, list(weights))
+    encoding, seed = options.encoder, options.training.seed
+    output = Path(options.output)
     work = work_folder(output)
     check_model_replaceable(output)
-    processes, device = join_processes(arguments.device)
-    sources = open_sources(arguments, options)
+    processes, device = join_processes(options.device)
+    sources = open_sources(options.texts, chosen)
+    texts = list(sources.values())
     with processes.first_goes_ahead():  # it trains the vocabulary, which the others then read
-        encoder = make_encoder(arguments, list(sources.values()), work)
-    parts, held_out = make_parts(
-        encoder, sources, weights, options, arguments.held_out, arguments.seed
-    )
+        encoder = make_encoder(encoding, texts, work, seed)
+    parts, held_out = make_parts(encoder, sources, weights, chosen, options.texts.held_out, seed)
     with processes.first_goes_ahead():  # it counts
-        begin_with_counts(arguments, encoder, parts, list(sources.values()), work)
-    said = _take_up_heads(arguments.init, parts)
-    if said and processes.first:
-        print(said, file=sys.stderr)
+        begin_with_counts(encoding, encoder, parts, texts, work, seed)
+    misfit = _take_up_heads(encoding.init, parts)
+    if misfit and processes.first:
+        print(misfit, file=sys.stderr)
     report = pretrain_to_folder(
         encoder.to(device),
         parts,
-        config,
+        options.training,
         output,
         held_out=held_out,
         processes=processes,
         show_progress_bar=True,
     )
     if processes.first:
-        _print(report, as_json=arguments.json)
+        _print(report, json_wanted=options.json)
     processes.leave()
     return 0
 
@@ -238,16 +191,9 @@ def _take_up_heads(init: str, parts: Sequence[Part]) -> str:
     return misfit and f"masked language modelling starts with a new head: {misfit}"
 
 
-def _config(arguments: argparse.Namespace) -> PretrainingConfig:
-    from pocketquery.server.pretraining.config import PretrainingConfig
-
-    names = [field.name for field in fields(PretrainingConfig)]
-    return PretrainingConfig(**{name: getattr(arguments, name) for name in names})
-
-
-def _print(report: TrainingReport, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(asdict(report) | {"path": str(report.path)}))
+def _print(report: TrainingReport, *, json_wanted: bool) -> None:
+    if json_wanted:
+        print(json.dumps(as_json(report)))
         return
     print(f"model     {report.path}  ({report.parameters / 1e6:.1f} M parameters)")
     print(f"vectors   {report.dimension} dimensions, space {report.space_id}")

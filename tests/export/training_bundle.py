@@ -15,13 +15,19 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import nn
 
 from pocketquery.export.bundle.bundling import export_bundle
-from pocketquery.export.settings import ExportOptions, GraphOptions, TrainingOptions
+from pocketquery.export.settings import (
+    ExportOptions,
+    GraphOptions,
+    Objective,
+    TrainedPart,
+    TrainingOptions,
+)
+from pocketquery.sdk.settings.declaration import from_json
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 
@@ -44,8 +50,8 @@ def tiny_student() -> SentenceEncoder:
 def tiny_training_bundle(
     folder: Path | str,
     *,
-    objective: Literal["index_byol", "byol"] = "index_byol",
-    part: Literal["adapter", "top", "all"] = "adapter",
+    objective: Objective = "index_byol",
+    part: TrainedPart = "adapter",
     views: int = 2,
     graph: GraphOptions = RANK_2,
 ) -> Path:
@@ -88,5 +94,13 @@ def _fingerprint() -> str:
 
 
 if __name__ == "__main__":
-    objective, part, views = [*sys.argv[2:], "index_byol", "adapter", "2"][:3]
-    print(tiny_training_bundle(sys.argv[1], objective=objective, part=part, views=int(views)))
+    chosen = dict(zip(("objective", "part", "views"), sys.argv[2:], strict=False))
+    training = from_json(TrainingOptions, chosen | {"views": int(chosen.get("views", 2))}, "argv")
+    print(
+        tiny_training_bundle(
+            sys.argv[1],
+            objective=training.objective,
+            part=training.part,
+            views=training.views,
+        )
+    )

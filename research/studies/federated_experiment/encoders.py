@@ -17,7 +17,7 @@ from pathlib import Path
 from pocketquery.distill import TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
 from pocketquery.export.bundle.bundling import export_bundle
-from pocketquery.export.settings import ExportOptions, TrainingOptions
+from pocketquery.export.settings import ExportOptions, Objective, TrainingOptions
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.server.modeling import SentenceEncoder
 
@@ -42,7 +42,7 @@ _PIECES = 9_000
 _RANKED_DOCUMENTS = 1_500
 
 
-def base_bundle(name: str, objective: str, data: Path, work: Path) -> Path:
+def base_bundle(name: str, objective: Objective, data: Path, work: Path) -> Path:
     """The bundle ``name`` of :data:`NOISE` with the training step of ``objective``.
 
     Args:

@@ -18,7 +18,13 @@ from pocketquery.export.adapter import adapter_tensors
 from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.sessions import GraphSession
-from pocketquery.export.settings import ExportOptions, GraphOptions, TrainingOptions
+from pocketquery.export.settings import (
+    ExportOptions,
+    GraphOptions,
+    Objective,
+    TrainedPart,
+    TrainingOptions,
+)
 from pocketquery.export.training_step.function import StepShape
 from pocketquery.export.training_step.inputs import BatchSizes, random_batch, start_state
 from pocketquery.export.training_step.model import EncoderShape
@@ -172,7 +178,7 @@ def test_mistakes_in_the_options_are_found_at_once() -> None:
     ],
 )
 def test_every_kind_of_step_passes_its_gate(
-    objective: str, part: str, views: int, tmp_path: Path
+    objective: Objective, part: TrainedPart, views: int, tmp_path: Path
 ) -> None:
     folder = tiny_training_bundle(tmp_path / "b", objective=objective, part=part, views=views)
     opened = Bundle.open(folder)
