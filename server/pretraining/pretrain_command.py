@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pocketquery.sdk.settings.command_line import add_settings_command
 from pocketquery.sdk.settings.common import AsJson, Device, Paths
-from pocketquery.sdk.settings.declaration import Option, Settings
+from pocketquery.sdk.settings.declaration import Option, Settings, as_json
 from pocketquery.sdk.validation import whole
 from pocketquery.server.pretraining.config import PretrainingConfig
 

@@ -21,6 +21,7 @@ from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import train_locally
 from pocketquery.client.update import UpdateHeader, bounded_weight, encode_update
 from pocketquery.client.views.typing_noise import mistype
+from pocketquery.export.settings import Objective
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.index.documents import Document
@@ -62,7 +63,7 @@ class Arm:
         mistyped: of which share of the queries the mistyped view is taught it.
     """
 
-    objective: str = "index_byol"
+    objective: Objective = "index_byol"
     anchor: float = 5.0
     opened: bool = False
     compressed: bool = True

@@ -156,10 +156,6 @@ def test_other_languages_widths_and_settings_are_refused() -> None:
         calibration.apply(np.ones((2, 24)), "de")
     with pytest.raises(InvalidInputError, match=r"expected \(n, 24\)"):
         calibration.apply(np.ones((2, 23)), "fr")
-    with pytest.raises(InvalidInputError, match="divisor"):
-        CalibrationConfig(divisor="range")
-    with pytest.raises(InvalidInputError, match="rotation"):
-        CalibrationConfig(rotation="muse")
     with pytest.raises(InvalidInputError, match="width 24"):
         CalibratedEncoder(bert_teacher(layers=1), calibration)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -26,7 +27,9 @@ def test_a_row_sees_position_zero_and_its_span() -> None:
     ]
 
 
-def seen(layers: int, span: int, memory: str, length: int = 9) -> list[set[int]]:
+def seen(
+    layers: int, span: int, memory: Literal["position", "cross"], length: int = 9
+) -> list[set[int]]:
     """For every position, the inputs that its output's gradient reaches."""
     encoder = bert_teacher()
     objective = Seed(encoder, SeedConfig(layers=layers, span=span, memory=memory)).eval()
@@ -55,7 +58,9 @@ def test_the_receptive_field_of_three_layers() -> None:
 
 
 @pytest.mark.parametrize("memory", ["position", "cross"])
-def test_every_position_sees_the_vector_and_no_other_state(memory: str) -> None:
+def test_every_position_sees_the_vector_and_no_other_state(
+    memory: Literal["position", "cross"],
+) -> None:
     encoder = bert_teacher()
     objective = Seed(encoder, SeedConfig(layers=1, memory=memory)).eval()
     batch = objective.collate(sentences(2), np.random.default_rng(0))
@@ -82,7 +87,7 @@ def test_the_decoder_writes_the_original_left_to_right() -> None:
 
 
 @pytest.mark.parametrize("memory", ["position", "cross"])
-def test_the_loss_is_the_slow_twins(memory: str) -> None:
+def test_the_loss_is_the_slow_twins(memory: Literal["position", "cross"]) -> None:
     encoder = bert_teacher()
     objective = Seed(encoder, SeedConfig(memory=memory, mlm_weight=0.25, decoder_weight=2.0)).eval()
     batch = objective.collate(sentences(3), np.random.default_rng(0))

@@ -160,8 +160,10 @@ def test_killed_at_many_lines_the_bundle_is_whole(bundle: Path, tmp_path: Path) 
 
 
 def test_mistakes_in_the_options_are_found_at_once() -> None:
-    with pytest.raises(InvalidInputError, match="views"):
+    with pytest.raises(InvalidInputError, match="views is 4; index_byol takes 2"):
         TrainingOptions(views=4)
+    with pytest.raises(InvalidInputError, match="views is 3; byol takes 2 or 4"):
+        TrainingOptions("byol", views=3)
     with pytest.raises(InvalidInputError, match="adapter_rank is 0"):
         ExportOptions(GraphOptions(adapter_rank=0), training=TrainingOptions())
 

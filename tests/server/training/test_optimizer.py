@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -56,7 +57,9 @@ def test_every_weight_is_trained_once_and_targets_never() -> None:
     ("schedule", "rates"),
     [("linear", [0.5, 1.0, 0.75, 0.5, 0.25]), ("constant", [0.5, 1.0, 1.0, 1.0, 1.0])],
 )
-def test_the_rate_rises_and_then_falls_or_stays(schedule: str, rates: list[float]) -> None:
+def test_the_rate_rises_and_then_falls_or_stays(
+    schedule: Literal["linear", "constant"], rates: list[float]
+) -> None:
     config = replace(CONFIG, steps=5, warmup=0.4, learning_rate=1.0, schedule=schedule)
     optimizer = make_optimizer({"weight": nn.Parameter(torch.zeros(1, 1))}, config)
     found = [set_learning_rate(optimizer, step, config, schedule) for step in range(5)]
