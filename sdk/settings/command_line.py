@@ -152,11 +152,11 @@ def _named(cls: type, group: str = "") -> Iterator[_Named]:
         if not _is_part(one):
             yield _Named(one, _option(one, None), one.default, group)
         elif one.part is None:
-            yield from _named(one.type, one.help)
+            yield from _named(one.type, one.help or group)
         else:
             for inner, name in _part_options(one, one.part):
                 default = None if one.default is None else getattr(one.default, inner.name)
-                yield _Named(inner, name, default, one.help)
+                yield _Named(inner, name, default, one.help or group)
 
 
 def _add(target: Any, one: _Named) -> None:
@@ -164,11 +164,12 @@ def _add(target: Any, one: _Named) -> None:
     setting, kind = one.setting, one.setting.item_type or one.setting.type
     option, rule = setting.option, setting.rule
     if kind is bool:
-        off = one.default is True
+        off = one.shown_default is True
         target.add_argument(
             f"--no-{one.name}" if off else f"--{one.name}",
             dest=one.dest,
             action="store_false" if off else "store_true",
+            default=one.default,
             help=_percent(f"not: {setting.help}" if off else setting.help),
         )
         return

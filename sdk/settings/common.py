@@ -11,10 +11,13 @@ from pocketquery.sdk.validation import SEED, number
 __all__ = [
     "AsJson",
     "Bfloat16",
+    "CorpusFile",
     "Device",
     "IndexPublicKey",
+    "JudgementsFile",
     "Paths",
     "PublicKey",
+    "QueriesFile",
     "Seed",
     "Share",
     "integers",
@@ -26,6 +29,15 @@ Device: TypeAlias = Annotated[str, "torch device"]
 AsJson: TypeAlias = Annotated[bool, "print one JSON object"]
 Bfloat16: TypeAlias = Annotated[
     bool, "autocast: accelerators, processors with AMX or AVX512-BF16; others ignore it"
+]
+CorpusFile: TypeAlias = Annotated[
+    str | None, "corpus.jsonl: _id, title, text; plain, gzip or xz", Option("FILE")
+]
+QueriesFile: TypeAlias = Annotated[
+    str | None, "queries as tsv (id, text) or jsonl; plain, gzip or xz", Option("FILE")
+]
+JudgementsFile: TypeAlias = Annotated[
+    str | None, "judgements: query id, document id, grade", Option("FILE")
 ]
 Paths: TypeAlias = Annotated[tuple[str, ...], Option("PATH")]
 PublicKey: TypeAlias = Annotated[

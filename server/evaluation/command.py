@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pocketquery.sdk.commands import Parsed, add_command, add_public_key, chosen_public_key
+from pocketquery.sdk.commands import chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
-from pocketquery.sdk.validation import SEED
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.common import (
+    AsJson,
+    CorpusFile,
+    JudgementsFile,
+    PublicKey,
+    QueriesFile,
+    Seed,
+)
+from pocketquery.sdk.settings.declaration import Option, Settings
+from pocketquery.sdk.validation import number
 
 if TYPE_CHECKING:
     from pocketquery.server.corpus import CollectionFiles
@@ -32,32 +42,51 @@ own. Queries without a relevant document are left out and counted.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(Settings):
+    """What ``pocketquery evaluate`` takes."""
+
+    bundle: Annotated[str | None, "the bundle to measure (folder or zip)"] = None
+    public_key: PublicKey = None
+    teacher: Annotated[str | None, "model folder, Hub name, or demo (default beside a bundle)"] = (
+        None
+    )
+    dataset: Annotated[
+        str | None, "a folder in BEIR's layout, instead of the next three", Option("FOLDER")
+    ] = None
+    split: Annotated[str | None, "which judgements of --dataset (default: test)"] = None
+    corpus: CorpusFile = None
+    queries: QueriesFile = None
+    qrels: JudgementsFile = None
+    exclude: Annotated[
+        str | None, "pairs (query id, document id) to take out of rankings", Option("FILE")
+    ] = None
+    typos: Annotated[float, number(0, 1), "share of letters mistyped", Option("RATE")] = 0.0
+    seed: Seed = 0
+    cache: Annotated[str | None, "keep the teacher's document vectors here", Option("FOLDER")] = (
+        None
+    )
+    json: AsJson = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.bundle and not self.teacher:
+            raise InvalidInputError("nothing to measure; expected --bundle, --teacher or both")
+
+
 def evaluate(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "evaluate",
         "Measure how well a bundle finds documents, beside its teacher and BM25.",
         _EPILOG,
+        EvaluateOptions,
         _run,
     )
-    add = parser.add_argument
-    add("--bundle", help="the bundle to measure (folder or zip)")
-    add_public_key(parser)
-    add("--teacher", help="model folder, Hub name, or demo (default beside a bundle)")
-    add("--dataset", metavar="FOLDER", help="a folder in BEIR's layout, instead of the next three")
-    add("--split", help="which judgements of --dataset (default: test)")
-    add("--corpus", metavar="FILE", help="corpus.jsonl: _id, title, text; plain, gzip or xz")
-    add("--queries", metavar="FILE", help="queries as tsv (id, text) or jsonl; plain, gzip or xz")
-    add("--qrels", metavar="FILE", help="judgements: query id, document id, grade")
-    add("--exclude", metavar="FILE", help="pairs (query id, document id) to take out of rankings")
-    add("--typos", type=float, default=0.0, metavar="RATE", help="share of letters mistyped")
-    add("--seed", type=Parsed(SEED, int), default=0, help="of the typos and of ties (default: 0)")
-    add("--cache", metavar="FOLDER", help="keep the teacher's document vectors here")
-    add("--json", action="store_true", help="print one JSON object")
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(options: EvaluateOptions) -> int:
     # What is heavy is imported only where it is needed: the shell loads every command's module.
     from pocketquery import sdk
     from pocketquery.server.corpus import read_collection
@@ -67,52 +96,50 @@ def _run(arguments: argparse.Namespace) -> int:
         from pocketquery.server.modeling import SentenceEncoder
     except ImportError as error:
         raise MissingExtraError.of(error.name or "torch", "server") from error
-    if not arguments.bundle and not arguments.teacher:
-        raise InvalidInputError("nothing to measure; expected --bundle, --teacher or both")
-    files = _files(arguments)
+    files = _files(options)
     bundle = None
-    if arguments.bundle:
-        bundle = sdk.load(arguments.bundle, public_key=chosen_public_key(arguments))
+    if options.bundle:
+        bundle = sdk.load(options.bundle, public_key=chosen_public_key(options))
     collection = read_collection(files)
-    teacher = SentenceEncoder.load(arguments.teacher or "demo")
+    teacher = SentenceEncoder.load(options.teacher or "demo")
     if bundle is not None:  # before the documents are encoded
         retrieval.check_space(bundle, teacher)
     vectors = document_vectors.encode_documents(
-        teacher, collection.documents, cache=arguments.cache, show_progress_bar=True
+        teacher, collection.documents, cache=options.cache, show_progress_bar=True
     )
     result = retrieval.evaluate(
         collection,
         bundle,
         teacher,
         document_vectors=vectors,
-        typos=arguments.typos,
-        seed=arguments.seed,
+        typos=options.typos,
+        seed=options.seed,
     )
     _report_counts(collection)
-    if arguments.json:
-        kept = {"retention": result.retention()} if bundle is not None else {}
-        print(json.dumps(result.means() | kept))
+    if options.json:
+        more = {"retention": result.retention()} if bundle is not None else {}
+        print(json.dumps(result.means() | more))
     else:
         print(table.evaluation_table(result))
     return 0
 
 
-def _files(arguments: argparse.Namespace) -> CollectionFiles:
+def _files(options: EvaluateOptions) -> CollectionFiles:
     from pocketquery.server.corpus import CollectionFiles, find_files
 
-    parts = (arguments.corpus, arguments.queries, arguments.qrels)
-    excluded = Path(arguments.exclude) if arguments.exclude else None
-    if arguments.dataset and not any(parts):
-        files = find_files(arguments.dataset, arguments.split or "test")
+    parts = (options.corpus, options.queries, options.qrels)
+    excluded = Path(options.exclude) if options.exclude else None
+    if options.dataset and not any(parts):
+        files = find_files(options.dataset, options.split or "test")
         return CollectionFiles(files.corpus, files.queries, files.judgements, excluded)
-    if arguments.dataset or not all(parts):
+    if options.dataset or not all(parts):
         raise InvalidInputError(
             "which data to evaluate on is not clear; expected either --dataset FOLDER, or all of "
             "--corpus, --queries and --qrels"
         )
-    if arguments.split is not None:
+    if options.split is not None:
         raise InvalidInputError("--split is given without --dataset, whose judgements it chooses")
-    corpus, queries, judgements = map(Path, parts)
+    corpus, queries, judgements = (Path(part) for part in parts if part)
     return CollectionFiles(corpus, queries, judgements, excluded)
 
 
