@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import logging
@@ -11,11 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.client.private.rules import DeviceRules
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
-from pocketquery.sdk.validation import check, whole
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.declaration import Option, Part, Settings, declared
+from pocketquery.sdk.validation import whole
 
 if TYPE_CHECKING:
     from pocketquery.client.device import Device
@@ -38,85 +39,79 @@ For private rounds (experimental) the device was enrolled, see pocketquery enrol
 state folder, --enrolment and --certificate name the rest. What it then insists on, whatever a
 server asks, are the options of the last group; docs/privacy.md has their defaults.
 """
-# Named as in a SuperNode's configuration; their defaults are DeviceRules'.
-_RULES: tuple[tuple[str, type, str], ...] = (
-    ("secure", str, "required: decline plain rounds; or allowed"),
-    ("least", int, "devices in a group, and survivors of it"),
-    ("least-noisy", int, "the same where there is noise"),
-    ("largest-group", int, "devices that a group with their noise counts as, at most"),
-    ("neighbours", int, "that each device shares masks with"),
-    ("collusion", float, "share of them that the threshold must withstand"),
-    ("rest", int, "rounds between two that this device takes part in"),
-    ("privacy", str, "devices: only rounds whose noise devices add; or any"),
-    ("noise-least", float, "smallest noise multiplier"),
-    ("participations", int, "in a season"),
-    ("seasons", int, "that this device takes part in"),
-    ("epsilon", float, "that a season may cost"),
-    ("delta", float, "of that epsilon"),
-)
 _LEAST_WAIT = 1.0
 # Seconds, where the gateway gives no usable answer, and at most where it asks for them.
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED = 30.0, 900.0, 3600.0
 _LONGEST_LINE = 400
 _log = logging.getLogger(__name__)
-_FILES = ("bundle", "index", "state")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateOptions(Settings):
+    """How the device is enrolled, and what it insists on whatever a server asks."""
+
+    enrolment: Annotated[str | None, "public key of who enrols, or its PEM", Option("KEY")] = None
+    certificate: Annotated[str | None, "its word for this device's key", Option("FILE")] = None
+    revoked: Annotated[str | None, "device keys that are none any more", Option("FILE")] = None
+    rules: Annotated[
+        DeviceRules | None,
+        Part(
+            *("secure", "least", "least_noisy", "largest_group", "neighbours", "collusion"),
+            *("rest", "privacy", "noise_least", "participations", "seasons", "epsilon", "delta"),
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinOptions(Settings):
+    """What ``pocketquery join`` takes."""
+
+    gateway: Annotated[str, "https://host[:port]", Option("URL")]
+    bundle: Annotated[str, "with a training step"]
+    index: Annotated[str, "what the device searches", Option("FOLDER")]
+    state: Annotated[str, "of this device", Option("FOLDER")]
+    public_key: Annotated[str | None, "whose releases to take, see verify", Option("KEY")] = None
+    policy: Annotated[Literal["phone", "always"], "when to train"] = "phone"
+    authority: Annotated[
+        str | None, "PEM of the authority to trust (default: the system's)", Option("FILE")
+    ] = None
+    times: Annotated[
+        int,
+        whole(0),
+        "ask so often, and end at a failure (default: until stopped, whatever fails)",
+    ] = 0
+    leave: Annotated[bool, "have the gateway forget this device, and end"] = False
+    json: Annotated[bool, "print one JSON object a line"] = False
+    private: Annotated[PrivateOptions, "private rounds (experimental)"] = PrivateOptions()
 
 
 def join(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "join",
         "Take part in federated rounds through a gateway, and fetch what they release.",
         _EPILOG,
+        JoinOptions,
         _run,
     )
-    parser.add_argument("--gateway", required=True, metavar="URL", help="https://host[:port]")
-    parser.add_argument("--bundle", required=True, help="with a training step")
-    parser.add_argument("--index", required=True, metavar="FOLDER", help="what the device searches")
-    parser.add_argument("--state", required=True, metavar="FOLDER", help="of this device")
-    parser.add_argument("--public-key", metavar="KEY", help="whose releases to take, see verify")
-    parser.add_argument(
-        "--policy", default="phone", choices=("phone", "always"), help="when to train"
-    )
-    parser.add_argument(
-        "--authority", metavar="FILE", help="PEM of the authority to trust (default: the system's)"
-    )
-    parser.add_argument(
-        "--times",
-        type=int,
-        default=0,
-        metavar="N",
-        help="ask so often, and end at a failure (default: until stopped, whatever fails)",
-    )
-    parser.add_argument(
-        "--leave", action="store_true", help="have the gateway forget this device, and end"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    private = parser.add_argument_group("private rounds (experimental)")
-    private.add_argument("--enrolment", metavar="KEY", help="public key of who enrols, or its PEM")
-    private.add_argument("--certificate", metavar="FILE", help="its word for this device's key")
-    private.add_argument("--revoked", metavar="FILE", help="device keys that are none any more")
-    for name, kind, said in _RULES:
-        private.add_argument(f"--{name}", type=kind, metavar=name[0].upper(), help=said)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(options: JoinOptions) -> int:
     from pocketquery.client.gateway.connection import GatewayConnection, device_key
     from pocketquery.client.gateway.participation import Participation
 
-    check("--times", arguments.times, whole(0))
     with GatewayConnection(
-        arguments.gateway, device_key(arguments.state), authority_file=arguments.authority
+        options.gateway, device_key(options.state), authority_file=options.authority
     ) as connection:
-        participation = Participation(connection, arguments.state)
-        if arguments.leave:
+        participation = Participation(connection, options.state)
+        if options.leave:
             participation.leave()
             return 0
-        with _opened(arguments) as (_, participant):  # what is wrong with it is told at once
+        with _opened(options) as (_, participant):  # what is wrong with it is told at once
             if participant is not None:  # it may have been killed in a round
                 participation.private.round = participant.round
-        return _rounds(participation, arguments)
+        return _rounds(participation, options)
 
 
 class _ConfigurationError(InvalidInputError):
@@ -125,7 +120,7 @@ class _ConfigurationError(InvalidInputError):
 
 def _rounds(
     participation: Participation,
-    arguments: argparse.Namespace,
+    options: JoinOptions,
     sleep: Callable[[float], None] = time.sleep,
     draw: Callable[[], float] = random.random,
 ) -> int:
@@ -137,22 +132,22 @@ def _rounds(
 
     Args:
         participation: of this device.
-        arguments: the command's.
+        options: the command's.
         sleep: waits so many seconds.
         draw: a random number from 0 to 1, for how long it waits.
     """
     asked = 0
     state = _Standing()
     while True:
-        outcome, failures = _once(participation, arguments, state)
+        outcome, failures = _once(participation, options, state)
         if outcome is not None:
             asked += 1
-            _tell(outcome, as_json=arguments.json)
+            _tell(outcome, as_json=options.json)
         for error in failures:
-            if arguments.times or isinstance(error, _ConfigurationError):
+            if options.times or isinstance(error, _ConfigurationError):
                 raise error
-            _tell_failure(error, state, as_json=arguments.json)
-        if arguments.times and asked >= arguments.times:
+            _tell_failure(error, state, as_json=options.json)
+        if options.times and asked >= options.times:
             return 0
         if failures:
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(state.missed, 9))
@@ -180,7 +175,7 @@ class _Standing:
 
 
 def _once(
-    participation: Participation, arguments: argparse.Namespace, state: _Standing
+    participation: Participation, options: JoinOptions, state: _Standing
 ) -> tuple[Outcome | None, list[Exception]]:
     """Take part once, and fetch what is in force; the device is opened only where there is
     something for it to do. Its result, None where there was none, and what failed."""
@@ -192,7 +187,7 @@ def _once(
         if not state.is_registered:
             participation.register()
             state.is_registered = True
-        outcome = _turn_within_quota(participation, arguments)
+        outcome = _turn_within_quota(participation, options)
     except UnreachableError as error:
         return None, [error]
     except Refused as error:
@@ -205,7 +200,7 @@ def _once(
         failures.append(error)
     try:
         if not participation.is_current():
-            with _opened(arguments) as (device, _):
+            with _opened(options) as (device, _):
                 participation.refresh(device.manifest, device.releases)
     except Refused as error:
         if error.code != "no_release":
@@ -215,25 +210,25 @@ def _once(
     return outcome, failures
 
 
-def _turn_within_quota(participation: Participation, arguments: argparse.Namespace) -> Outcome:
+def _turn_within_quota(participation: Participation, options: JoinOptions) -> Outcome:
     from pocketquery.client.gateway.connection import Refused
     from pocketquery.client.gateway.outcome import Outcome
 
     try:
-        return _turn(participation, arguments)
+        return _turn(participation, options)
     except Refused as error:
         if error.code != "quota":
             raise
         return Outcome("left out", str(error), round(error.retry_after))
 
 
-def _turn(participation: Participation, arguments: argparse.Namespace) -> Outcome:
+def _turn(participation: Participation, options: JoinOptions) -> Outcome:
     from pocketquery.client.gateway.outcome import Outcome
     from pocketquery.client.offer import UnusableOfferError
     from pocketquery.client.private.state_file import StateFile
     from pocketquery.client.store.file import SECURE
 
-    number, state = participation.private.round, StateFile(Path(arguments.state) / SECURE)
+    number, state = participation.private.round, StateFile(Path(options.state) / SECURE)
     state.drop_over(time.time())  # also of a device that is enrolled no more
     found = participation.private.next_message()
     if isinstance(found, Outcome) and found.what == "waiting":
@@ -241,33 +236,40 @@ def _turn(participation: Participation, arguments: argparse.Namespace) -> Outcom
     if isinstance(found, Outcome) and number is not None:
         state.give_up(number)
     if not isinstance(found, Outcome):
-        with _opened(arguments) as (_, participant):
+        with _opened(options) as (_, participant):
             assert participant is not None
             return participation.private.answer(found, participant)
     try:
         offered, wait = participation.ask()
         if offered is None:
             return Outcome("idle", retry_after=wait)
-        with _opened(arguments) as (device, participant):
+        with _opened(options) as (device, participant):
             return participation.reply(offered, device, participant)
     except UnusableOfferError as error:
         return participation.decline(error.round, str(error))
 
 
-def _config(arguments: argparse.Namespace) -> dict[str, Any]:
+def _config(options: JoinOptions) -> dict[str, Any]:
     """The options as a SuperNode's configuration has them."""
-    rules = [name for name, _, _ in _RULES]
-    names = [*_FILES, "policy", "public-key", "enrolment", "certificate", "revoked", *rules]
-    given = {name: getattr(arguments, name.replace("-", "_")) for name in names}
+    private = options.private
+    given: dict[str, Any] = {
+        **{name: getattr(options, name) for name in ("bundle", "index", "state", "policy")},
+        "public-key": options.public_key,
+        **{name: getattr(private, name) for name in ("enrolment", "certificate", "revoked")},
+    }
+    if private.rules is not None:
+        rules = {one.name: getattr(private.rules, one.name) for one in declared(DeviceRules)}
+        del rules["revoked"]
+        given |= {name.replace("_", "-"): value for name, value in rules.items()}
     return {name: value for name, value in given.items() if value is not None}
 
 
 @contextlib.contextmanager
-def _opened(arguments: argparse.Namespace) -> Iterator[tuple[Device, Participant | None]]:
+def _opened(options: JoinOptions) -> Iterator[tuple[Device, Participant | None]]:
     """The device, and where it is enrolled, what takes part in private rounds."""
     from pocketquery.client.device_files import open_device, open_participant, rules_of
 
-    config = _config(arguments)
+    config = _config(options)
     with contextlib.ExitStack() as stack:
         try:
             device = stack.enter_context(open_device(config))

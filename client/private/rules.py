@@ -24,7 +24,7 @@ from pocketquery.client.private.messages import Confirmation, survivors_digest
 from pocketquery.client.private.noise import LEAST_SIGMA, counted_on, sigma
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.settings.declaration import Option, Settings
 from pocketquery.sdk.validation import Rule, number, whole
 
 __all__ = ["DeviceRules", "Secure", "SURVIVING_PERCENT", "Trained"]
@@ -60,49 +60,41 @@ class Trained:
 class DeviceRules(Settings):
     """The rules; a round that breaks one is declined.
 
+    No device can check how large a group is, and the more devices are said to be in it, the less
+    noise each adds. In a group above ``largest_group`` the noise of so many is counted on.
+
     Raises:
         InvalidInputError: a rule out of range.
     """
 
-    secure: Annotated[
-        Secure,
-        '"required": a change the server could read alone is not sent; "allowed": it is',
-    ] = "required"
+    secure: Annotated[Secure, "required: decline plain rounds; allowed: take part in them"] = (
+        "required"
+    )
     least: Annotated[int, whole(2), "devices in a group, and survivors of it"] = 20
     least_noisy: Annotated[int, whole(2), "the same where there is noise"] = 100
     largest_group: Annotated[
-        int,
-        whole(2),
-        "where there is noise, a group counts as no larger. How large it is no device can "
-        "check, and the more are said to be in it, the less noise each adds. In a larger one "
-        "the noise of so many is counted on, and there is more than it takes",
+        int, whole(2), "devices that a group with their noise counts as, at most"
     ] = 1000
-    neighbours: Annotated[
-        int, whole(1), "that each device has, or everybody in a smaller group"
-    ] = 84
+    neighbours: Annotated[int, whole(), "that each device shares masks with"] = 84
     collusion: Annotated[
-        float,
-        number(0, below=1),
-        "the share of a device's neighbours that the threshold must withstand",
+        float, number(0, below=1), "share of them that the threshold must withstand"
     ] = 0.19
-    rest: Annotated[int, whole(1), "rounds between two in which this device masks a change"] = 8
+    rest: Annotated[int, whole(), "rounds between two that this device takes part in"] = 8
     privacy: Annotated[
-        PrivacyWanted,
-        '"devices": only rounds in which devices add noise; "any": also those without',
+        PrivacyWanted, "devices: only rounds whose noise devices add; any: those without, too"
     ] = "devices"
-    noise_least: Annotated[float, number(0), "smallest noise multiplier, where there is noise"] = (
-        2.0
-    )
-    participations: Annotated[int, whole(1), "in a season, at most"] = 1
+    noise_least: Annotated[float, number(0), "smallest noise multiplier"] = 2.0
+    participations: Annotated[int, whole(), "in a season, at most"] = 1
     seasons: Annotated[
-        int, whole(1), "how many it takes part in; raise it to let another begin"
+        int, whole(), "that this device takes part in; raise it to let another begin"
     ] = 1
-    epsilon: Annotated[float, number(above=0), "what a season may cost, at most"] = 4.0
-    delta: Annotated[float, number(above=0, below=1), "what a season may cost, at most"] = 1e-6
+    epsilon: Annotated[float, number(above=0), "that a season may cost"] = 4.0
+    delta: Annotated[float, number(above=0, below=1), "of that epsilon"] = 1e-6
     revoked: Annotated[
         frozenset[bytes],
         Rule(lambda value: isinstance(value, frozenset), "a set of device keys"),
         "device keys that are no neighbours any more, 32 bytes each",
+        Option(hidden=True),
     ] = field(default_factory=frozenset)
 
     def of_offer(self, privacy: Privacy, round: int, account: Account) -> str | None:

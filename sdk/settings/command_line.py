@@ -17,13 +17,13 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pocketquery.sdk.commands import Parsed, add_command
+from pocketquery.sdk.commands import Parsed, add_action, add_command
 from pocketquery.sdk.settings.declaration import Declared, Part, declared
 
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
 
-__all__ = ["add_options", "add_settings_command", "read_options"]
+__all__ = ["add_options", "add_settings_action", "add_settings_command", "read_options"]
 
 Chosen = TypeVar("Chosen")
 
@@ -75,6 +75,31 @@ def add_settings_command(
     return parser
 
 
+def add_settings_action(
+    actions: Any,
+    name: str,
+    summary: str,
+    options: type[Chosen],
+    run: Callable[[Chosen, bool], int],
+) -> argparse.ArgumentParser:
+    """Add an action of a sub-command (``privacy plan``), which can print JSON; returns its parser.
+
+    Args:
+        actions: argparse's, of the sub-command.
+        name: of the action.
+        summary: its help.
+        options: the settings that become its options.
+        run: gets one of them, and whether JSON is wanted; returns the exit code.
+    """
+
+    def read_and_run(found: argparse.Namespace) -> int:
+        return run(read_options(options, found), found.json)
+
+    parser = add_action(actions, name, summary, read_and_run)
+    add_options(parser, options)
+    return parser
+
+
 def add_options(parser: argparse.ArgumentParser, cls: type) -> None:
     """Add the options of the settings of ``cls``; groups are the parts that have a help."""
     groups: dict[str, Any] = {"": parser}
@@ -86,12 +111,7 @@ def add_options(parser: argparse.ArgumentParser, cls: type) -> None:
         target = groups[one.group]
         if choice := one.setting.option.either:
             if choice not in either:
-                required = all(
-                    other.default is dataclasses.MISSING
-                    for other in names
-                    if other.setting.option.either == choice
-                )
-                either[choice] = target.add_mutually_exclusive_group(required=required)
+                either[choice] = target.add_mutually_exclusive_group(required=True)
             target = either[choice]
         _add(target, one)
 

@@ -67,7 +67,7 @@ class Option(NamedTuple):
         positional: a word without an option's name.
         repeated: every time the option is named adds a value.
         const: the value where the option is named without one.
-        either: a name; of the settings with that name only one may be given.
+        either: a name; of the settings with that name just one must be given.
         hidden: no option at all.
     """
 

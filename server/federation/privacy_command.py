@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pocketquery.sdk.commands import add_action, add_command
+from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, MissingExtraError
+from pocketquery.sdk.settings.command_line import add_settings_action
+from pocketquery.sdk.settings.declaration import Option, Settings
 from pocketquery.sdk.validation import check, optional, whole
 from pocketquery.server.private.report import EXPERIMENTAL
 
 if TYPE_CHECKING:
-    from pocketquery.server.private.plan import Plan
+    from pocketquery.server.private.plan import Plan, Wanted
     from pocketquery.server.private.report.federation import Federation
 
 __all__ = ["privacy", "read_federation"]
@@ -41,8 +43,31 @@ _ADVERSARIES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Settings):
+    """What ``pocketquery privacy report`` takes."""
+
+    federation: Annotated[str, "of the rounds: journal and settings", Option("FOLDER")]
+    devices: Annotated[int | None, "that may take part at all"] = None
+    settings: Annotated[
+        str | None,
+        "simulation.json or the Flower app's pyproject.toml (default: FOLDER/simulation.json)",
+        Option("FILE"),
+    ] = None
+    attacks: Annotated[
+        str | None,
+        "result of benchmarks/privacy_attacks.py (default: docs/results/privacy_attacks.json)",
+        Option("FILE"),
+    ] = None
+    output: Annotated[str, "the page", Option("FILE")] = "privacy.html"
+
+
 def privacy(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
+    try:
+        from pocketquery.server.private.plan import Wanted
+    except ImportError as error:
+        raise MissingExtraError.of(error.name or "cryptography", "privacy") from error
     parser = add_command(
         subparsers,
         "privacy",
@@ -50,92 +75,34 @@ def privacy(subparsers: Any) -> None:
         _EPILOG,
     )
     actions = parser.add_subparsers(metavar="action", required=True)
-    _add_plan(actions)
-    _add_report(actions)
+    for action in (
+        add_settings_action(
+            actions,
+            "plan",
+            "participations, noise, bytes and expected loss of a federation",
+            Wanted,
+            _plan,
+        ),
+        add_settings_action(
+            actions,
+            "report",
+            "the page for a privacy officer, from what has run",
+            ReportOptions,
+            _report,
+        ),
+    ):
+        action.description = f"{action.description} {EXPERIMENTAL}"
 
 
-def _add_plan(actions: Any) -> None:
-    parser = _action(
-        actions, "plan", "participations, noise, bytes and expected loss of a federation", _plan
-    )
-    add = parser.add_argument
-    add("--devices", type=int, required=True, metavar="N", help="that may take part at all")
-    add("--cohort", type=int, required=True, metavar="N", help="devices a round, from 100")
-    add("--rounds", type=int, default=10, metavar="N", help="of the season (default: 10)")
-    wanted = parser.add_mutually_exclusive_group(required=True)
-    wanted.add_argument("--epsilon", type=float, metavar="X", help="that a season may cost")
-    wanted.add_argument("--noise-multiplier", type=float, metavar="X", help="noise to plan with")
-    add("--delta", type=float, default=1e-6, metavar="X", help="of epsilon (default: 1e-06)")
-    add("--participations", type=int, metavar="N", help="of a device (default: as few as do)")
-    add("--adapter", choices=("full", "small"), default="full", help="small: rank 1, up alone")
-    add(
-        "--largest-group",
-        type=int,
-        metavar="N",
-        help="that a group counts as at most, by the devices' rule (default: the cohort, to 1,000)",
-    )
-    add("--neighbours", type=int, default=84, metavar="N", help="in the masks' graph (default: 84)")
-    add("--rest", type=int, default=8, metavar="N", help="rounds between two of a device")
-    add("--clip-norm", type=float, default=1.0, metavar="X", help="largest L2 norm of a change")
-    add("--steps", type=int, default=10, metavar="N", help="training steps on a device")
-    add("--learning-rate", type=float, default=1e-3, metavar="X", help="on the device")
+def _plan(wanted: Wanted, as_json: bool) -> int:
+    from pocketquery.server.private.plan import plan
 
-
-def _add_report(actions: Any) -> None:
-    parser = _action(
-        actions, "report", "the page for a privacy officer, from what has run", _report
-    )
-    add = parser.add_argument
-    add("--federation", required=True, metavar="FOLDER", help="of the rounds: journal and settings")
-    add("--devices", type=int, metavar="N", help="that may take part at all")
-    add(
-        "--settings",
-        metavar="FILE",
-        help="simulation.json or the Flower app's pyproject.toml (default: FOLDER/simulation.json)",
-    )
-    add(
-        "--attacks",
-        metavar="FILE",
-        help="result of benchmarks/privacy_attacks.py (default: docs/results/privacy_attacks.json)",
-    )
-    add("--output", default="privacy.html", metavar="FILE", help="default: privacy.html")
-
-
-def _action(actions: Any, name: str, summary: str, run: Any) -> argparse.ArgumentParser:
-    parser = add_action(actions, name, summary, run)
-    parser.description = f"{parser.description} {EXPERIMENTAL}"
-    return parser
-
-
-def _plan(arguments: argparse.Namespace) -> int:
-    try:
-        from pocketquery.server.private.plan import Wanted, plan
-    except ImportError as error:
-        raise MissingExtraError.of(error.name or "cryptography", "privacy") from error
-
-    found = plan(
-        Wanted(
-            fleet=arguments.devices,
-            cohort=arguments.cohort,
-            rounds=arguments.rounds,
-            epsilon=arguments.epsilon,
-            noise_multiplier=arguments.noise_multiplier,
-            delta=arguments.delta,
-            participations=arguments.participations,
-            adapter=arguments.adapter,
-            largest_group=arguments.largest_group,
-            neighbours=arguments.neighbours,
-            rest=arguments.rest,
-            clip_norm=arguments.clip_norm,
-            steps=arguments.steps,
-            learning_rate=arguments.learning_rate,
-        )
-    )
-    if arguments.json:
-        print(json.dumps(found.to_dict()))
+    result = plan(wanted)
+    if as_json:
+        print(json.dumps(result.to_dict()))
         return 0
     print(EXPERIMENTAL, file=sys.stderr)
-    print("\n".join(_lines(found)))
+    print("\n".join(_lines(result)))
     return 0
 
 
@@ -220,22 +187,22 @@ def _device_options(found: Plan) -> str:
     )
 
 
-def _report(arguments: argparse.Namespace) -> int:
+def _report(options: ReportOptions, as_json: bool) -> int:
     try:
         from pocketquery.server.private.report.report import write_page
 
         federation = read_federation(
-            Path(arguments.federation),
-            settings=None if arguments.settings is None else Path(arguments.settings),
-            attacks=None if arguments.attacks is None else Path(arguments.attacks),
-            devices=arguments.devices,
+            Path(options.federation),
+            settings=None if options.settings is None else Path(options.settings),
+            attacks=None if options.attacks is None else Path(options.attacks),
+            devices=options.devices,
         )
     except ImportError as error:
         raise MissingExtraError.of(error.name or "flwr", "privacy") from error
 
-    path = Path(arguments.output)
+    path = Path(options.output)
     write_page(path, federation)
-    if arguments.json:
+    if as_json:
         print(json.dumps(federation.summary() | {"output": str(path)}))
     else:
         print(f"Open {path}")

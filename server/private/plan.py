@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pocketquery.client.private.binding import Privacy
 from pocketquery.client.private.encoding import Encoding, choose_encoding, value_range
@@ -16,7 +16,8 @@ from pocketquery.client.private.ledger import season_epsilon
 from pocketquery.client.private.noise import counted_on, rho, sigma
 from pocketquery.client.private.rules import DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, one_of, optional, whole
+from pocketquery.sdk.settings.declaration import Option, Settings
+from pocketquery.sdk.validation import check_fields, number, optional, whole
 from pocketquery.server.private.accounting import (
     epsilon_of_zcdp,
     least_honest,
@@ -51,63 +52,41 @@ _SPARE_DEVICES = 1.25
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Wanted(Settings):
     """What a plan is made for.
-
-    Attributes:
-        fleet: devices that may take part at all.
-        cohort: devices a round.
-        rounds: of the season.
-        epsilon: that the season may cost; or
-        noise_multiplier: z; one of the two.
-        delta: of (epsilon, delta).
-        participations: of a device; None for as few as do.
-        adapter: what is trained.
-        largest_group: the devices' own rule; None for the cohort, up to the rule's default.
-        neighbours: of a device in the graph of masks.
-        rest: rounds between two of a device.
-        clip_norm: largest norm of a change.
-        steps, learning_rate: of the local training, from which the range of a value follows.
 
     Raises:
         InvalidInputError: a value out of its range, not one of epsilon and multiplier, or a cohort
             below 100.
     """
 
-    fleet: int
-    cohort: int
-    rounds: int = 10
-    epsilon: float | None = None
-    noise_multiplier: float | None = None
-    delta: float = 1e-6
-    participations: int | None = None
-    adapter: Literal["full", "small"] = "full"
-    largest_group: int | None = None
-    neighbours: int = 84
-    rest: int = 8
-    clip_norm: float = 1.0
-    steps: int = 10
-    learning_rate: float = 1e-3
+    fleet: Annotated[int, whole(), "that may take part at all", Option("N", "devices")]
+    cohort: Annotated[int, whole(), "devices a round, from 100"]
+    rounds: Annotated[int, whole(), "of the season"] = 10
+    epsilon: Annotated[
+        float | None, number(above=0), "that a season may cost", Option(either="noise")
+    ] = None
+    noise_multiplier: Annotated[
+        float | None, number(above=0), "noise to plan with", Option(either="noise")
+    ] = None
+    delta: Annotated[float, number(above=0, below=1), "of epsilon"] = 1e-6
+    participations: Annotated[int | None, whole(), "of a device (default: as few as do)"] = None
+    adapter: Annotated[Literal["full", "small"], "small: rank 1, up alone"] = "full"
+    largest_group: Annotated[
+        int | None,
+        whole(2),
+        "that a group counts as at most, by the devices' rule (default: the cohort, to 1,000)",
+    ] = None
+    neighbours: Annotated[int, whole(2), "in the masks' graph"] = 84
+    rest: Annotated[int, whole(), "rounds between two of a device"] = 8
+    clip_norm: Annotated[float, number(above=0), "largest L2 norm of a change"] = 1.0
+    steps: Annotated[int, whole(), "training steps on a device"] = 10
+    learning_rate: Annotated[float, number(above=0), "on the device"] = 1e-3
 
     def __post_init__(self) -> None:
         """Check each value, and those that depend on each other."""
-        check_fields(
-            self,
-            fleet=whole(),
-            cohort=whole(),
-            rounds=whole(),
-            epsilon=optional(number(above=0)),
-            noise_multiplier=optional(number(above=0)),
-            delta=number(above=0, below=1),
-            participations=optional(whole(1, self.rounds)),
-            adapter=one_of(*ADAPTERS),
-            largest_group=optional(whole(2)),
-            neighbours=whole(2),
-            rest=whole(),
-            clip_norm=number(above=0),
-            steps=whole(),
-            learning_rate=number(above=0),
-        )
+        super().__post_init__()
+        check_fields(self, participations=optional(whole(1, self.rounds)))
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise InvalidInputError(
                 "found both or neither of epsilon and noise_multiplier, expected one: the other "
