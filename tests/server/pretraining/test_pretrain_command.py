@@ -246,8 +246,6 @@ def test_options_belong_to_an_objective_that_is_trained() -> None:
         ),
         ("--documents {0} --set mlm.rate=1", 'no option "rate"; it has mask_rate'),
         ("--documents {0} --objective mlm=0", "the weight of mlm is 0.0"),
-        ("--documents {0} --warmup 2", "warmup is 2.0"),
-        ("--documents {0} --mixture both", "mixture is 'both', expected one of sum, turns"),
         ("--documents {0} --init {1} --pre-norm", "--pre-norm goes with a preset"),
         ("--documents {0} {1}", "several places and a store"),
     ],
@@ -266,7 +264,6 @@ def test_what_cannot_be_done_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--seed -1", "seed is -1, expected a whole number from 0"),
         ("--device cuda:99", 'the device "cuda:99" cannot be used'),
         ("--device abacus", 'the device "abacus" cannot be used'),
         ("--output .", "exists and is not a sentence-transformers folder; it is left alone"),
@@ -375,7 +372,7 @@ def test_the_help_names_every_objective(capsys: pytest.CaptureFixture[str]) -> N
         command("--help")
     said = capsys.readouterr().out
     assert all(name in said for name in OBJECTIVES)
-    assert "(default: 0.0003)" in said
+    assert "default: 0.0003)" in said
 
 
 def test_a_new_encoder_begins_with_what_occurs_together(tmp_path: Path, documents: str) -> None:
