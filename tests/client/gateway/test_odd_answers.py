@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import contextlib
 import gzip
@@ -22,6 +21,7 @@ import pytest
 
 from pocketquery.client.gateway import join_command
 from pocketquery.client.gateway.connection import GatewayConnection
+from pocketquery.client.gateway.join_command import JoinOptions
 from pocketquery.client.gateway.participation import RELEASE, Participation
 from pocketquery.sdk import load
 from pocketquery.sdk.bundle.adapter import pack_adapter
@@ -186,7 +186,7 @@ def gateway() -> Iterator[Gateway]:
 
 
 def run(
-    gateway: Gateway, arguments: argparse.Namespace, pauses: int, paused: Callable[[int], None]
+    gateway: Gateway, arguments: JoinOptions, pauses: int, paused: Callable[[int], None]
 ) -> list[float]:
     """Run the command for so many pauses, which are told to ``paused`` by their number and
     returned."""
