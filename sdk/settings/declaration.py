@@ -44,6 +44,7 @@ __all__ = [
     "from_json",
     "nearest",
     "read_toml",
+    "toml_values",
 ]
 
 Record = TypeVar("Record")
@@ -262,11 +263,19 @@ def read_toml(cls: type[Record], path: Path | str) -> Record:
     Raises:
         InvalidInputError: it cannot be read, or as :func:`from_json`.
     """
+    return from_json(cls, toml_values(path), str(path))
+
+
+def toml_values(path: Path | str) -> dict[str, Any]:
+    """What a TOML file holds.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
     try:
-        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise InvalidInputError(f"{path} cannot be read as TOML: {problem}") from problem
-    return from_json(cls, values, str(path))
 
 
 def nearest(word: str, known: Any) -> str | None:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import shortened
-from pocketquery.sdk.validation import Rule, check, check_fields, number, optional, whole
+from pocketquery.sdk.settings.declaration import Settings, from_json, toml_values
+from pocketquery.sdk.validation import Rule, check, number, whole
 
 __all__ = ["GatewaySettings"]
 
-_TEXT = Rule(lambda value: isinstance(value, str), "a text")
-_TEXTS = Rule(
-    lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value),
-    "a list of texts",
-)
 _TABLE = Rule(lambda value: isinstance(value, Mapping), "a table")
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 _PORT_DIGITS = 5
@@ -29,7 +24,7 @@ _OWN_PORTS = {"http": 80, "https": 443}  # which no browser says of an origin
 
 
 def _is_path(value: object) -> bool:
-    return isinstance(value, str) and "\0" not in value
+    return isinstance(value, str | Path) and "\0" not in str(value)
 
 
 def _is_origin(value: object) -> bool:
@@ -69,115 +64,94 @@ _ORIGIN = Rule(
 )
 _AUTHORITY = Rule(_is_authority, "host or host:port, as it stands in devices' URLs after https://")
 _PROXY = Rule(_is_proxy, 'an address, a network such as 10.0.0.0/8, or alone "*"')
-_FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_SOCKET = 103  # bytes, before the zero at its end; Linux would take four more
 _SHARE_OF_ADDRESS = 4  # an address has at most one part of connections and bodies
-_NAMED = ("certificate", "key", "attestation", "metrics")
-_LISTED = ("authorities", "origins", "trusted_proxies")
 
 
 @dataclass(frozen=True)
-class GatewaySettings:
+class GatewaySettings(Settings):
     """How a gateway is run.
 
-    Attributes:
-        folder: of its journal, its releases and its socket.
-        listen: host and port for devices.
-        certificate, key: PEM files for TLS. Without, it listens on loopback alone, or
-        behind_proxy: where something in front of it ends TLS.
-        trusted_proxies: addresses, and networks, whose X-Forwarded-For is believed; ("*",): all.
-        authorities: the hosts that devices know it by; a request that was signed for another is
-            refused, whatever the case of its letters. Empty: any, which is for trying out.
-        origins: of web pages that may use it (CORS), say "https://app.example.org".
-        metrics: host and port for Prometheus; empty: on the socket alone.
-        attestation: an installed plug-in or "module:function", see attestation/; empty: any key may
-            register.
-        attestation_options: keyword arguments of that plug-in or function.
-        attestation_seconds: that it may take to check a device's evidence.
-        most_devices: that may register.
-        uploads_per_day: of a device.
-        requests_per_minute: of a device, twice as many at once.
-        address_requests_per_minute: of an address, twice as many at once; many devices may share
-            one.
-        registrations_per_hour: of an address.
-        connections: at once; more are told to come back.
-        address_connections: at once of an address (an IPv6 /64); more are refused. 0: as many as it
-            likes; None: a quarter of ``connections``. Behind a proxy those of trusted_proxies are
-            not counted, for they are many devices'.
-        header_seconds: until a request's headers are there, from the connection or its first byte.
-        body_megabytes: of requests' bodies in memory at once; more are told to come back. An
-            address has at most a quarter of them, but for trusted_proxies, as above.
-        body_seconds: until its body is there, and as long for its answer to be taken.
-        lease_seconds: a device that took an offer and sent nothing for so long is not waited for.
-        poll_seconds: between two questions of a device for an offer.
-        clock_seconds: that a device's clock may be off.
-        grace_seconds: requests have to end where the gateway is stopped.
-        free_megabytes: on the folder's disk, without which the gateway says that it is not healthy.
+    Without ``certificate`` and ``key`` it listens on loopback alone, or ``behind_proxy``. An
+    address, of IPv6 a /64, has at most a quarter of the bodies in memory; behind a proxy those of
+    ``trusted_proxies`` are not counted, for they are many devices'.
 
     Raises:
         InvalidInputError: a setting is out of its range, or devices would talk to it unencrypted.
     """
 
-    folder: Path
-    listen: str = "127.0.0.1:8080"
-    certificate: str = ""
-    key: str = ""
-    behind_proxy: bool = False
-    trusted_proxies: tuple[str, ...] = ("127.0.0.1",)
-    authorities: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    metrics: str = ""
-    attestation: str = ""
-    attestation_options: Mapping[str, Any] = field(default_factory=dict)
-    attestation_seconds: float = 10.0
-    most_devices: int = 1_000_000
-    uploads_per_day: int = 24
-    requests_per_minute: float = 60.0
-    address_requests_per_minute: float = 6000.0
-    registrations_per_hour: float = 600.0
-    connections: int = 2000
-    address_connections: int | None = None
-    header_seconds: float = 20.0
-    body_seconds: float = 60.0
-    body_megabytes: int = 128
-    lease_seconds: float = 600.0
-    poll_seconds: int = 60
-    clock_seconds: int = 60
-    grace_seconds: int = 20
-    free_megabytes: int = 64
+    folder: Annotated[Path, _PATH, "of its journal, its releases and its socket"]
+    listen: Annotated[str, "host and port for devices"] = "127.0.0.1:8080"
+    certificate: Annotated[str, _PATH, "PEM file for TLS"] = ""
+    key: Annotated[str, _PATH, "PEM file for TLS"] = ""
+    behind_proxy: Annotated[bool, "something in front of it ends TLS"] = False
+    trusted_proxies: Annotated[
+        tuple[str, ...], "addresses and networks whose X-Forwarded-For is believed; *: all"
+    ] = ("127.0.0.1",)
+    authorities: Annotated[
+        tuple[str, ...],
+        _AUTHORITY,
+        "the hosts that devices know it by; what was signed for another is refused, whatever the "
+        "case of its letters. Empty: any, which is for trying out",
+    ] = ()
+    origins: Annotated[
+        tuple[str, ...], _ORIGIN, "of web pages that may use it (CORS), https://app.example.org"
+    ] = ()
+    metrics: Annotated[str, "host and port for Prometheus; empty: on the socket alone"] = ""
+    attestation: Annotated[
+        str,
+        "a plug-in's name in the group pocketquery.attestations, or module:function; empty: any "
+        "key may register",
+    ] = ""
+    attestation_options: Annotated[
+        Mapping[str, Any], _TABLE, "arguments of that plug-in or function, by name"
+    ] = field(default_factory=dict)
+    attestation_seconds: Annotated[
+        float, number(above=0), "that it may take to check a device's evidence"
+    ] = 10.0
+    most_devices: Annotated[int, whole(), "that may register"] = 1_000_000
+    uploads_per_day: Annotated[int, whole(), "of a device"] = 24
+    requests_per_minute: Annotated[float, number(above=0), "of a device, twice as many at once"] = (
+        60.0
+    )
+    address_requests_per_minute: Annotated[
+        float, number(above=0), "of an address, twice as many at once"
+    ] = 6000.0
+    registrations_per_hour: Annotated[float, number(above=0), "of an address"] = 600.0
+    connections: Annotated[int, whole(), "at once; more are told to come back"] = 2000
+    address_connections: Annotated[
+        int | None,
+        whole(0),
+        "at once of an address; more are refused. 0: as many as it likes (default: a quarter)",
+    ] = None
+    header_seconds: Annotated[
+        float, number(above=0), "until headers are there, from the connection or its first byte"
+    ] = 20.0
+    body_seconds: Annotated[
+        float, number(above=0), "until a body is there, and as long for its answer to be taken"
+    ] = 60.0
+    body_megabytes: Annotated[
+        int, whole(), "of bodies in memory at once; more are told to come back"
+    ] = 128
+    lease_seconds: Annotated[
+        float,
+        number(above=0),
+        "a device that took an offer and sent nothing for so long is not waited for",
+    ] = 600.0
+    poll_seconds: Annotated[
+        int, whole(0, 86_400), "between two questions of a device for an offer"
+    ] = 60
+    clock_seconds: Annotated[int, whole(1, 3600), "that a device's clock may be off"] = 60
+    grace_seconds: Annotated[
+        int, whole(0, 3600), "requests have to end where the gateway is stopped"
+    ] = 20
+    free_megabytes: Annotated[
+        int, whole(0), "on the folder's disk, without which it is not healthy"
+    ] = 64
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            **dict.fromkeys(("listen", *_NAMED), _TEXT),
-            **dict.fromkeys(_LISTED, _TEXTS),
-            behind_proxy=_FLAG,
-            attestation_options=_TABLE,
-            **dict.fromkeys(
-                ("most_devices", "uploads_per_day", "connections", "body_megabytes"), whole()
-            ),
-            **dict.fromkeys(
-                ("requests_per_minute", "address_requests_per_minute", "registrations_per_hour"),
-                number(above=0),
-            ),
-            address_connections=optional(whole(0)),
-            **dict.fromkeys(
-                ("lease_seconds", "attestation_seconds", "header_seconds", "body_seconds"),
-                number(above=0),
-            ),
-            poll_seconds=whole(0, 86_400),
-            clock_seconds=whole(1, 3600),
-            grace_seconds=whole(0, 3600),
-            free_megabytes=whole(0),
-        )
-        check("folder", str(self.folder), _PATH)
-        for name in ("certificate", "key"):
-            check(name, getattr(self, name), _PATH)
-        for one in self.origins:
-            check("one of origins", one, _ORIGIN)
-        for one in self.authorities:
-            check("one of authorities", one, _AUTHORITY)
+        super().__post_init__()
         for one in () if self.trusted_proxies == ("*",) else self.trusted_proxies:
             check("one of trusted-proxies", one, _PROXY)
         host, _ = self.address("listen")
@@ -239,34 +213,19 @@ class GatewaySettings:
         Raises:
             InvalidInputError: it cannot be read, or as the class.
         """
-        path = Path(path)
-        try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InvalidInputError(f"{path} cannot be read as TOML: {error}") from error
-        return cls.of(found, path.parent)
+        return cls.of(toml_values(path), Path(path).parent)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], base: Path) -> GatewaySettings:
         """The settings by their names with hyphens. Raises as :meth:`read`."""
-        known = {one.name.replace("_", "-"): one.name for one in fields(cls)}
-        if unknown := sorted(given.keys() - known):
-            raise InvalidInputError(
-                f"found {', '.join(unknown)} in the gateway's configuration, expected some of "
-                f"{', '.join(known)}"
-            )
         if not given.get("folder"):
             raise InvalidInputError(
                 "found no folder in the gateway's configuration, expected where its journal, its "
                 'releases and its socket go: folder = "gateway"'
             )
-        values: dict[str, Any] = {
-            known[name]: tuple(value) if isinstance(value, list) else value
-            for name, value in given.items()
-        }
+        paths: dict[str, Any] = {}
         for name in ("folder", "certificate", "key"):
-            check(name, values.get(name, ""), _PATH)
-            if values.get(name):
-                values[name] = base / values[name]
-        values |= {name: str(values[name]) for name in ("certificate", "key") if name in values}
-        return cls(**values)
+            check(name, given.get(name, ""), _PATH)
+            if given.get(name):
+                paths[name] = str(base / given[name])
+        return from_json(cls, {**given, **paths}, "the gateway's configuration")

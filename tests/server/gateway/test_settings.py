@@ -42,7 +42,7 @@ def test_a_file_is_read_and_paths_are_from_its_folder(tmp_path: Path) -> None:
         ({"folder": ""}, "found no folder"),
         ({"folder": 3}, "folder is 3"),
         ({"folder": "f", "certificate": 3, "key": "k"}, "certificate is 3"),
-        ({"folder": "f", "port": 1, "hosts": 2}, "found hosts, port in the gateway's"),
+        ({"folder": "f", "port": 1}, 'the gateway.s configuration has no setting "port"'),
         ({"folder": "f", "listen": "0.0.0.0:80"}, "devices would talk to it unencrypted"),
         ({"folder": "f", "listen": "localhost"}, "listen is 'localhost', expected host:port"),
         ({"folder": "f", "listen": "localhost:70000"}, "expected host:port"),
