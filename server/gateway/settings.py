@@ -39,7 +39,7 @@ def _is_origin(value: object) -> bool:
 
 
 def _is_authority(value: object) -> bool:
-    found = re.fullmatch(rf"{_HOST}(?::([0-9]+))?", str(value))
+    found = re.fullmatch(rf"{_HOST}(?::([0-9]+))?", value) if isinstance(value, str) else None
     return found is not None and (found[1] is None or _is_port(found[1]))
 
 

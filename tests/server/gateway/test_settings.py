@@ -42,6 +42,7 @@ def test_a_file_is_read_and_paths_are_from_its_folder(tmp_path: Path) -> None:
         ({"folder": ""}, "found no folder"),
         ({"folder": 3}, "folder is 3"),
         ({"folder": "f", "certificate": 3, "key": "k"}, "certificate is 3"),
+        ({"folder": "f", "authorities": [8443]}, "one of authorities is 8443"),
         ({"folder": "f", "port": 1}, 'the gateway.s configuration has no setting "port"'),
         ({"folder": "f", "listen": "0.0.0.0:80"}, "devices would talk to it unencrypted"),
         ({"folder": "f", "listen": "localhost"}, "listen is 'localhost', expected host:port"),

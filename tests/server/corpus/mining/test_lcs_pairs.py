@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -120,7 +121,9 @@ def test_equal_and_nearly_equal_texts_are_left_out() -> None:
         ("both", {(0, 1), (0, 2), (0, 3), (1, 2), (2, 3)}),
     ],
 )
-def test_candidates(candidates: str, expected: set[tuple[int, int]]) -> None:
+def test_candidates(
+    candidates: Literal["title", "within", "both"], expected: set[tuple[int, int]]
+) -> None:
     texts = [f"{letter} government" for letter in ("aaaa", "bbbb", "cccc", "dddd")]
     config = replace(EVERY, candidates=candidates, max_gap=1)
     found = mined(*texts, config=config, title=True)
