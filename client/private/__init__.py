@@ -1,1 +1,14 @@
-"""The device's side of private rounds: secure sums, noise, and the device's own ledger."""
+"""The device's side of private rounds: secure sums, noise, and the device's own ledger.
+
+A device, whatever brings it messages, asks
+:class:`~pocketquery.client.private.participant.Participant`: ``answer(stage, body, offer)`` is the
+one entrance, for Flower (transport.py) and for a gateway (client/gateway/private_rounds.py). The
+command ``pocketquery enrol`` is in enrol_command.py. The server computes with the same functions.
+
+    rules                    what a device insists on, whatever the server says
+    participant, state_file  where it stands in a round, on disk before a reply leaves
+    stages                   what it computes in each stage
+    ledger                   what rounds have cost its user
+    messages, replies        the bodies, down and up; binding: what all devices of a group agree on
+    keys, masks, sharing, commitments, encoding, noise   the arithmetic
+"""

@@ -1,7 +1,7 @@
 """A private round as values: devices that are ready, groups they are dealt to, and their sums.
 
 Everything random comes from a :class:`RandomSource`, everything timed from the caller; tables.py
-keeps the values, orchestration/secure_driver.py carries the messages.
+keeps the values, stages.py carries the messages.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SumGroup:
     """Devices whose changes become one sum.
 
     Attributes:
-        nodes: the members (secure_members.py) that they are, by position.
+        nodes: the members that they are, by position.
         sum: what is known of it.
     """
 
@@ -116,7 +116,7 @@ class SecureRound:
     Attributes:
         settings: how it is run.
         private: of the X25519 key that the server announces, 32 bytes.
-        ready: certificates of devices that trained, by member (secure_members.py), in the order
+        ready: certificates of devices that trained, by member, in the order
             they came; none any more once they are dealt to groups.
         groups: those that a sum is still awaited of, by number, all in the same stage.
         declined, failed: how many devices were not ready, counted as the first stage ends.
@@ -184,7 +184,7 @@ def ready(
 
     Args:
         found: the round, in its first stage; it stays as it is.
-        node: the device, as a member (secure_members.py).
+        node: the device, as a member.
         body: bytes from it, a :class:`~pocketquery.client.private.replies.Ready`.
         number: of the round.
         now: Unix seconds.

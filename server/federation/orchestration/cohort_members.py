@@ -1,4 +1,4 @@
-"""The devices of a private round behind gateways, one by one, as secure_members.py has it.
+"""The devices of a private round behind gateways, one by one, as private_members.py has it.
 
 What goes to the devices of one gateway goes to its node as one message, a
 :class:`~pocketquery.server.federation.cohorts.stage_bundle.StageBundle`, and so do the replies. A
@@ -60,7 +60,7 @@ class GatewayMembers:
         self._end = self._turn = 0.0
 
     def offer(self, opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> None:
-        """See :class:`~pocketquery.server.federation.orchestration.secure_members.Members`."""
+        """See :class:`~pocketquery.server.federation.orchestration.private_members.Members`."""
         assert opened.secure is not None
         asked = cohort_offers(opened, offer, nodes)
         self._number, self._stage, self._asked = offer.round, Stage.OFFER, {}
@@ -71,7 +71,7 @@ class GatewayMembers:
     def ask(
         self, messages: Iterable[tuple[int, bytes]], number: int, stage: Stage, seconds: float
     ) -> None:
-        """See :class:`~pocketquery.server.federation.orchestration.secure_members.Members`."""
+        """See :class:`~pocketquery.server.federation.orchestration.private_members.Members`."""
         self._number, self._stage, self._asked, self._turns = number, stage, {}, {}
         for member, body in messages:
             node, seat = divmod(member, MOST_SEATS)
@@ -81,7 +81,7 @@ class GatewayMembers:
         self._exchange.ask_relays(self._bundles(self._asked), number, stage, seconds)
 
     def arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[SecureReply]]:
-        """See :class:`~pocketquery.server.federation.orchestration.secure_members.Members`."""
+        """See :class:`~pocketquery.server.federation.orchestration.private_members.Members`."""
         for arrival in self._exchange.relay_arrivals(is_over):
             if arrival.late:  # what it holds was asked for anew since, or is not awaited any more
                 continue

@@ -17,14 +17,15 @@ from pocketquery.server.federation.orchestration.device_collector import DeviceC
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.private_collector import PrivateCollector
-from pocketquery.server.federation.orchestration.secure_driver import BANNER, SecureDriver
-from pocketquery.server.federation.orchestration.secure_members import DeviceMembers
+from pocketquery.server.federation.orchestration.private_members import DeviceMembers
+from pocketquery.server.federation.orchestration.private_round import PrivateRound
 from pocketquery.server.federation.rounds.federated_round import FederatedRound
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.parts import Collector, Publisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.private.secure_round import Environment
+from pocketquery.server.private.stages import BANNER, PrivateStages
 
 __all__ = ["JOURNAL", "finished_rounds", "run_rounds"]
 
@@ -91,8 +92,9 @@ def _collector(
     if options.secure is not None:
         _log.warning("%s", BANNER)
         reach = GatewayMembers(exchange, clock) if options.gateways else DeviceMembers(exchange)
-        stages = SecureDriver(reach, journal, clock, environment or Environment(), show)
-        return PrivateCollector(exchange, stages, options)
+        opened = PrivateRound(journal, reach, clock, show)
+        stages = PrivateStages(opened, clock, environment or Environment())
+        return PrivateCollector(exchange, opened, stages, options)
     if options.gateways:
         return CohortCollector(exchange, journal, clock, options.gateways, show)
     return DeviceCollector(exchange, journal, clock, options.settings.least_replies, show)

@@ -43,7 +43,8 @@ MODULES = (
 _OPTIONS: dict[str, Any] = {"rounds": 3, "optimizer": "fedadam", "client-init": "ema", "steps": 1}
 _SECURE_MODULES = (
     *MODULES,
-    "/orchestration/secure_driver.py",
+    "/private/stages.py",
+    "/orchestration/private_round.py",
     "/private/secure_round.py",
     "/private/tables.py",
     "/private/unmasking.py",

@@ -21,7 +21,6 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.orchestration.secure_driver import BANNER
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.devices import random_faults
 from pocketquery.server.federation.simulation.enrolment import (
@@ -29,6 +28,7 @@ from pocketquery.server.federation.simulation.enrolment import (
 )
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
+from pocketquery.server.private.stages import BANNER
 from tests.server.federation.small_federation import Files, Parts, opened
 from tests.synthetic_sentences import sentences
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from pocketquery.client.private.encoding import largest_total
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.noise import rho, sigma
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.orchestration.secure_sums import charge_of, with_sums
+from pocketquery.server.federation.orchestration.clock import VirtualClock
+from pocketquery.server.federation.orchestration.private_round import PrivateRound
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import close_round
 from pocketquery.server.private.coordinator import SecureReason, Skipped
@@ -29,6 +31,7 @@ from pocketquery.server.private.secure_round import (
     receive,
 )
 from pocketquery.server.private.settings import SecureSettings
+from pocketquery.server.private.stages import PrivateStages, charge_of
 from pocketquery.server.private.unmasking import Unmasked
 from tests.server.federation.replies import SETTINGS, small_state
 from tests.server.private.ready_devices import NOW, PLAIN, ready_of
@@ -62,6 +65,29 @@ def opened(groups: int, secure: SecureRound, survivors: int = 4) -> OpenRound:
         SETTINGS, shards=groups, aggregation="mean", clients_per_round=20, weighting="equal"
     )
     return dataclasses.replace(open_round(small_state(), settings), secure=secure)
+
+
+class InMemory:
+    """A journal of one open round."""
+
+    def __init__(self, open_round: OpenRound) -> None:
+        self.open_round = open_round
+
+    def advance(self, opened: OpenRound, *, charge: object = None) -> None:
+        self.open_round = opened
+
+
+def finished(opened: OpenRound, results: dict[int, Unmasked | Skipped]) -> OpenRound:
+    """The round at its end, where these came of its groups."""
+    journal: Any = InMemory(opened)
+    members: Any = None  # nobody is asked any more
+    clock = VirtualClock()
+    round_ = PrivateRound(journal, members, clock, lambda report: None)
+    PrivateStages(round_, clock, SURROUNDINGS)._finish(results)
+    found: OpenRound = journal.open_round
+    assert found.secure is not None
+    assert (found.secure.groups, found.secure.finished) == ({}, True)
+    return found
 
 
 def gave(value: float, survivors: int = 4, blamed: tuple[int, ...] = ()) -> Unmasked:
@@ -113,7 +139,7 @@ def test_what_answers_no_stage_or_is_of_nobody_asked_does_not_count() -> None:
 def test_sums_of_groups_become_shards_and_the_mean_is_theirs() -> None:
     round_ = opened(3, deal(all_ready(12), OFFER, SIZE, SURROUNDINGS))
     skipped = Skipped(SecureReason.BAD_SHARE, "two lied", (1, 2))
-    after = with_sums(round_, {0: gave(0.25), 1: skipped, 2: gave(0.5, 2, blamed=(3,))})
+    after = finished(round_, {0: gave(0.25), 1: skipped, 2: gave(0.5, 2, blamed=(3,))})
     assert [shard.count for shard in after.shards] == [4, 0, 2]
     assert after.quarantined == {"bad_share": 4 + 1}  # a group of four, and one beside a sum
     _, report = close_round(after)
@@ -124,11 +150,11 @@ def test_sums_of_groups_become_shards_and_the_mean_is_theirs() -> None:
 def test_a_group_that_is_far_longer_than_the_others_is_left_out() -> None:
     secure = deal(all_ready(12), OFFER, SIZE, SURROUNDINGS)
     for last, count in ((0.49, 4), (0.51, 0)):
-        found = with_sums(opened(3, secure), {0: gave(0.25), 1: gave(-0.25), 2: gave(last)})
+        found = finished(opened(3, secure), {0: gave(0.25), 1: gave(-0.25), 2: gave(last)})
         assert [shard.count for shard in found.shards] == [4, 4, count]
         assert found.quarantined == ({} if count else {"sum_norm": 4})
     pair = deal(all_ready(8), OFFER, SIZE, SURROUNDINGS)
-    found = with_sums(opened(3, pair), {0: gave(0.1), 1: gave(0.9)})  # of two, neither is outside
+    found = finished(opened(3, pair), {0: gave(0.1), 1: gave(0.9)})  # of two, neither is outside
     assert [shard.count for shard in found.shards] == [4, 4, 0]
 
 
@@ -148,7 +174,7 @@ def test_of_a_large_group_no_more_noise_is_counted_on_than_devices_let() -> None
 def test_the_mean_with_noise_is_over_the_devices_that_were_wanted() -> None:
     noisy = dataclasses.replace(PLAIN, groups=1, privacy="devices", noise_multiplier=2.0)
     secure = deal(all_ready(12, noisy), OFFER, SIZE, SURROUNDINGS)
-    found = with_sums(opened(1, secure, 10), {0: gave(0.25, 10)})
+    found = finished(opened(1, secure, 10), {0: gave(0.25, 10)})
     np.testing.assert_allclose(found.shards[0].mean(), 0.25 * 10 / 20, atol=1e-12)
 
 
@@ -156,7 +182,7 @@ def test_a_bad_share_and_a_skip_are_told_with_counts_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     round_ = opened(3, deal(all_ready(12), OFFER, SIZE, SURROUNDINGS))
-    with_sums(round_, {0: gave(0.25, blamed=(1,))})
+    finished(round_, {0: gave(0.25, blamed=(1,))})
     key = round_.secure and round_.secure.groups[0].sum.certificates[1].key.hex()
     assert f"the device {key} gave or dealt wrong shares" in caplog.text
 
