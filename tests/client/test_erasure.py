@@ -22,7 +22,7 @@ MODULES = (
 )
 VALUE = np.frombuffer(b"\x12\x34\x56\x3f", np.float32)
 SECRET = VALUE.tobytes() * 8  # as it would stand in a file
-POINTS = 60
+POINTS = pytest.mark.parametrize("points", [8, pytest.param(60, marks=pytest.mark.slow)])
 
 
 def make(folder: Path) -> Path:
@@ -100,16 +100,17 @@ def gone_after_a_round(folder: Path, line: int) -> bool:
     return gone
 
 
+@POINTS
 @pytest.mark.parametrize("act", [erase, forget, withdraw, destroy])
 def test_erasing_that_is_killed_leaves_both_or_what_no_round_uses(
-    act: Callable[[Path], None], tmp_path: Path
+    act: Callable[[Path], None], points: int, tmp_path: Path
 ) -> None:
     count = lines_of(lambda: act(make(tmp_path / "count")), MODULES)
     making = lines_of(lambda: make(tmp_path / "made") and None, MODULES)
     seen = set()
-    for point in range(POINTS):
+    for point in range(points):
         folder = make(tmp_path / str(point))
-        line = 1 + point * (count - making) // POINTS
+        line = 1 + point * (count - making) // points
         killed(lambda: lines_of(lambda: act(folder), MODULES, line))  # noqa: B023
         left = made_of_queries(folder)  # also where no device is opened any more to look
         try:
@@ -134,14 +135,15 @@ def test_a_store_that_is_opened_takes_a_private_round_of_the_day_before_along(
     assert (folder / ROUNDS).exists()
 
 
+@POINTS
 def test_a_rounds_end_that_is_killed_leaves_nothing_that_erasing_does_not_take(
-    tmp_path: Path,
+    points: int, tmp_path: Path
 ) -> None:
     making = lines_of(lambda: make(tmp_path / "made") and None, MODULES)
     both = lines_of(lambda: keep(make(tmp_path / "count"), "1"), MODULES)
-    for point in range(POINTS):
+    for point in range(points):
         folder = make(tmp_path / str(point))
-        line = 1 + point * (both - making) // POINTS
+        line = 1 + point * (both - making) // points
         killed(lambda: lines_of(lambda: keep(folder, "1"), MODULES, line))  # noqa: B023
         assert RoundMemory(folder / ROUNDS).recall("2").residual, line
         assert StateFile(folder / SECURE).load() is not None, line

@@ -10,6 +10,8 @@ import pytest
 
 from tests.examples.pages import Block, blocks, run
 
+pytestmark = pytest.mark.slow
+
 OPTIONAL = ("pandas", "datasets", "langchain_core", "llama_index", "mteb", "beir", "optimum")
 BLOCKS = blocks("integrations.md")
 
@@ -22,14 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def marked(block: Block) -> object:
-    """The block as a parameter; those that import torch and much else are slow."""
-    slow = re.search(r"^(?:from|import) (?:mteb|optimum)", block.code, re.MULTILINE)
-    marks = [pytest.mark.slow] if slow else []
-    return pytest.param(block, id=block.heading, marks=marks)
-
-
-@pytest.mark.parametrize("block", [marked(block) for block in BLOCKS[1:]])
+@pytest.mark.parametrize("block", BLOCKS[1:], ids=lambda block: block.heading)
 def test_a_block_prints_what_the_page_says(block: Block, folder: Path) -> None:
     for package in OPTIONAL:
         named = re.search(rf"^(?:from|import) {package}\b", block.code, re.MULTILINE)

@@ -129,7 +129,10 @@ def test_the_reference_student_has_2304_values_at_rank_1() -> None:
     assert sum(tensor.size for tensor in full.values()) == 36_864
 
 
-@pytest.mark.parametrize(("layers", "width", "rank"), [(3, 384, 8), (6, 384, 5), (12, 384, 2)])
+@pytest.mark.parametrize(
+    ("layers", "width", "rank"),
+    [(3, 384, 8), (6, 384, 5), pytest.param(12, 384, 2, marks=pytest.mark.slow)],
+)
 def test_by_default_a_release_may_travel(layers: int, width: int, rank: int) -> None:
     student = bert_teacher(layers=layers, width=width)
     manifest = Bundle.open("default").manifest

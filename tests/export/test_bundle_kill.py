@@ -10,6 +10,7 @@ import pytest
 from tests.kills import by_fork, printed
 
 
+@pytest.mark.slow  # the fast run kills a writer in tests/sdk/bundle/test_bundle.py
 @by_fork
 @pytest.mark.parametrize("name", ["bundle", "bundle.zip"])
 def test_killed_at_many_lines(name: str, tmp_path: Path) -> None:

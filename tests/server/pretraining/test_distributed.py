@@ -45,6 +45,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [json.loads((folder / f"report.{rank}.json").read_text()) for rank in range(2)]
 
 
+@pytest.mark.slow
 def test_both_end_with_the_same_weights_though_they_began_with_others(
     reports: list[dict[str, Any]],
 ) -> None:
@@ -54,6 +55,7 @@ def test_both_end_with_the_same_weights_though_they_began_with_others(
     assert first["whole"] == second["whole"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_pair_goes_on_to_the_same_losses_each_with_its_own_bank(
     reports: list[dict[str, Any]],
 ) -> None:
@@ -63,6 +65,7 @@ def test_an_interrupted_pair_goes_on_to_the_same_losses_each_with_its_own_bank(
         assert report["weights_resumed"] == report["weights"]
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does_with_twice_the_micro_batches(
     reports: list[dict[str, Any]],
 ) -> None:
@@ -70,6 +73,7 @@ def test_two_processes_do_what_one_does_with_twice_the_micro_batches(
     assert reports[0]["plain"] == pytest.approx(losses(replace(CONFIG, accumulate=2)), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_gradients_are_averaged_and_one_that_nobody_has_stays_none(
     reports: list[dict[str, Any]],
 ) -> None:
